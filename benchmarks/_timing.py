@@ -1,0 +1,29 @@
+"""Fair timing of contenders: their runs take turns, so that a slow moment of the machine meets all of them."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+
+def medians(contenders: Mapping[str, Callable[[], object]], runs: int) -> dict[str, float]:
+    """The median wall time of each contender in seconds, after one run of each that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(runs + 1):
+        for name, contender in contenders.items():
+            gc.collect()
+            begin = time.perf_counter()
+            contender()
+            if number:
+                times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(measured) for name, measured in times.items()}
+
+
+def verdict(name: str, ratio: float, bound: float, *, at_most: bool) -> bool:
+    """Print a ratio beside its bound; True where it holds."""
+    holds = ratio <= bound if at_most else ratio >= bound
+    relation = "at most" if at_most else "at least"
+    print(f"{'ok  ' if holds else 'MISS'} {name}: {ratio:.2f} ({relation} {bound:g})")
+    return holds

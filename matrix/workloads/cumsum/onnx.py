@@ -1,0 +1,15 @@
+import onnx
+from onnx import parser
+
+MODEL = """
+<ir_version: 10, opset_import: ["": 21]>
+cumsum (float[{M}, {N}] x) => (float[{M}, {N}] y)
+<int64 axis = {{-1}}>
+{{
+    y = CumSum(x, axis)
+}}
+"""
+
+
+def workload(dims: dict[str, int]) -> onnx.ModelProto:
+    return parser.parse_model(MODEL.format(**dims))

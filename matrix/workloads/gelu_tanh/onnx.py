@@ -1,0 +1,13 @@
+import onnx
+from onnx import parser
+
+MODEL = """
+<ir_version: 10, opset_import: ["": 21]>
+gelu_tanh (float[{M}, {N}] x) => (float[{M}, {N}] y) {{
+    y = Gelu <approximate = "tanh">(x)
+}}
+"""
+
+
+def workload(dims: dict[str, int]) -> onnx.ModelProto:
+    return parser.parse_model(MODEL.format(**dims))

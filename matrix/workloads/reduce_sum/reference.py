@@ -1,0 +1,10 @@
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def reference(x: Array) -> Array:
+    return np.array([math.fsum(row) for row in x])

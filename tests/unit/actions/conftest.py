@@ -1,0 +1,139 @@
+"""A link kit for the whole session, and a workbench to make kernels in C, link them and call them.
+
+Zig takes half a minute to build a C library. ``MATRIX_TEST_CACHE`` names a folder that keeps it for
+the next session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from mlir_matrix.actions import link, link_kit, run
+from mlir_matrix.actions.contract import Action
+
+TRIPLE = "x86_64-linux-musl"
+DRIVER = Path(__file__).parents[3] / "tools" / "driver"
+STORED = {
+    "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1",
+    "bool": "?",
+}  # fmt: skip
+
+#: What a kernel in C needs; ``M<rank>`` are descriptors, ``take<rank>`` allocates the elements of one.
+PRELUDE = r"""
+typedef long i64; typedef unsigned long u64;
+void *_mlir_memref_to_llvm_alloc(u64 bytes);
+void *_mlir_memref_to_llvm_aligned_alloc(u64 alignment, u64 bytes);
+void _mlir_memref_to_llvm_free(void *start);
+typedef struct { void *base; void *data; i64 offset; } M0;
+typedef struct { void *base; void *data; i64 offset; i64 size[1], stride[1]; } M1;
+typedef struct { void *base; void *data; i64 offset; i64 size[2], stride[2]; } M2;
+typedef struct { void *base; void *data; i64 offset; i64 size[3], stride[3]; } M3;
+typedef struct { void *base; void *data; i64 offset; i64 size[4], stride[4]; } M4;
+#define ENTRY void _mlir_ciface_main
+static inline M1 take1(u64 element, i64 n) {
+  void *p = _mlir_memref_to_llvm_alloc(n * element);
+  return (M1){p, p, 0, {n}, {1}};
+}
+static inline M0 take0(u64 element) { void *p = _mlir_memref_to_llvm_alloc(element); return (M0){p, p, 0}; }
+#define AT(type, m, i) (((type *)(m)->data)[(m)->offset + (i) * (m)->stride[0]])
+"""
+
+
+class Workbench:
+    """Makes kernels and calls them, in a folder of the test's own."""
+
+    def __init__(self, folder: Path, cache: Path, kit: Mapping[str, Path]) -> None:
+        self.folder = folder
+        self._cache = cache
+        self._kit = kit
+
+    def compile(self, source: str) -> Path:
+        """An object like those of LLVM's JIT: not position independent, large code model."""
+        name = hashlib.sha256(source.encode()).hexdigest()[:16]
+        path = self.folder / f"{name}.c"
+        path.write_text(PRELUDE + source, encoding="utf-8")
+        done = subprocess.run(
+            [link_kit.zig(), "cc", "-target", TRIPLE, "-O1", "-g0", "-w", "-mcmodel=large", "-fno-pic", "-fno-builtin",
+             "-c", path.name, "-o", f"{name}.o"],
+            cwd=self.folder, env=link_kit.zig_environment(self._cache), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return path.with_suffix(".o")
+
+    def link(self, kernel: Path) -> Path:
+        inputs = {"object": str(kernel), **{name: str(path) for name, path in self._kit.items()}}
+        with contextlib.chdir(self.folder):
+            link.run(Action(params={}, inputs=inputs, outputs={"kernel": "kernel"}))
+        return self.folder / "kernel"
+
+    def call(
+        self,
+        source: str | Path,
+        arguments: Sequence[tuple[str, Any]],
+        results: Sequence[tuple[str, Sequence[int | None]]],
+        **params: Any,
+    ) -> list[Any]:
+        """Results of a kernel (C source or an object). Arguments are (dtype, values), results (dtype, shape)."""
+        kernel = self.link(source if isinstance(source, Path) else self.compile(source))
+        inputs, described = {"kernel": kernel.name}, []
+        for index, (dtype, values) in enumerate(arguments):
+            array = numpy.array(values, dtype=STORED[dtype])
+            numpy.save(self.folder / f"a{index}.npy", array)
+            described.append({"name": f"a{index}", "dtype": dtype, "shape": list(array.shape)})
+            inputs[f"arg-a{index}"] = f"a{index}.npy"
+        wanted = [{"name": f"r{i}", "dtype": dtype, "shape": list(shape)} for i, (dtype, shape) in enumerate(results)]
+        outputs = {f"out-r{index}": f"r{index}.npy" for index in range(len(results))}
+        params = {"arguments": described, "results": wanted, **params}
+        with contextlib.chdir(self.folder):
+            run.run(Action(params=params, inputs=inputs, outputs=outputs))
+        arrays = [numpy.load(self.folder / path) for path in outputs.values()]
+        for (dtype, _), array in zip(results, arrays, strict=True):
+            assert array.dtype == numpy.dtype(STORED[dtype])
+        return arrays
+
+    def metrics(self) -> dict[str, Any]:
+        """What the last call left beside its outputs."""
+        metrics: dict[str, Any] = json.loads((self.folder / run.METRICS).read_text(encoding="utf-8"))
+        return metrics
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    named = os.environ.get("MATRIX_TEST_CACHE")
+    folder = Path(named).absolute() if named else tmp_path_factory.mktemp("cache")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def driver_sources() -> dict[str, str]:
+    return {path.name: str(path) for path in sorted(DRIVER.iterdir())}
+
+
+@pytest.fixture(scope="session")
+def kit(cache: Path, tmp_path_factory: pytest.TempPathFactory, driver_sources: Mapping[str, str]) -> dict[str, Path]:
+    """The driver as it is now, and the runtime of this version of Zig and of the code that makes it."""
+    made_by = importlib.metadata.version("ziglang").encode() + Path(link_kit.__file__).read_bytes()
+    runtime = cache / f"runtime-{TRIPLE}-{hashlib.sha256(made_by).hexdigest()[:16]}.o"
+    folder = tmp_path_factory.mktemp("kit")
+    outputs = {"driver": "driver.o"} | ({} if runtime.is_file() else {"runtime": "runtime.o"})
+    with contextlib.chdir(folder):
+        link_kit.run(Action(params={"triple": TRIPLE}, inputs=driver_sources, outputs=outputs))
+    if "runtime" in outputs:
+        (folder / "runtime.o").replace(runtime)
+    return {"driver": folder / "driver.o", "runtime": runtime}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, cache: Path, kit: Mapping[str, Path]) -> Workbench:
+    return Workbench(tmp_path, cache, kit)

@@ -1,0 +1,70 @@
+"""FileCheck as a step and as the verdict of an IR test: one engine, so one set of rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+IR = "func.func @main() {\n  %0 = a.one\n  %1 = a.two\n  return\n}\n"
+
+
+@pytest.fixture(params=["check", "irtest"])
+def held(request: pytest.FixtureRequest, environments: Any, tmp_path: Path) -> Any:
+    """Hold IR against directives, as the step does and as the IR test does."""
+    directives, outputs = (
+        ("directives", {"ir": "out.mlir"}) if request.param == "check" else ("test", {"report": "report.json"})
+    )
+
+    def perform(text: str, ir: str = IR) -> Any:
+        return environments.perform(
+            "filecheck", request.param, tmp_path / "a", params={}, inputs={"ir": ir, directives: text}, outputs=outputs
+        )
+
+    return perform
+
+
+def test_what_is_there_passes(held: Any) -> None:
+    done = held("// CHECK: a.one\n// CHECK-NEXT: a.two\n// CHECK-NOT: a.three\n")
+    assert done.ok, done.outcome
+    if "ir" in done.outputs:
+        assert done.text("ir") == IR
+    else:
+        assert done.text("report") == '{"directives": 3}\n'
+
+
+@pytest.mark.parametrize(
+    ("directives", "line"),
+    [
+        ("// CHECK: a.three", 1),
+        ("// CHECK: a.two\n// CHECK: a.one", 2),
+        ("// CHECK: a.one\n// CHECK-NEXT: return", 2),
+        ("// CHECK-NOT: a.two", 1),
+        ("// CHECK: a.one\n// CHECK-NOT: a.two\n// CHECK: return", 2),
+    ],
+)
+def test_what_is_not_so_fails_with_the_line(held: Any, directives: str, line: int) -> None:
+    done = held(directives)
+    assert done.outcome["outcome"] != "ok"
+    assert f"line {line} of the directives" in done.outcome["reason"]
+    assert "error:" in done.outcome["diagnostics"]
+    assert "\x1b" not in done.outcome["diagnostics"]
+    assert "moving to" not in done.outcome["diagnostics"]
+
+
+@pytest.mark.parametrize("directives", ["", "// nothing to see\n", "// CHEKC: a.one\n"])
+def test_no_directives_is_a_failure(held: Any, directives: str) -> None:
+    done = held(directives)
+    assert done.outcome["reason"] == "no CHECK lines: nothing would be tested"
+
+
+def test_no_ir_is_a_failure(held: Any) -> None:
+    done = held("// CHECK-NOT: a.one\n", ir="")
+    assert done.outcome["outcome"] != "ok"
+    assert "is empty" in done.outcome["reason"]
+
+
+def test_a_broken_pattern_is_told(held: Any) -> None:
+    done = held("// CHECK: {{a(}}\n")
+    assert done.outcome["outcome"] != "ok"

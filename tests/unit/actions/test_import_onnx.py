@@ -1,0 +1,110 @@
+"""Needs an environment with ONNX and torch-mlir; elsewhere it is skipped as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("torch_mlir.extras")
+
+from mlir_matrix.actions import import_onnx
+from mlir_matrix.actions.contract import Action, ActionFailed
+
+X = {"name": "x", "dtype": "f32", "shape": [3, 4], "dynamic": []}
+Y = {"name": "y", "dtype": "f32", "shape": [3, 4]}
+
+SOURCE = """
+from onnx import parser
+def workload(dims):
+    return parser.parse_model('''<ir_version: 10, opset_import: ["": %d]> %s'''.replace("M", str(dims["M"])))
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def imported(graph: str, *, opset: int = 21, x: dict[str, Any] = X, y: dict[str, Any] = Y, source: str = "") -> str:
+    Path("onnx.py").write_text(source or SOURCE % (opset, graph), encoding="utf-8")
+    params = {"inputs": [x], "outputs": [y], "dims": {"M": 3}}
+    import_onnx.run(Action(params=params, inputs={"source": "onnx.py"}, outputs={"ir": "ir.mlir"}))
+    return Path("ir.mlir").read_text(encoding="utf-8")
+
+
+def failure(graph: str, **more: Any) -> ActionFailed:
+    with pytest.raises(ActionFailed) as caught:
+        imported(graph, **more)
+    return caught.value
+
+
+def test_the_graph_becomes_main_without_locations() -> None:
+    text = imported("other (float[M, 4] x) => (float[3, 4] y) { y = Relu(x) }")
+    assert "func.func @main(%arg0: !torch.vtensor<[3,4],f32>) -> !torch.vtensor<[3,4],f32>" in text
+    assert 'torch.operator "onnx.Relu"' in text
+    assert "loc(" not in text and "other" not in text
+
+
+def test_the_bytes_repeat() -> None:
+    graph = "g (float[M, 4] x) => (float[3, 4] y) <float one = {1}> { z = Add(x, one) y = Relu(z) }"
+    assert imported(graph) == imported(graph)
+
+
+def test_an_open_size_stays_open() -> None:
+    text = imported("g (float[B, 4] x) => (float[B, 4] y) { y = Relu(x) }", x={**X, "dynamic": [0]})
+    assert "!torch.vtensor<[?,4],f32>) -> !torch.vtensor<[?,4],f32>" in text
+
+
+def test_an_older_model_is_brought_to_the_opset() -> None:
+    # Until 12, axes was an attribute.
+    graph = "g (float[M, 4] x) => (float[3] y) { y = ReduceSum <axes = [1], keepdims = 0>(x) }"
+    text = imported(graph, opset=11, y={**Y, "shape": [3]})
+    assert "torch.onnx_meta.opset_version = 21" in text
+    assert "torch.onnx.axes" not in text
+
+
+def test_an_initialized_input_is_a_constant_not_an_argument() -> None:
+    text = imported("g (float[M, 4] x, float one = {1}) => (float[3, 4] y) { y = Add(x, one) }")
+    assert "@main(%arg0: !torch.vtensor<[3,4],f32>)" in text
+
+
+@pytest.mark.parametrize(
+    ("graph", "reason"),
+    [
+        (
+            "g (float[4, M] x) => (float[4, 3] y) { y = Relu(x) }",
+            "input x: declared f32[3, 4], the model takes f32[4, 3]",
+        ),
+        ("g (double[3, 4] x) => (double[3, 4] y) { y = Relu(x) }", "the model takes f64[3, 4]"),
+        ("g (float[B, 4] x) => (float[B, 4] y) { y = Relu(x) }", "the model takes f32[?, 4]"),
+        ("g (uint32[3, 4] x) => (uint32[3, 4] y) { y = Identity(x) }", "the model takes UINT32[3, 4]"),
+        ("g (float x, float z) => (float y) { y = Add(x, z) }", "declared 1 inputs, the model takes 2"),
+        (
+            "g (float[3, 4] x) => (float[4, 3] y) { y = Transpose <perm = [1, 0]>(x) }",
+            "output y: declared f32[3, 4], got f32[4, 3]",
+        ),
+    ],
+)
+def test_a_model_that_is_not_the_declared_one_is_refused(graph: str, reason: str) -> None:
+    assert reason in failure(graph).reason
+
+
+def test_a_declared_output_that_contradicts_the_graph_is_refused() -> None:
+    error = failure("g (float[3, 4] x) => (float[3, 4] y) { y = Transpose <perm = [1, 0]>(x) }")
+    assert error.reason == "ONNX cannot infer the types and shapes of the graph"
+    assert error.diagnostics
+
+
+def test_an_invalid_model_is_refused() -> None:
+    error = failure("g (float[3, 4] x) => (float[3, 4] y) { y = NoSuchOperator(x) }")
+    assert error.reason == "the model is not valid ONNX"
+    assert "NoSuchOperator" in error.diagnostics
+
+
+def test_what_is_not_a_model_is_refused() -> None:
+    error = failure("", source="def workload(dims):\n    return 3\n")
+    assert error.reason == "workload returned int, not an onnx.ModelProto"

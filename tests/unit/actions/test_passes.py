@@ -1,0 +1,141 @@
+"""Passes and schedules, run in the real environment on IR small enough to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MATMUL = """
+func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = linalg.matmul ins(%a, %b : tensor<8x8xf32>, tensor<8x8xf32>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+"""
+
+TILE = """
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%m: !transform.any_op) {
+    %0 = transform.structured.match ops{["linalg.matmul"]} in %m : (!transform.any_op) -> !transform.any_op
+    %1, %2 = transform.structured.tile_using_for %0 tile_sizes [${rows}]
+      : (!transform.any_op) -> (!transform.any_op, !transform.any_op)
+    transform.yield
+  }
+}
+"""
+
+NEGATE_TWICE = """
+pdl.pattern @twice : benefit(1) {
+  %t = type
+  %x = operand : %t
+  %inner = operation "arith.negf"(%x : !pdl.value) -> (%t : !pdl.type)
+  %v = result 0 of %inner
+  %outer = operation "arith.negf"(%v : !pdl.value) -> (%t : !pdl.type)
+  rewrite %outer {
+    replace %outer with (%x : !pdl.value)
+  }
+}
+"""
+
+
+@pytest.fixture
+def passes(environments: Any, tmp_path: Path) -> Any:
+    count = iter(range(100))
+
+    def perform(
+        ir: str, pipeline: str, schedule: str | None = None, *, patterns: str | None = None, **parameters: Any
+    ) -> Any:
+        files = {"ir": ir, "schedule": schedule, "patterns": patterns}
+        return environments.perform(
+            "mlir",
+            "passes",
+            tmp_path / str(next(count)),
+            params={"passes": pipeline, "bindings": "torch_mlir", "parameters": parameters},
+            inputs={name: text for name, text in files.items() if text is not None},
+            outputs={"ir": "out.mlir"},
+        )
+
+    return perform
+
+
+def test_a_schedule_is_run_with_its_parameters_and_is_gone_afterwards(passes: Any) -> None:
+    done = passes(MATMUL, "transform-interpreter,canonicalize", TILE, rows=4)
+    assert done.ok, done.outcome
+    text = done.text("ir")
+    assert "step %c4" in text
+    assert "tensor<4x8xf32>" in text
+    assert "transform" not in text
+
+
+def test_another_parameter_gives_other_ir(passes: Any) -> None:
+    two = passes(MATMUL, "transform-interpreter,canonicalize", TILE, rows=2)
+    assert "step %c2" in two.text("ir")
+
+
+def test_a_schedule_that_no_pass_runs_changes_nothing(passes: Any) -> None:
+    assert passes(MATMUL, "cse", TILE, rows=4).text("ir") == passes(MATMUL, "cse").text("ir")
+
+
+def test_a_schedule_that_fails_is_a_failure_of_the_code_under_test(passes: Any) -> None:
+    done = passes(MATMUL, "transform-interpreter", TILE.replace("[${rows}]", "[1, 1, 1, 1]"))
+    assert done.outcome["outcome"] == "lower-failed"
+    assert "too many tiles" in done.outcome["diagnostics"]
+
+
+def test_only_sequences_belong_in_a_schedule(passes: Any) -> None:
+    done = passes(MATMUL, "cse", NEGATE_TWICE)
+    assert "the schedule holds pdl.pattern" in done.outcome["reason"]
+
+
+def test_only_patterns_belong_among_patterns(passes: Any) -> None:
+    done = passes(MATMUL, "cse", patterns="func.func private @f()")
+    assert "the file of patterns holds func.func" in done.outcome["reason"]
+
+
+def test_a_broken_schedule_is_named_as_such(passes: Any) -> None:
+    done = passes(MATMUL, "cse", "module {")
+    assert done.outcome["reason"].startswith("the schedule does not parse")
+
+
+def test_ir_that_brings_a_schedule_along_is_refused(passes: Any) -> None:
+    done = passes(TILE.replace("${rows}", "4"), "cse", TILE, rows=4)
+    assert done.outcome["reason"] == "the IR already holds a transform schedule"
+
+
+def test_patterns_are_applied_before_the_first_pass(passes: Any) -> None:
+    source = """
+func.func @main(%x: f32) -> f32 {
+  %0 = arith.negf %x : f32
+  %1 = arith.negf %0 : f32
+  return %1 : f32
+}
+"""
+    assert passes(source, "canonicalize,cse").text("ir").count("arith.negf") == 2
+    assert "arith.negf" not in passes(source, "canonicalize,cse", patterns=NEGATE_TWICE).text("ir")
+
+
+def test_a_pass_that_cannot_gives_its_diagnostics_with_notes(passes: Any) -> None:
+    source = """
+func.func @main(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %0 = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %0 : tensor<4x2xf32>
+}
+"""
+    done = passes(source, "func.func(stablehlo-legalize-to-linalg),torch-verify-linalg-on-tensors-backend-contract")
+    assert done.outcome["outcome"] == "lower-failed"
+    assert done.outcome["reason"] == "the passes failed: failed to legalize operation 'stablehlo.sort'"
+    assert "note: see current operation" in done.outcome["diagnostics"]
+
+
+def test_a_pipeline_may_be_written_over_several_lines(passes: Any) -> None:
+    assert passes(MATMUL, "canonicalize,\n  func.func(\n  convert-linalg-to-loops)").outcome["outcome"] == "ok"
+
+
+def test_the_bytes_repeat(passes: Any) -> None:
+    first = passes(MATMUL, "transform-interpreter,canonicalize", TILE, rows=4).read("ir")
+    assert passes(MATMUL, "transform-interpreter,canonicalize", TILE, rows=4).read("ir") == first

@@ -1,0 +1,144 @@
+"""A small catalog in which everything is right, for tests that then make one thing wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.load import load
+from mlir_matrix.errors import CatalogError
+
+RIGHT: Mapping[str, str] = {
+    "recipes/kinds/torch.yaml": "description: torch dialect\nfile: torch.mlir\n",
+    "recipes/kinds/tosa.yaml": "description: TOSA\nfile: tosa.mlir\n",
+    "recipes/kinds/linalg.yaml": "description: linalg on tensors\nfile: linalg.mlir\n",
+    "recipes/kinds/object.yaml": "description: an object file\nfile: kernel.o\n",
+    "recipes/steps/torch-to-tosa/step.yaml": (
+        "description: to TOSA\nenvironment: torch\naccepts: [torch]\ngives: tosa\npasses: torch-to-tosa\n"
+    ),
+    "recipes/steps/tosa-to-linalg/step.yaml": (
+        "description: to linalg\nenvironment: torch\naccepts: [tosa]\ngives: linalg\npasses: tosa-to-linalg\n"
+    ),
+    "recipes/steps/tile/step.yaml": (
+        "description: tile\n"
+        "environment: torch\n"
+        "accepts: [linalg]\n"
+        "schedule: tile.mlir\n"
+        "passes: transform-interpreter,tile{size=${size}}\n"
+        "parameters:\n"
+        "  size: {description: the size, default: 4}\n"
+        "  sizes: {description: more sizes, default: [8, 8]}\n"
+        "  scale: {description: a scale, default: 0.5}\n"
+    ),
+    "recipes/steps/tile/tile.mlir": "// [${sizes}]\n// ${scale}\n",
+    "recipes/steps/tile/tests/basic.mlir": "// CHECK: func\n",
+    "recipes/steps/canonical/step.yaml": (
+        "description: looks right\ntool: check\nenvironment: torch\naccepts: [linalg]\ndirectives: canonical.txt\n"
+    ),
+    "recipes/steps/canonical/canonical.txt": "// CHECK: linalg.matmul\n",
+    "recipes/steps/object/step.yaml": (
+        "description: code\ntool: object\nenvironment: torch\naccepts: [linalg]\ngives: object\nstage: codegen\n"
+        "parameters: {opt-level: {description: how hard, default: 2}}\n"
+    ),
+    "recipes/pipelines/plain.yaml": (
+        "description: plain\n"
+        "entry:\n"
+        "  linalg: []\n"
+        "  torch: [torch-to-tosa, tosa-to-linalg]\n"
+        "steps:\n"
+        "  - step: tile\n"
+        "    with: {size: 8, sizes: [1, 2, 3], scale: 1}\n"
+        "  - canonical\n"
+        "  - object\n"
+    ),
+    "matrix/frameworks/pytorch.yaml": (
+        "description: PyTorch\ntool: import_pytorch\nenvironment: torch\nemits: {torch: pytorch.py}\n"
+    ),
+    "matrix/frameworks/mlir.yaml": (
+        "description: by hand\ntool: import_mlir\nenvironment: torch\nemits: {linalg: linalg.mlir}\n"
+    ),
+    "matrix/workloads/mlp/workload.yaml": (
+        "description: a perceptron\n"
+        "dims: {B: 8, K: 32}\n"
+        "dynamic: [B]\n"
+        "inputs:\n"
+        '  x: {shape: [B, K], dtype: f32, formula: "uniform(-1, 1) / sqrt(K)", seed: 1}\n'
+        "outputs:\n"
+        "  y: {shape: [B, 3], dtype: f32}\n"
+        "absent: {mlir: nobody wrote it}\n"
+    ),
+    "matrix/workloads/mlp/reference.py": "raise SystemExit('loading runs no code')\n",
+    "matrix/workloads/mlp/pytorch.py": "raise SystemExit('loading runs no code')\n",
+    "matrix/targets/x86_64.yaml": (
+        "description: here\ntriple: x86_64-linux-musl\naccepts: [object]\nmachine: [x86_64]\n"
+        "linker_environment: torch\nrunner_environment: torch\n"
+    ),
+    "matrix/suites/smoke.yaml": (
+        "description: smoke\n"
+        "blocks:\n"
+        "  - product: {framework: [pytorch], pipeline: ['*']}\n"
+        "steps: [tile]\n"
+        "include: ['pytorch/**']\n"
+        "exclude:\n"
+        "  - {tests: [mlir/tile/ir/basic], reason: because}\n"
+        "expect:\n"
+        "  - {tests: ['*/plain/*/mlp'], outcome: mismatch, reason: because}\n"
+    ),
+    "toolchains/environments/torch.yaml": "description: torch\ncomponents: [torch-mlir]\nbindings: torch_mlir\n",
+    "toolchains/components/torch-mlir.yaml": 'description: torch-mlir\nrelease: "20261001"\n',
+    "golden/tolerances.yaml": (
+        "layers:\n"
+        "  - {atol: 0, rtol: 1e-6, rationale: the general one}\n"
+        "  - {match: {dtype: f32, pipeline: 'p*'}, atol: 0.0, rtol: 1e-5, rationale: another}\n"
+    ),
+    "golden/mlp/tolerances.yaml": "layers: [{match: {output: y}, atol: 1e-7, rtol: 0, rationale: special}]\n",
+    "golden/mlp/y.npy": "not read by the loader",
+}
+
+
+class Tree:
+    """A catalog on disk."""
+
+    def __init__(self, path: Path, files: Mapping[str, str]) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            self.write(name, text)
+
+    def write(self, name: str, text: str | bytes) -> Path:
+        """Write one file and the folders that it needs."""
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return file
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replace a part of a file that must be there once."""
+        text = (self.path / name).read_text()
+        assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {name}"
+        self.write(name, text.replace(old, new))
+
+    def load(self, *others: Path) -> Catalog:
+        """Load this catalog, then others."""
+        return load([self.path, *others])
+
+    def errors(self, *others: Path) -> list[str]:
+        """The lines of the error that loading must raise."""
+        with pytest.raises(CatalogError) as caught:
+            self.load(*others)
+        assert caught.value.exit_code == 2
+        return str(caught.value).split("\n")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """The catalog in which everything is right."""
+    return Tree(tmp_path / "catalog", RIGHT)
+
+
+@pytest.fixture
+def make_tree(tmp_path: Path) -> Callable[..., Tree]:
+    """Makes further catalogs: a name and its files."""
+    return lambda name, files: Tree(tmp_path / name, files)

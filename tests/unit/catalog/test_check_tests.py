@@ -1,0 +1,125 @@
+# ruff: noqa: E501 (tables of sentences)
+"""What is tested and what is right: each wrong thing in workloads, suites, goldens and tolerances with its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+MLP = "matrix/workloads/mlp/workload.yaml"
+SMOKE = "matrix/suites/smoke.yaml"
+GENERAL = "golden/tolerances.yaml"
+SPECIAL = "golden/mlp/tolerances.yaml"
+SEGMENTS = "framework/pipeline/target/workload"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "error"),
+    [
+        (MLP, "[B, K]", "[B, k]", "5:18: there is no dimension 'k'; did you mean 'K'?"),
+        (MLP, "[B, 3]", "[B, 0]", "7:18: a size of 0; sizes begin at 1"),
+        (MLP, "B: 8", "B: -8", "2:8: the dimension 'B' is -8; sizes begin at 1"),
+        (MLP, "{B: 8,", "{B: 8, a-b: 1,", "2:14: the dimension 'a-b' could not be used in a formula"),
+        (MLP, "{B: 8,", "{B: 8, lambda: 1,", "2:14: the dimension 'lambda' could not be used in a formula"),
+        (MLP, "{B: 8,", "{B: 8, sqrt: 1,", "2:14: the dimension 'sqrt' could not be used in a formula"),
+        (MLP, "dynamic: [B]", "dynamic: [b]", "3:11: there is no dimension 'b'; did you mean 'B'?"),
+        (MLP, "{B: 8, K: 32}\ndynamic: [B]", "{B: 8, K: 32, N: 1}\ndynamic: [N]",
+         "3:11: the dimension 'N' is in no input's shape"),
+        (MLP, "dtype: f32}\nabsent", "dtype: i32}\nabsent",
+         "7:3: i32 is compared exactly or order-free, not numerically; write compare: exact"),
+        (MLP, "absent: {mlir:", "absent: {mlr:", "8:10: there is no framework 'mlr'; did you mean 'mlir'?"),
+        (MLP, "absent: {mlir:", "absent: {pytorch:", "8:10: 'pytorch' is said to be absent, but pytorch.py is here"),
+        (SMOKE, "[pytorch]", "[pytroch]", "3:27: there is no framework 'pytroch'; did you mean 'pytorch'?"),
+        (SMOKE, "[pytorch]", "[jax*]", "3:27: no framework matches 'jax*'"),
+        (SMOKE, "[pytorch]", "['{pytorch']", "3:27: '{pytorch' has a '{' without its '}'"),
+        (SMOKE, "[pytorch]", "[]", "3:15: the axis 'framework' is empty; leave it out for all"),
+        (SMOKE, "steps: [tile]", "steps: [tilt]", "4:9: there is no step 'tilt'; did you mean 'tile'?"),
+        (SMOKE, "pytorch/**", "pytroch/**", "5:11: no framework matches 'pytroch' in 'pytroch/**'; did you mean 'pytorch'?"),
+        (SMOKE, "pytorch/**", "pytorch/pl?n/**", "5:11: no pipeline matches 'pl?n' in 'pytorch/pl?n/**'"),
+        (SMOKE, "pytorch/**", "mlp", f"5:11: 'mlp' has 1 part, but a test is {SEGMENTS}; perhaps 'mlp/**'"),
+        (SMOKE, "pytorch/**", "pytorch/tile/ir/basic", "5:11: 'pytorch/tile/ir/basic' matches no test"),
+        (SMOKE, "mlir/tile/ir/basic", "mlir/tile/ir/basics",
+         "7:14: no workload matches 'basics' in 'mlir/tile/ir/basics'; did you mean 'basic'?"),
+        (SMOKE, "mlir/tile/ir/basic", "a/b/c/d/e", f"7:14: 'a/b/c/d/e' has 5 parts, but a test is {SEGMENTS}"),
+        (SMOKE, "*/plain/*/mlp", "*/plain/*/mpl", "9:14: no workload matches 'mpl' in '*/plain/*/mpl'; did you mean 'mlp'?"),
+        (SMOKE, "outcome: mismatch", "outcome: pass",
+         "9:32: every test is expected to pass where nothing else is said"),
+        (GENERAL, "'p*'", "'q*'", "3:26: no pipeline matches 'q*'"),
+        (GENERAL, "pipeline: 'p*'", "target: [x86_64, arm]", "3:43: there is no target 'arm'; known: x86_64"),
+        (GENERAL, "pipeline: 'p*'", "workload: [mpl]", "3:37: there is no workload 'mpl'; did you mean 'mlp'?"),
+        (GENERAL, "pipeline: 'p*'", "framework: pytroch", "3:26: there is no framework 'pytroch'; did you mean 'pytorch'?"),
+        (GENERAL, "rtol: 1e-6", "rtol: -1e-6", "2:15: 'rtol' is -1e-06; a bound is 0 or more"),
+        (GENERAL, "atol: 0.0", "atol: sqrt(k)", "3:43: 'sqrt(k)', column 6: unknown name k (perhaps you meant K) (workload 'mlp')"),
+        (GENERAL, "atol: 0.0", "atol: 1 - K", "3:43: '1 - K', column 1: a tolerance cannot be -31.0 (workload 'mlp')"),
+        (SPECIAL, "{output: y}", "{output: z}", "1:19: there is no output 'z'; known: y"),
+        (SPECIAL, "{output: y}", "{workload: mlp2}", "1:19: there is no workload 'mlp2'; did you mean 'mlp'?"),
+    ],
+)  # fmt: skip
+def test_what_does_not_hold(tree: Any, file: str, old: str, new: str, error: str) -> None:
+    tree.edit(file, old, new)
+    assert tree.errors() == [f"{file}:{error}"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "says"),
+    [
+        ("uniform(-1, 1) / sqrt(k)", "K"),
+        ("__import__('os').system('id')", "column"),
+        ("uniform(-1)", "uniform"),
+        ("1 +", "column"),
+        ("9**9**9**9", "column"),
+    ],
+)
+def test_formulas(tree: Any, formula: str, says: str) -> None:
+    tree.edit(MLP, "uniform(-1, 1) / sqrt(K)", formula)
+    (error,) = tree.errors()
+    assert error.startswith(f"{MLP}:5:34: ")
+    assert says in error
+
+
+def test_a_missing_reference(tree: Any) -> None:
+    (tree.path / "matrix/workloads/mlp/reference.py").unlink()
+    assert tree.errors() == [f"{MLP}:1:1: the reference is missing: reference.py beside this file"]
+
+
+def test_an_empty_suite(tree: Any) -> None:
+    tree.write(SMOKE, "description: nothing\n")
+    assert tree.errors() == [f"{SMOKE}:1:1: the suite is empty: it has no 'blocks', 'steps' or 'include'"]
+
+
+def test_zipped_axes(tree: Any) -> None:
+    axes = "{framework: [pytorch, mlir], workload: [mlp]}"
+    tree.write(SMOKE, f"description: x\nblocks:\n  - product: {{workload: [mlp]}}\n    zip: {axes}\n")
+    assert tree.errors() == [
+        f"{SMOKE}:4:5: zipped axes need equal lengths: framework has 2, workload has 1",
+        f"{SMOKE}:4:39: the axis 'workload' is under 'product' too",
+    ]
+
+
+def test_star_may_match_nothing(tree: Any) -> None:
+    tree.write(SMOKE, "description: x\nblocks: [{product: {framework: ['*']}}]\nsteps: ['*']\n")
+    tree.edit(MLP, "absent: {mlir: nobody wrote it}\n", "")
+    for file in ("matrix/frameworks/pytorch.yaml", "matrix/frameworks/mlir.yaml", "matrix/workloads/mlp/pytorch.py"):
+        (tree.path / file).unlink()
+    assert not tree.load().frameworks
+
+
+def test_tolerances_of_a_workload_that_is_not_there(tree: Any) -> None:
+    tree.write("golden/mpl/tolerances.yaml", "layers: [{atol: 1, rtol: 0, rationale: x}]")
+    assert tree.errors() == ["golden/mpl/tolerances.yaml:1:1: there is no workload 'mpl'; did you mean 'mlp'?"]
+
+
+def test_goldens_in_another_catalog_than_the_workload(tree: Any, make_tree: Callable[..., Any]) -> None:
+    other = make_tree("other", {"golden/mlp/y.npy": ""})
+    assert tree.errors(other.path) == [
+        f"{other.path}/golden/mlp/y.npy: is not read: this catalog has no workload 'mlp'"
+    ]
+
+
+def test_a_source_that_two_frameworks_share_may_be_there(tree: Any) -> None:
+    text = "description: x\ntool: import_pytorch\nenvironment: torch\nemits: {linalg: pytorch.py}\n"
+    tree.write("matrix/frameworks/iree.yaml", text)
+    tree.edit(MLP, "absent: {mlir:", "absent: {iree: not there, mlir:")
+    assert "iree" in tree.load().frameworks

@@ -1,0 +1,126 @@
+"""Small catalogs for tests, from the same YAML text and through the same parser and models as real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mlir_matrix.catalog import models
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.source import Source, parse
+
+D = TypeVar("D", bound=models.Document)
+
+FRAMEWORKS = {
+    "pytorch": "emits: {torch: pytorch.py}",
+    "jax": "emits: {stablehlo: jax.py}",
+    "onnx": "emits: {torch-onnx: onnx.py}",
+    "mlir": "emits: {linalg: linalg.mlir, tosa: tosa.mlir}",
+}
+STEPS = {
+    "onnx-to-torch": "accepts: [torch-onnx]\ngives: torch",
+    "torch-to-linalg": "accepts: [torch]\ngives: linalg",
+    "torch-to-tosa": "accepts: [torch]\ngives: tosa",
+    "stablehlo-to-linalg": "accepts: [stablehlo]\ngives: linalg",
+    "tosa-to-linalg": "accepts: [tosa]\ngives: linalg",
+    "tile": (
+        "accepts: [linalg]\n"
+        "parameters:\n  size: {description: d, default: 8}\n  unroll: {description: d, default: true}"
+    ),
+    "lower": "accepts: [linalg]\ngives: llvm",
+    "emit": "accepts: [llvm]\ngives: object",
+}
+CASES = {"torch-to-linalg": ("add", "mm"), "tile": ("mm",), "lower": ()}
+PIPELINES = {
+    "linalg-loops": (
+        "entry:\n  linalg: []\n  torch: [torch-to-linalg]\n  torch-onnx: [onnx-to-torch, torch-to-linalg]\n"
+        "  stablehlo: [stablehlo-to-linalg]\nsteps: [lower, emit]"
+    ),
+    "linalg-tiled": (
+        "entry:\n  torch: [torch-to-linalg]\n  linalg: []\n"
+        "steps:\n  - step: tile\n    with: {size: 4}\n  - lower\n  - emit"
+    ),
+    "tosa-loops": (
+        "entry:\n  tosa: [tosa-to-linalg]\n  torch: [torch-to-tosa, tosa-to-linalg]\n"
+        "  torch-onnx: [onnx-to-torch, torch-to-tosa, tosa-to-linalg]\n  linalg: []\nsteps: [lower, emit]"
+    ),
+}
+TARGETS = {"x86_64": "accepts: [object]", "wasm": "accepts: [llvm]", "gpu": "accepts: [ptx, hsaco]"}
+#: Source files by workload; ``topk`` cannot be expressed in onnx.
+WORKLOADS = {
+    "mlp": ("pytorch.py", "jax.py", "onnx.py", "linalg.mlir", "tosa.mlir"),
+    "softmax": ("pytorch.py", "jax.py", "tosa.mlir"),
+    "topk": ("pytorch.py", "jax.py"),
+}
+ABSENT = {"topk": {"onnx": "its order is not defined"}}
+_REST = {
+    "frameworks": "description: d\ntool: t\nenvironment: e\n",
+    "steps": "description: d\nenvironment: e\n",
+    "pipelines": "description: d\n",
+    "targets": "description: d\ntriple: t\nmachine: [m]\n",
+}
+
+
+def catalog(suites: Mapping[str, str] | None = None, **changes: Mapping[str, Any]) -> Catalog:
+    """The catalog above with suites by name (YAML without the description), and with whole kinds of things replaced."""
+    made: dict[str, Any] = {}
+    for kind, model, texts in (
+        ("frameworks", models.Framework, FRAMEWORKS),
+        ("pipelines", models.Pipeline, PIPELINES),
+        ("targets", models.Target, TARGETS),
+    ):
+        chosen = changes.get(kind, texts)
+        made[kind] = {name: entry(kind, model, name, _REST[kind] + text) for name, text in chosen.items()}
+    made["steps"] = {
+        name: entry("steps", models.Step, name, _REST["steps"] + text, cases=changes.get("cases", CASES).get(name, ()))
+        for name, text in changes.get("steps", STEPS).items()
+    }
+    made["workloads"] = {
+        name: workload(name, files, changes.get("absent", ABSENT).get(name, {}))
+        for name, files in changes.get("workloads", WORKLOADS).items()
+    }
+    made["suites"] = {name: suite(name, text) for name, text in (suites or {}).items()}
+    return make(**made)
+
+
+def suite(name: str, text: str) -> Entry[models.Suite]:
+    """A suite from YAML; line 1 of its file is the description, so that ``text`` begins in line 2."""
+    return entry("suites", models.Suite, name, f"description: d\n{text}")
+
+
+def workload(name: str, files: Iterable[str], absent: Mapping[str, str]) -> Entry[models.Workload]:
+    """A workload with these source files."""
+    lines = [
+        "description: d",
+        "inputs: {x: {shape: [2], dtype: f32, formula: iota()}}",
+        "outputs: {y: {shape: [2], dtype: f32}}",
+    ]
+    if absent:
+        lines += ["absent:", *(f"  {framework}: {reason}" for framework, reason in absent.items())]
+    return entry("workloads", models.Workload, name, "\n".join(lines), files=tuple(files))
+
+
+def entry(kind: str, model: type[D], name: str, text: str, **more: Iterable[str]) -> Entry[D]:
+    """One parsed and validated file."""
+    source: Source = parse(text, f"{kind}/{name}.yaml")
+    folder = Path(kind)
+    paths = {key: {file: folder / name / file for file in files} for key, files in more.items()}
+    document = model.model_validate(source.data)
+    return Entry(name=name, document=document, source=source, root=Path(), folder=folder, **paths)
+
+
+def make(**kinds: Any) -> Catalog:
+    """A catalog of these entries, sorted as loaded ones are; what is not given is empty."""
+    names = (
+        "kinds",
+        "frameworks",
+        "workloads",
+        "steps",
+        "pipelines",
+        "targets",
+        "suites",
+        "environments",
+        "components",
+    )
+    return Catalog(roots=(), layers=(), **{name: dict(sorted(kinds.get(name, {}).items())) for name in names})

@@ -1,0 +1,10 @@
+/* Calls the kernel with as many pointers as its C interface takes. */
+#ifndef MATRIX_CALL_H
+#define MATRIX_CALL_H
+
+enum { MAX_POINTERS = 64 };
+
+/* Calls `_mlir_ciface_main(pointers[0], …, pointers[count - 1])`; count is at most MAX_POINTERS. */
+void call_kernel(int count, void *const *pointers);
+
+#endif

@@ -1,0 +1,62 @@
+# Sourced by tools/matrix and tools/test: makes the program's own Python environment on first use and sets $python.
+# One environment a lock, under the user's cache folder; the checkout itself is never written to.
+
+root=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd -P)
+if [ -n "${MATRIX_HOME:-}" ]; then
+    cache=$MATRIX_HOME
+else
+    case "${XDG_CACHE_HOME:-}" in
+        /*) cache=$XDG_CACHE_HOME/mlir-matrix ;;
+        *) cache=$HOME/.cache/mlir-matrix ;;
+    esac
+fi
+
+say() { printf 'matrix: %s\n' "$*" >&2; }
+
+# The first interpreter that is new enough and not too new, or nothing.
+find_python() {
+    for candidate in ${MATRIX_PYTHON:-python3 python3.11 python3.12}; do
+        if found=$("$candidate" -I -c 'import sys
+if sys.version_info[:2] in ((3, 11), (3, 12)) and sys.implementation.name == "cpython": print(sys.executable)' 2>/dev/null) && [ -n "$found" ]; then
+            printf '%s\n' "$found"
+            return
+        fi
+    done
+}
+
+# use_environment LOCK: sets $python to the interpreter of the environment with the packages of tools/LOCK.
+use_environment() {
+    sum=$(cksum < "$root/tools/$1")
+    environment=$cache/tool/${1%.txt}-${sum%% *}${MATRIX_PYTHON:+-$(printf %s "$MATRIX_PYTHON" | cksum | cut -d' ' -f1)}
+    python=$environment/bin/python
+    [ -x "$python" ] && [ -e "$environment/complete" ] || make_environment "$1"
+    # Bytecode goes to the cache, so that a warm start compiles nothing and a checkout stays clean.
+    unset PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH
+}
+
+make_environment() {
+    interpreter=$(find_python)
+    if [ -z "$interpreter" ]; then
+        say "needs CPython 3.11 or 3.12; none of python3, python3.11, python3.12 on PATH is one (or set MATRIX_PYTHON)"
+        exit 3
+    fi
+    say "first use: making the program's own environment ($("$interpreter" -V), about 15 s)"
+    mkdir -p "$cache/tool" || exit 3
+    new=$(mktemp -d "$cache/tool/.new-XXXXXX") || exit 3
+    trap 'rm -rf "$new"' EXIT INT TERM
+    if ! "$interpreter" -m venv "$new" >&2; then
+        say "$interpreter cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"
+        exit 3
+    fi
+    if ! "$new/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+        --only-binary=:all: -r "$root/tools/$1" >"$new/pip.log" 2>&1; then
+        grep -v 'is ignored: it is neither' "$new/pip.log" >&2
+        say "its packages (tools/$1) could not be installed"
+        exit 3
+    fi
+    : > "$new/complete"
+    # Whoever is first wins; both are the same.
+    rm -rf "$environment"
+    mv -T "$new" "$environment" 2>/dev/null || rm -rf "$new"
+    trap - EXIT INT TERM
+}

@@ -1,0 +1,1 @@
+"""mlir-matrix: does this framework, through this pipeline, on this target, still give the right answer?"""

@@ -1,0 +1,1 @@
+"""Code that runs inside an environment: standard library, NumPy and what that environment is for, nothing else."""

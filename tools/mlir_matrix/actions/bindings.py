@@ -1,0 +1,231 @@
+"""One face for MLIR's Python bindings, whichever package carries them.
+
+The same API ships as ``mlir`` (llvm/eudsl's distribution), and inside ``torch_mlir``, ``iree.compiler`` and
+``jaxlib.mlir``. Two of them in one process collide in nanobind's type registry, so a process takes one and keeps it.
+
+Contexts own thread pools and native state that do not survive a fork: ``preload`` only imports, ``Bindings.session`` is
+for the child that does the work.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Literal
+
+from mlir_matrix.actions.contract import ActionFailed
+
+#: Packages that carry the bindings, the real distribution first.
+ROOTS = ("mlir", "torch_mlir", "iree.compiler", "jaxlib.mlir")
+
+#: ``tm_tensor`` and ``chlo`` have no function that registers them: they are loaded as what a pass depends on.
+_TORCH_LOADS = "builtin.module(func.func(convert-torch-to-stablehlo,convert-torch-to-tmtensor))"
+
+#: A note such as «see current operation» prints whole functions; what a person reads is its beginning.
+_MESSAGE_LIMIT = 20_000
+
+_registered_passes = False
+
+
+def installed() -> tuple[str, ...]:
+    """The roots that this environment has, best first. Imports no bindings, only the parents of dotted roots."""
+    return tuple(root for root in ROOTS if _has(root))
+
+
+def _has(root: str) -> bool:
+    try:
+        return importlib.util.find_spec(f"{root}.ir") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def preload() -> None:
+    """Import the bindings in the warm parent, when there is no doubt which; makes no context and starts no thread."""
+    # The bindings import NumPy, whose OpenBLAS starts a thread per core unless told otherwise; we fork after this.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    roots = installed()
+    if len(roots) == 1:
+        load(roots[0])
+
+
+def default_root() -> str:
+    """The root to use when an action names none."""
+    roots = installed()
+    if not roots:
+        raise ActionFailed(f"the environment has no MLIR bindings: none of {', '.join(ROOTS)} can be imported")
+    return roots[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bindings:
+    """The modules of one bindings package; None stands for one that it was built without."""
+
+    root: str
+    ir: ModuleType
+    passmanager: ModuleType | None
+    execution_engine: ModuleType | None
+    rewrite: ModuleType | None
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A fresh context with every dialect of the package, for the length of the block."""
+        context = self.ir.Context()
+        context.enable_multithreading(False)
+        context.allow_unregistered_dialects = False
+        # Errors go to our handler, in order and with their notes, also those of passes that then do not fail.
+        if hasattr(context, "emit_error_diagnostics"):
+            context.emit_error_diagnostics = True
+        if self.root == "torch_mlir":
+            self._register_torch(context)
+        elif self.root == "jaxlib.mlir":
+            self._register_jaxlib(context)
+        session = Session(bindings=self, context=context)
+        handler = context.attach_diagnostic_handler(session.note)
+        try:
+            with context, self.ir.Location.unknown():
+                yield session
+        finally:
+            handler.detach()
+
+    def _register_torch(self, context: Any) -> None:
+        """torch, stablehlo, chlo and tm_tensor are not in the registry that torch-mlir's contexts start from."""
+        global _registered_passes
+        importlib.import_module("torch_mlir.dialects.torch").register_dialect(context)
+        stablehlo = importlib.import_module("torch_mlir._mlir_libs._stablehlo")
+        stablehlo.register_dialect(context)
+        if not _registered_passes:
+            stablehlo.register_stablehlo_passes()
+            _registered_passes = True
+        with context, self.ir.Location.unknown():
+            self.needed("passmanager").PassManager.parse(_TORCH_LOADS).run(self.ir.Module.create().operation)
+
+    def _register_jaxlib(self, context: Any) -> None:
+        """What JAX itself uses is registered by an extension of its own; contexts start without."""
+        registry = self.ir.DialectRegistry()
+        importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
+        context.append_dialect_registry(registry)
+        context.load_all_available_dialects()
+        for dialect in ("_stablehlo", "_chlo"):
+            importlib.import_module(f"jaxlib.mlir._mlir_libs.{dialect}").register_dialect(context)
+
+    def needed(self, part: Literal["passmanager", "execution_engine", "rewrite"]) -> Any:
+        """The module of that name; ActionFailed where the package was built without it."""
+        module = getattr(self, part)
+        if module is None:
+            raise ActionFailed(f"the bindings package {self.root} was built without {self.root}.{part}")
+        return module
+
+
+@dataclass(kw_only=True)
+class Session:
+    """A context at work: what it reports is kept, and becomes the diagnostics of a failure."""
+
+    bindings: Bindings
+    context: Any
+    reported: list[str] = field(default_factory=list)
+
+    def note(self, diagnostic: Any) -> bool:
+        """Diagnostic handler. True: handled, nothing goes to the process's stderr."""
+        self.reported.append(_told(diagnostic, ""))
+        return True
+
+    def diagnostics(self) -> str:
+        """Everything reported so far, as text."""
+        return "".join(self.reported)
+
+    def failed(self, reason: str, error: BaseException | None = None) -> ActionFailed:
+        """The failure to raise, carrying what was reported (and the exception's own text where nothing was)."""
+        text = self.diagnostics() or (f"{error}\n" if error else "")
+        return ActionFailed(reason, diagnostics=text)
+
+    def parse(self, source: bytes, what: str = "the IR") -> Any:
+        """A verified module from text or bytecode; ActionFailed says that ``what`` does not parse."""
+        if not source.strip():
+            raise ActionFailed(f"{what} is empty")
+        try:
+            return self.bindings.ir.Module.parse(source if source.startswith(b"ML\xefR") else source.decode())
+        except UnicodeDecodeError as error:
+            raise ActionFailed(f"{what} is neither MLIR text nor bytecode", diagnostics=f"{error}\n") from error
+        except Exception as error:
+            raise self.failed(f"{what} does not parse: {self.first_error(error)}", error) from error
+
+    def run(self, module: Any, passes: str) -> None:
+        """Run ``builtin.module(passes)`` on the module, in place."""
+        manager = self.bindings.needed("passmanager").PassManager
+        try:
+            parsed = manager.parse(f"builtin.module({passes})")
+        except Exception as error:
+            raise ActionFailed("the pass pipeline does not parse", diagnostics=f"{error}\n") from error
+        parsed.enable_verifier(True)
+        try:
+            parsed.run(module.operation)
+        except Exception as error:
+            raise self.failed(f"the passes failed: {self.first_error(error)}", error) from error
+
+    def rewrite(self, module: Any, patterns: Any) -> None:
+        """Apply a module of ``pdl.pattern`` to the module, greedily, until nothing matches. Consumes ``patterns``."""
+        pdl = self.bindings.needed("rewrite")
+        try:
+            pdl.apply_patterns_and_fold_greedily(module, pdl.PDLModule(patterns).freeze())
+        except Exception as error:
+            raise self.failed(f"the patterns failed: {self.first_error(error)}", error) from error
+
+    def text(self, module: Any) -> str:
+        """The module without locations, so that its bytes do not depend on files and lines. Verified."""
+        try:
+            module.operation.verify()
+        except Exception as error:
+            raise self.failed(f"the IR is not valid: {self.first_error(error)}", error) from error
+        return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
+
+    def first_error(self, error: BaseException) -> str:
+        """One line for the table: the first error reported, without its location and the operator printed after it."""
+        errors = (text for text in self.reported if text.startswith("error: "))
+        text = next(errors, f"error: {error}")
+        line = text.splitlines()[0].removeprefix("error: ")
+        return re.sub(r"(?<=\S): (%\S+ = |\").*", "", line)[:300]
+
+
+def _told(diagnostic: Any, indent: str) -> str:
+    severity = str(diagnostic.severity).rsplit(".", 1)[-1].lower()
+    message = str(diagnostic.message)
+    if len(message) > _MESSAGE_LIMIT:
+        message = f"{message[:_MESSAGE_LIMIT]} … ({len(message)} characters)"
+    location = str(diagnostic.location)
+    where = "" if location == "loc(unknown)" else f"\n{indent}  at {location}"
+    notes = "".join(_told(each, indent + "  ") for each in diagnostic.notes)
+    return f"{indent}{severity}: {message}{where}\n{notes}"
+
+
+def load(root: str) -> Bindings:
+    """The bindings in package ``root``; ActionFailed when it is not here, RuntimeError for a second package."""
+    if root not in ROOTS:
+        raise ActionFailed(f"unknown bindings package {root!r}; known are {', '.join(ROOTS)}")
+    others = [each for each in ROOTS if each != root and f"{each}.ir" in sys.modules]
+    if others:
+        raise RuntimeError(f"{others[0]} is loaded in this process; {root} in the same process would collide with it")
+    try:
+        ir = importlib.import_module(f"{root}.ir")
+    except ModuleNotFoundError as error:
+        raise ActionFailed(f"the environment has no bindings package {root}", diagnostics=f"{error}\n") from error
+    return Bindings(
+        root=root,
+        ir=ir,
+        passmanager=_optional(f"{root}.passmanager"),
+        execution_engine=_optional(f"{root}.execution_engine"),
+        rewrite=_optional(f"{root}.rewrite"),
+    )
+
+
+def _optional(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

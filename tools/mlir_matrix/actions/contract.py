@@ -1,0 +1,44 @@
+"""What an action is given and how it says that it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """One request: parameters, and the files to read and write, all relative to the current folder."""
+
+    params: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+class ActionFailed(Exception):
+    """The code under test failed at this stage: an ordinary result, kept like a success.
+
+    ``reason`` is one sentence for the table, ``diagnostics`` the whole text for the person who looks.
+    """
+
+    def __init__(self, reason: str, *, diagnostics: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.diagnostics = diagnostics
+
+
+class ActionCrashed(Exception):
+    """The process of the code under test was ended by a signal: an ordinary result, too.
+
+    ``signal`` is its name (``SIGSEGV``), ``diagnostics`` what the process had said until then.
+    """
+
+    def __init__(self, signal: str, *, diagnostics: str = "") -> None:
+        super().__init__(f"ended by {signal}")
+        self.signal = signal
+        self.diagnostics = diagnostics
+
+
+class MachineFailed(Exception):
+    """The machine could not do its part (a full disk, a file that cannot be read): nobody's verdict, and never kept."""

@@ -1,0 +1,93 @@
+"""What the tools that bring workloads in have in common: declared tensors, and sources that keep their promise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mlir_matrix.actions.contract import Action, ActionFailed
+
+#: Sizes as an importer sees them; None is a dynamic one.
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """An input or output as ``workload.yaml`` declares it; ``dynamic`` holds the axes that the IR must leave open."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    dynamic: frozenset[int] = frozenset()
+
+
+def declared(action: Action, key: str) -> list[Tensor]:
+    """The tensors under ``inputs`` or ``outputs`` of the action's parameters, in order."""
+    return [
+        Tensor(
+            name=entry["name"],
+            shape=tuple(entry["shape"]),
+            dtype=entry["dtype"],
+            dynamic=frozenset(entry.get("dynamic", ())),
+        )
+        for entry in action.params[key]
+    ]
+
+
+def load(path: str, function: str = "workload") -> Callable[..., Any]:
+    """The function that a source file defines.
+
+    The file is compiled under its relative name, which is what tracebacks and locations then show, and outside the
+    import system: it is called ``jax.py`` or ``onnx.py``, its folder must not come before the real packages, and
+    nothing may be written beside it.
+    """
+    module = ModuleType("workload_source")
+    module.__file__ = path
+    # Dataclasses and pickling look their module up by name.
+    sys.modules[module.__name__] = module
+    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise ActionFailed(f"{Path(path).name} does not define the function {function}")
+    return found  # type: ignore[no-any-return]
+
+
+def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, str]]) -> None:
+    """Refuse a program whose results are not what the workload declares.
+
+    ``got`` has the shape (None for what has none) and the dtype of each result. A dynamic size agrees with any.
+    """
+    if len(outputs) != len(got):
+        raise ActionFailed(f"declared {_count(len(outputs))}, got {_count(len(got))}")
+    wrong = [
+        f"output {output.name}: declared {_text(output.shape, output.dtype)}, got {_text(shape, dtype)}"
+        for output, (shape, dtype) in zip(outputs, got, strict=True)
+        if dtype != output.dtype or not _agree(output.shape, shape)
+    ]
+    if wrong:
+        raise ActionFailed(wrong[0], diagnostics="\n".join(wrong))
+
+
+def name_of(dtypes: Mapping[str, Any], dtype: Any) -> str:
+    """Our name for a framework's dtype, or the framework's own where we have none."""
+    return next((name for name, value in dtypes.items() if value == dtype), str(dtype))
+
+
+def _agree(declared_shape: tuple[int, ...], shape: Shape | None) -> bool:
+    return (
+        shape is not None
+        and len(declared_shape) == len(shape)
+        and all(size is None or size == want for want, size in zip(declared_shape, shape, strict=True))
+    )
+
+
+def _text(shape: Shape | None, dtype: str) -> str:
+    return dtype if shape is None else f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def _count(number: int) -> str:
+    return f"{number} output" if number == 1 else f"{number} outputs"

@@ -1,0 +1,146 @@
+"""The ``inputs`` action: makes a workload's inputs from their formulas and seeds.
+
+``params``: ``{"inputs": [{"name", "shape", "dtype", "formula", "seed"}], "dims": {name: size}}``; one ``.npy`` output
+per input, by its name. Elements are computed in double from their index alone, in blocks that fit the cache, and
+rounded once to the dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from mlir_matrix.actions import counter
+from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.counter import Doubles, Words
+from mlir_matrix.actions.dtypes import STORAGE, Array, DtypeError, encode, save_npy
+from mlir_matrix.actions.expression import Binary, Call, Interpreter, Name, Negate, Node, Number
+from mlir_matrix.actions.formula import LARGEST_WHOLE, Constants, FormulaError, arithmetic, parse_formula
+
+_BLOCK = 1 << 15
+
+
+def run(action: Action) -> None:
+    """Write every input; a formula that does not give numbers of its dtype fails the action."""
+    for spec in action.params["inputs"]:
+        try:
+            array = tensor(
+                spec["formula"], spec["seed"], action.params["dims"], tuple(spec["shape"]), dtype=spec["dtype"]
+            )
+        except FormulaError as error:
+            raise ActionFailed(f"input {spec['name']}: formula {error}") from None
+        save_npy(action.outputs[spec["name"]], array)
+
+
+def tensor(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], *, dtype: str) -> Array:
+    """The whole array, in the storage of ``dtype``. Raises :class:`FormulaError`."""
+    node = parse_formula(formula, dims)
+    total = math.prod(shape)
+    stored = np.empty(total, dtype=STORAGE[dtype])
+    for start in range(0, total, _BLOCK):
+        stop = min(start + _BLOCK, total)
+        index = np.arange(start, stop, dtype=np.uint64)
+        values = _Elements(formula, seed, dims, shape, index).compute(node)
+        try:
+            stored[start:stop] = encode(values, dtype)
+        except DtypeError as error:
+            value = float(values[error.index])
+            message = f"element {start + error.index} is {value!r}, which {dtype} cannot hold"
+            raise FormulaError(message, text=formula) from None
+    return stored.reshape(tuple(shape))
+
+
+def element(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Sequence[int]) -> float:
+    """One element, before it is rounded to a dtype, computed alone. Raises IndexError, :class:`FormulaError`."""
+    if len(index) != len(shape) or any(not 0 <= at < size for at, size in zip(index, shape, strict=True)):
+        raise IndexError(f"no element {list(index)} in the shape {list(shape)}")
+    linear = 0
+    for at, size in zip(index, shape, strict=True):
+        linear = linear * size + at
+    words = np.array([linear], dtype=np.uint64)
+    return float(_Elements(formula, seed, dims, shape, words).compute(parse_formula(formula, dims))[0])
+
+
+class _Elements(Interpreter["float | Doubles"]):
+    """The values of a formula at some linear indices; what is the same for all of them stays a float."""
+
+    def __init__(self, text: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Words) -> None:
+        self._constants = Constants(text, dims)
+        self._seed, self._index = seed, index
+        self._length = shape[-1] if shape else 1
+
+    def compute(self, node: Node) -> Doubles:
+        with np.errstate(all="ignore"):
+            return np.broadcast_to(np.asarray(self.value(node), dtype=np.float64), self._index.shape)
+
+    def number(self, node: Number) -> float | Doubles:
+        return node.value
+
+    def name(self, node: Name) -> float | Doubles:
+        return cast(float, self._constants.name(node))
+
+    def negate(self, node: Negate, operand: float | Doubles) -> float | Doubles:
+        return -operand
+
+    def binary(self, node: Binary, left: float | Doubles, right: float | Doubles) -> float | Doubles:
+        if isinstance(left, float) and isinstance(right, float):
+            return cast(float, self._constants.binary(node, left, right))
+        if isinstance(right, float):
+            self._constants.check_right(node, right)
+        elif node.operator in ("/", "//", "%"):
+            self._refuse(node.right, right == 0, "division by zero")
+        elif node.operator == "**":
+            self._constants.check_right(node, None)
+        if node.operator == "**" and cast(float, right) < 0:
+            self._refuse(node.right, left == 0, "zero to a negative power")
+        return self._finite(node, arithmetic(node.operator, left, right))
+
+    def call(self, node: Call, arguments: list[float | Doubles]) -> float | Doubles:
+        known = [argument if isinstance(argument, float) else None for argument in arguments]
+        if node.function in ("sqrt", "abs", "floor"):
+            return self._unary(node, arguments[0])
+        self._constants.check_range(node, known)
+        key = counter.stream_key(self._seed, node.ordinal)
+        if node.function == "iota":
+            return self._index.astype(np.float64)
+        if node.function == "permutation":
+            return counter.permutation(key, self._index, self._length).astype(np.float64)
+        first, second = (np.asarray(argument, dtype=np.float64) for argument in arguments)
+        if node.function == "normal":
+            self._refuse(node.arguments[1], second < 0, "a negative standard deviation")
+            return self._finite(node, first + second * counter.normal(key, self._index))
+        whole = node.function == "integers"
+        self._refuse(node, first >= second if whole else first > second, "the range is empty")
+        if not whole:
+            # Rounding may carry the last values up to the upper bound, never beyond it.
+            return self._finite(node, np.minimum(first + (second - first) * counter.uniform(key, self._index), second))
+        return self._integers(node, key, first, second)
+
+    def _unary(self, node: Call, argument: float | Doubles) -> float | Doubles:
+        if isinstance(argument, float):
+            return cast(float, self._constants.call(node, [argument]))
+        if node.function == "sqrt":
+            self._refuse(node, argument < 0, "the square root of a negative number")
+            return np.sqrt(argument)
+        return np.abs(argument) if node.function == "abs" else np.floor(argument)
+
+    def _integers(self, node: Call, key: Words, low: Doubles, high: Doubles) -> Doubles:
+        for part, bound in zip(node.arguments, (low, high), strict=True):
+            uneven = (bound != np.floor(bound)) | (np.abs(bound) > LARGEST_WHOLE)
+            self._refuse(part, uneven, "integers() takes whole numbers up to 2**53")
+        span = (high - low).astype(np.uint64)
+        # Both are whole and at most 2**54 in size, so the sum below high is exact.
+        return low + counter.below(key, self._index, span).astype(np.float64)
+
+    def _finite(self, node: Node, values: float | Doubles) -> float | Doubles:
+        self._refuse(node, ~np.isfinite(values), "the value does not fit a double")
+        return values
+
+    def _refuse(self, node: Node, wrong: Any, message: str) -> None:
+        wrong = np.asarray(wrong)
+        if wrong.any():
+            at = int(self._index[int(np.argmax(wrong))]) if wrong.ndim else int(self._index[0])
+            raise self._constants.error(node, f"{message} at element {at}")

@@ -1,0 +1,152 @@
+"""The ``judge`` action: what the kernel gave against what is expected, and nothing passes without having been compared.
+
+``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
+"rtol_text"}]}``; inputs ``actual-NAME`` and ``expected-NAME``; output ``verdict``, a JSON file with ``outcome``,
+``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or unreadable is a
+mismatch that says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.census import Census, plain
+from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.dtypes import FLOATS, STORAGE, Array
+
+_METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
+
+
+class _UnfitError(Exception):
+    """An output that cannot even be compared; the message says why."""
+
+
+def run(action: Action) -> None:
+    """Write the verdict. A mismatch is a verdict, not a failure of the action."""
+    verdict = judge(action.params["outputs"], action.inputs)
+    with open(action.outputs["verdict"], "w", encoding="utf-8") as file:
+        json.dump(verdict, file, sort_keys=True, allow_nan=False)
+        file.write("\n")
+
+
+def judge(specs: list[dict[str, Any]], files: Mapping[str, str]) -> dict[str, Any]:
+    """The verdict on all outputs; ``files`` holds the paths by the names of the action's inputs."""
+    outputs = [_judge_output(spec, files) for spec in specs]
+    outputs.extend(_strangers({str(spec["name"]) for spec in specs}, files))
+    wrong = [output for output in outputs if output["outcome"] != "pass"]
+    if not specs:
+        reason = "nothing was compared: the workload has no outputs"
+        return {"outcome": "mismatch", "reason": reason, "outputs": outputs, "metrics": {}}
+    more = f" (and {len(wrong) - 1} more of {len(outputs)} outputs)" if len(wrong) > 1 else ""
+    return {
+        "outcome": "mismatch" if wrong else "pass",
+        "reason": wrong[0]["reason"] + more if wrong else _all_right(outputs),
+        "outputs": outputs,
+        "metrics": _metrics(outputs),
+    }
+
+
+def _all_right(outputs: list[dict[str, Any]]) -> str:
+    elements = sum(output["elements"] for output in outputs)
+    used = _largest(outputs, "error_used")
+    return f"all {elements} elements are right; the worst error takes {_percent(float(used))} of its bound"
+
+
+def _metrics(outputs: list[dict[str, Any]]) -> dict[str, Any]:
+    counted = [output for output in outputs if "elements" in output]
+    metrics: dict[str, Any] = {name: _largest(counted, name) for name in _METRICS if counted}
+    return metrics | {name: sum(output[name] for output in counted) for name in ("elements", "wrong")}
+
+
+def _largest(outputs: list[dict[str, Any]], name: str) -> int | float | str | bool:
+    return plain(max(float(output[name]) for output in outputs))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Outputs that came and are in no specification."""
+    found = []
+    for side, what in (("actual-", "the kernel gave an output"), ("expected-", "there is a golden")):
+        for key in sorted(files):
+            name = key.removeprefix(side)
+            if key.startswith(side) and name not in known:
+                reason = f"{name}: {what} that the workload does not have"
+                found.append({"name": name, "outcome": "mismatch", "reason": reason})
+    return found
+
+
+def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """The specification of the output with its outcome, reason and, where it could be compared, its census."""
+    name, dtype, shape = str(spec["name"]), str(spec["dtype"]), tuple(spec["shape"])
+    try:
+        atol, rtol = _bounds(spec)
+        expected = _load(files, f"expected-{name}", "the golden", shape, dtypes.golden_storage(dtype))
+        actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
+    except _UnfitError as error:
+        bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
+        return {**spec, **bounds, "outcome": "mismatch", "reason": f"{name}: {error}"}
+    if spec["compare"] == "order-free" and shape:
+        actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
+    census = Census(shape, dtype, atol=atol, rtol=rtol)
+    census.add(actual, expected)
+    result = {**spec, **census.result(), "outcome": "mismatch" if census.wrong else "pass"}
+    result["reason"] = _explain(result) if census.wrong else "within the bound" if atol or rtol else "equal"
+    return result
+
+
+def _bounds(spec: dict[str, Any]) -> tuple[float, float]:
+    if spec["compare"] == "exact":
+        return 0.0, 0.0
+    atol, rtol = float(spec["atol"]), float(spec["rtol"])
+    if not (math.isfinite(atol) and math.isfinite(rtol) and atol >= 0 and rtol >= 0):
+        raise _UnfitError(f"the tolerance atol={atol!r}, rtol={rtol!r} is no bound")
+    return atol, rtol
+
+
+def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """The array of one file, of exactly this shape and dtype, with at least one element."""
+    if key not in files:
+        raise _UnfitError(f"{what} is missing")
+    try:
+        array = dtypes.load_npy(files[key])
+    except FileNotFoundError:
+        raise _UnfitError(f"{what} is missing") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise _UnfitError(f"{what} is not a readable .npy file: {str(error).splitlines()[0][:200]}") from None
+    if array.dtype != dtype:
+        raise _UnfitError(f"{what} holds {array.dtype.str}, not {dtype.str}")
+    if array.shape != shape:
+        raise _UnfitError(f"{what} has the shape {list(array.shape)}, not {list(shape)}")
+    if not array.size:
+        raise _UnfitError(f"{what} is empty: zero elements prove nothing")
+    return array
+
+
+def _sorted(stored: Array, dtype: str) -> Array:
+    """Sorted along the last axis, NaN last; bf16 by its value, not its bits."""
+    if dtype != "bf16":
+        return np.sort(stored, axis=-1)
+    order = np.argsort(dtypes.decode(stored, dtype), axis=-1, kind="stable")
+    return np.take_along_axis(stored, order, axis=-1)
+
+
+def _explain(output: dict[str, Any]) -> str:
+    """One sentence: how many, and the worst of them."""
+    worst = output["worst"][0]
+    share = f"{output['wrong']} of {output['elements']} elements ({output['wrong_percent']:.3g} %) are wrong"
+    order = " after sorting" if output["compare"] == "order-free" else ""
+    place = f"at {worst['index']}{order}: expected {worst['expected']}, actual {worst['actual']}"
+    if output["compare"] == "exact" and output["dtype"] not in FLOATS:
+        return f"{output['name']}: {share}, first {place}, and they must be equal"
+    error = "" if worst["abs"] == "nan" else f", off by {float(worst['abs']):.3g}"
+    bound = f"bound {float(worst['bound']):.3g} from {output.get('layer') or 'no layer'}"
+    return f"{output['name']}: {share}; worst {place}{error}, {bound}"

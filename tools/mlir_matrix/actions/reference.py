@@ -1,0 +1,74 @@
+"""The ``reference`` action: the workload's ``reference.py`` computes what is right, in double, from the same inputs.
+
+``params``: ``{"inputs": [{"name", "dtype", "shape"}], "outputs": [{"name", "dtype", "shape"}]}``; inputs ``source`` and
+``arg-NAME`` (as the ``inputs`` action stored them); outputs ``expected-NAME``. Floating-point arguments are given as
+float64, already rounded to their dtype, the others in their own; floating-point results must be float64, the others in
+their own dtype.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.dtypes import Array
+
+
+def run(action: Action) -> None:
+    """Compute and write every expected output. What the reference itself raises is left to the caller."""
+    arguments = [_argument(spec, action.inputs) for spec in action.params["inputs"]]
+    reference = _load(action.inputs["source"])
+    results = _as_tuple(reference(*arguments))
+    specs = action.params["outputs"]
+    if len(results) != len(specs):
+        raise ActionFailed(f"reference() returns {len(results)} arrays, the workload has {len(specs)} outputs")
+    checked = [_check(spec, result) for spec, result in zip(specs, results, strict=True)]
+    for spec, array in zip(specs, checked, strict=True):
+        dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], array)
+
+
+def _argument(spec: Mapping[str, Any], files: Mapping[str, str]) -> Array:
+    stored = dtypes.load_npy(files[f"arg-{spec['name']}"])
+    if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
+        found = f"{stored.dtype.str} {list(stored.shape)}"
+        raise ActionFailed(f"the input {spec['name']} is {found}, not {spec['dtype']} {list(spec['shape'])}")
+    return dtypes.decode(stored, spec["dtype"])
+
+
+def _load(path: str) -> Callable[..., Any]:
+    """The function ``reference`` of the source; its tracebacks name ``reference.py``, not where it lies."""
+    source = Path(path).read_bytes()
+    module = types.ModuleType("reference")
+    exec(compile(source, "reference.py", "exec", dont_inherit=True), module.__dict__)  # noqa: S102 (running it is what we are for)
+    function = module.__dict__.get("reference")
+    if not callable(function):
+        raise ActionFailed("reference.py defines no function reference()")
+    return function  # type: ignore[no-any-return]
+
+
+def _as_tuple(returned: Any) -> tuple[Any, ...]:
+    return returned if isinstance(returned, tuple) else (returned,)
+
+
+def _check(spec: Mapping[str, Any], result: Any) -> Array:
+    """The result as an array, where it is what the workload says. Raises :class:`ActionFailed`."""
+    name, dtype = spec["name"], dtypes.golden_storage(spec["dtype"])
+    if not isinstance(result, (np.ndarray, np.generic)):
+        raise ActionFailed(f"output {name}: reference() returns a {type(result).__name__}, not a NumPy array")
+    array = np.asarray(result)
+    if array.dtype != dtype:
+        why = " (references compute in double)" if dtype == np.float64 else ""
+        raise ActionFailed(f"output {name}: reference() returns {array.dtype}, not {dtype}{why}")
+    if list(array.shape) != list(spec["shape"]):
+        shapes = f"{list(array.shape)}, not {list(spec['shape'])}"
+        raise ActionFailed(f"output {name}: reference() returns the shape {shapes}")
+    if array.dtype == np.float64 and np.isnan(array).any():
+        count = int(np.count_nonzero(np.isnan(array)))
+        raise ActionFailed(f"output {name}: reference() returns NaN in {count} of {array.size} elements")
+    return array

@@ -1,0 +1,118 @@
+"""Calls a kernel on its arguments.
+
+params   ``arguments``, ``results``: lists of ``{"name", "dtype", "shape"}`` in the order of the kernel's signature; a
+         size of a result may be null where only the kernel knows it. ``runner``: words put before the executable (an
+         emulator). ``repeat``: how often to call it, 1 if absent
+inputs   ``kernel``: the executable that ``link`` makes; ``arg-NAME``: an .npy file for each argument
+outputs  ``out-NAME``: an .npy file for each result
+
+Beside the outputs it leaves ``metrics.json``: ``kernel_ns`` (the time of each call), ``allocations``,
+``peak_bytes``, ``leaked_blocks`` and ``leaked_bytes`` (of the first call). It belongs to no digest: times differ.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
+
+METRICS = "metrics.json"
+
+#: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
+_DRIVER_CODES = 64
+_DRIVER_IO = 74
+#: Bytes of stack for every kernel, whatever the person's shell says; and of what it may print.
+_STACK = 64 << 20
+_TEXT_LIMIT = 64 << 10
+
+
+def run(action: Action) -> None:
+    """Raises ActionFailed where the kernel or what it returned is wrong, ActionCrashed where a signal ended it.
+
+    An OSError is the machine's: a file that cannot be read or written.
+    """
+    with tempfile.TemporaryDirectory(prefix="run-", dir=".") as folder:
+        kernel = _executable(Path(action.inputs["kernel"]).absolute(), Path(folder).absolute())
+        command = [*action.params.get("runner", []), str(kernel), *_arguments(action)]
+        with (Path(folder) / "stdout").open("w+b") as stdout, (Path(folder) / "stderr").open("w+b") as stderr:
+            done = subprocess.run(
+                command,
+                env={"LC_ALL": "C", "PATH": os.defpath},
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                preexec_fn=_limit,
+                check=False,
+            )
+            printed, complaint = (_text(stream.fileno()) for stream in (stdout, stderr))
+    _judge(done.returncode, printed, complaint)
+
+
+def _arguments(action: Action) -> list[str]:
+    params = action.params
+    words: list[str] = []
+    for tensor in params["arguments"]:
+        words += ["--in", _spec(tensor, action.inputs[f"arg-{tensor['name']}"])]
+    for tensor in params["results"]:
+        words += ["--out", _spec(tensor, action.outputs[f"out-{tensor['name']}"])]
+    return [*words, "--repeat", str(params.get("repeat", 1)), "--timings", METRICS]
+
+
+def _spec(tensor: Mapping[str, Any], path: str) -> str:
+    """What the driver is told of a tensor: ``f32:8x?:y.npy``."""
+    sizes: Sequence[int | None] = tensor["shape"]
+    return f"{tensor['dtype']}:{'x'.join('?' if size is None else str(size) for size in sizes)}:{path}"
+
+
+def _executable(kernel: Path, scratch: Path) -> Path:
+    """The kernel itself, or a copy where a store has lost the permission to execute it."""
+    if os.access(kernel, os.X_OK):
+        return kernel
+    copy = scratch / "kernel"
+    shutil.copyfile(kernel, copy)
+    copy.chmod(0o755)
+    return copy
+
+
+def _limit() -> None:
+    """Gives the kernel the same stack everywhere and lets no core file appear beside the outputs."""
+    _, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
+    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _text(descriptor: int) -> str:
+    """The beginning of what was printed to a file."""
+    data = os.pread(descriptor, _TEXT_LIMIT, 0)
+    cut = "\n[cut]" if os.fstat(descriptor).st_size > len(data) else ""
+    return data.decode("utf-8", "replace") + cut
+
+
+def _judge(code: int, printed: str, complaint: str) -> None:
+    text = printed + complaint
+    if code == 0:
+        return
+    if code < 0:
+        raise ActionCrashed(_signal_name(-code), diagnostics=text)
+    if code == _DRIVER_IO:
+        raise MachineFailed(complaint.strip())
+    lines = complaint.strip().splitlines()
+    if code >= _DRIVER_CODES and lines:
+        raise ActionFailed(lines[-1], diagnostics=text)
+    raise ActionFailed(f"the kernel ended by itself, with exit code {code}", diagnostics=text)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

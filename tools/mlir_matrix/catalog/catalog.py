@@ -1,0 +1,90 @@
+"""The loaded catalog: a value, made by :func:`mlir_matrix.catalog.load.load`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from mlir_matrix.catalog.models import (
+    Component,
+    Document,
+    Environment,
+    Framework,
+    Kind,
+    Layer,
+    Pipeline,
+    Step,
+    Suite,
+    Target,
+    Workload,
+)
+from mlir_matrix.catalog.source import Source
+
+T = TypeVar("T", bound=Document)
+
+REFERENCE = "reference.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Generic[T]):
+    """A thing of the catalog: its name, what its file says, and where it comes from."""
+
+    name: str
+    document: T
+    source: Source
+    #: The catalog folder that it is in, one of ``Catalog.roots``; all paths below begin with it.
+    root: Path
+    #: The folder of its file; for workloads and steps theirs alone.
+    folder: Path
+    #: Workloads and steps: every file that lies beside the YAML file, by name.
+    files: Mapping[str, Path] = field(default_factory=dict)
+    #: Steps: their IR tests (``tests/CASE.mlir``), by case.
+    cases: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def reference(self) -> Path:
+        """Workloads: the reference; the loader has seen that it is there."""
+        return self.folder / REFERENCE
+
+    @property
+    def golden(self) -> Path:
+        """Workloads: the folder of the goldens, in the same catalog. It need not exist yet."""
+        return self.root / "golden" / self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocatedLayer:
+    """A tolerance layer and where it stands."""
+
+    document: Layer
+    source: Source
+    #: Its place in the file's ``layers``, from 0.
+    index: int
+    #: The workload whose folder the file is in; None where the file is for all.
+    workload: str | None
+
+    @property
+    def position(self) -> str:
+        """``file:line:column``, which is how reports name the layer."""
+        return self.source.position("layers", self.index)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalog:
+    """Everything that was loaded, each mapping sorted by name. Nothing in it is ever changed."""
+
+    #: This repository first, then each ``--catalog`` folder.
+    roots: tuple[Path, ...]
+    kinds: Mapping[str, Entry[Kind]]
+    frameworks: Mapping[str, Entry[Framework]]
+    workloads: Mapping[str, Entry[Workload]]
+    steps: Mapping[str, Entry[Step]]
+    pipelines: Mapping[str, Entry[Pipeline]]
+    targets: Mapping[str, Entry[Target]]
+    suites: Mapping[str, Entry[Suite]]
+    environments: Mapping[str, Entry[Environment]]
+    components: Mapping[str, Entry[Component]]
+    #: From general to specific: the layers for all workloads of each root, then those of single workloads.
+    layers: tuple[LocatedLayer, ...]

@@ -1,0 +1,237 @@
+"""Checks of what is tested and what is right: workloads, suites, goldens, tolerances."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Mapping
+
+from mlir_matrix.actions.expression import ExpressionError
+from mlir_matrix.actions.formula import GRAMMAR, check_formula
+from mlir_matrix.catalog.catalog import REFERENCE, Entry, LocatedLayer
+from mlir_matrix.catalog.check import Checker, GoldenFile
+from mlir_matrix.catalog.models import Block, Suite, Workload
+from mlir_matrix.catalog.source import Key
+from mlir_matrix.names import SEGMENT_NAMES, PatternError, did_you_mean, printable, test_glob
+from mlir_matrix.tolerance import evaluate
+
+_FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
+#: The names for each of the four segments of an identifier.
+_Names = tuple[Iterable[str], Iterable[str], Iterable[str], Iterable[str]]
+
+
+def check(checker: Checker, golden: Iterable[GoldenFile]) -> None:
+    """Check all workloads, suites, goldens and tolerance layers."""
+    sources = {file for entry in checker.catalog.frameworks.values() for file in entry.document.emits.values()}
+    for workload in checker.catalog.workloads.values():
+        _workload(checker, workload, sources)
+    segments = _segments(checker)
+    for suite in checker.catalog.suites.values():
+        _suite(checker, suite, segments)
+    for file in golden:
+        _golden(checker, file)
+    for layer in checker.catalog.layers:
+        _layer(checker, layer)
+
+
+def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) -> None:
+    document = workload.document
+    if REFERENCE not in workload.files:
+        checker.wrong(workload, f"the reference is missing: {REFERENCE} beside this file")
+    right = {*sources, REFERENCE, "workload.yaml"}
+    folder = workload.source.file.rpartition("/")[0]
+    for name in workload.files.keys() - right:
+        message = f"is not read: no framework has such a source{did_you_mean(name, right)}"
+        checker.problems.add(f"{folder}/{name}", message)
+    _dimensions(checker, workload)
+    for name, tensor in document.inputs.items():
+        try:
+            check_formula(tensor.formula, document.dims)
+        except ExpressionError as error:
+            checker.wrong(workload, printable(str(error), 400), "inputs", name, "formula")
+    for name, output in document.outputs.items():
+        if output.dtype not in _FLOATS and output.compare == "numeric":
+            fix = f"{output.dtype} is compared exactly or order-free, not numerically; write compare: exact"
+            checker.wrong(workload, fix, "outputs", name, "compare")
+    _absent(checker, workload)
+
+
+def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
+    """Dimensions can be used in formulas, shapes use those that there are, what is dynamic is in an input."""
+    document = workload.document
+    for name, size in document.dims.items():
+        if not name.isidentifier() or keyword.iskeyword(name) or name in GRAMMAR.functions:
+            checker.wrong(workload, f"the dimension '{name}' could not be used in a formula", "dims", name)
+        if size < 1:
+            checker.wrong(workload, f"the dimension '{name}' is {size}; sizes begin at 1", "dims", name)
+    for key, tensors in (("inputs", document.inputs), ("outputs", document.outputs)):
+        for name, tensor in tensors.items():
+            _shape(checker, workload, tensor.shape, key, name, "shape")
+    given = {size for tensor in document.inputs.values() for size in tensor.shape}
+    for index, name in enumerate(document.dynamic):
+        if checker.known(workload, "dimension", name, document.dims, "dynamic", index) and name not in given:
+            checker.wrong(workload, f"the dimension '{name}' is in no input's shape", "dynamic", index)
+
+
+def _shape(checker: Checker, workload: Entry[Workload], shape: Iterable[int | str], *keys: Key) -> None:
+    for index, size in enumerate(shape):
+        if isinstance(size, str):
+            checker.known(workload, "dimension", size, workload.document.dims, *keys, index)
+        elif size < 1:
+            checker.wrong(workload, f"a size of {size}; sizes begin at 1", *keys, index)
+
+
+def _absent(checker: Checker, workload: Entry[Workload]) -> None:
+    """Where a framework is absent there is no source that only it would read."""
+    frameworks = checker.catalog.frameworks
+    for name in workload.document.absent:
+        if not checker.known(workload, "framework", name, frameworks, "absent", name):
+            continue
+        others = {file for other in frameworks.values() if other.name != name for file in other.document.emits.values()}
+        own = set(frameworks[name].document.emits.values()) - others - {REFERENCE}
+        for file in sorted(own & workload.files.keys()):
+            checker.wrong(workload, f"'{name}' is said to be absent, but {file} is here", "absent", name)
+
+
+def _segments(checker: Checker) -> tuple[_Names, _Names]:
+    """The names for each segment of an identifier: of tests that run, and of IR tests."""
+    catalog = checker.catalog
+    stepped = [name for name, step in catalog.steps.items() if step.cases]
+    cases = [case for step in catalog.steps.values() for case in step.cases]
+    tests = catalog.frameworks, catalog.pipelines, catalog.targets, catalog.workloads
+    return tests, (["mlir"], stepped, ["ir"], cases)
+
+
+def _suite(checker: Checker, suite: Entry[Suite], segments: tuple[_Names, _Names]) -> None:
+    document = suite.document
+    if not (document.blocks or document.steps or document.include):
+        checker.wrong(suite, "the suite is empty: it has no 'blocks', 'steps' or 'include'")
+    for index, block in enumerate(document.blocks):
+        _block(checker, suite, block, index)
+    for index, pattern in enumerate(document.steps):
+        checker.matches(suite.source, "step", pattern, checker.catalog.steps, "steps", index)
+    for index, pattern in enumerate(document.include):
+        _test_pattern(checker, suite, pattern, segments, "include", index)
+    rules = [("exclude", number, rule.tests) for number, rule in enumerate(document.exclude)]
+    rules += [("expect", number, rule.tests) for number, rule in enumerate(document.expect)]
+    for key, number, patterns in rules:
+        for index, pattern in enumerate(patterns):
+            _test_pattern(checker, suite, pattern, segments, key, number, "tests", index)
+    for index, expectation in enumerate(document.expect):
+        if expectation.outcome == "pass":
+            message = "every test is expected to pass where nothing else is said"
+            checker.wrong(suite, message, "expect", index, "outcome")
+
+
+def _block(checker: Checker, suite: Entry[Suite], block: Block, index: int) -> None:
+    catalog = checker.catalog
+    axes: Mapping[str, Iterable[str]] = {
+        "framework": catalog.frameworks,
+        "pipeline": catalog.pipelines,
+        "target": catalog.targets,
+        "workload": catalog.workloads,
+    }
+    for key, patterns_by_axis in (("product", block.product), ("zip", block.zip)):
+        for axis, patterns in patterns_by_axis.items():
+            if not patterns:
+                checker.wrong(suite, f"the axis '{axis}' is empty; leave it out for all", "blocks", index, key, axis)
+            for number, pattern in enumerate(patterns):
+                checker.matches(suite.source, axis, pattern, axes[axis], "blocks", index, key, axis, number)
+    for axis in sorted(block.zip.keys() & block.product.keys()):
+        checker.wrong(suite, f"the axis '{axis}' is under 'product' too", "blocks", index, "zip", axis)
+    lengths = {axis: len(patterns) for axis, patterns in block.zip.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{axis} has {length}" for axis, length in lengths.items())
+        checker.wrong(suite, f"zipped axes need equal lengths: {shown}", "blocks", index, "zip")
+
+
+def _test_pattern(
+    checker: Checker, suite: Entry[Suite], pattern: str, segments: tuple[_Names, _Names], *keys: Key
+) -> None:
+    """A pattern for tests can be read, and each of its segments matches something."""
+    try:
+        choices = test_glob(pattern).segments
+    except PatternError as error:
+        checker.wrong(suite, str(error), *keys)
+        return
+    for globs in choices:
+        for names in segments:
+            if all(glob.select(known) for glob, known in zip(globs, names, strict=True)):
+                return
+    shown = printable(pattern)
+    for index, (glob, what) in enumerate(zip(choices[0], SEGMENT_NAMES, strict=True)):
+        either = [*segments[0][index], *segments[1][index]]
+        if not glob.select(either):
+            near = did_you_mean(glob.pattern, either) if glob.literal else ""
+            checker.wrong(suite, f"no {what} matches '{printable(glob.pattern)}' in '{shown}'{near}", *keys)
+            return
+    checker.wrong(suite, f"'{shown}' matches no test", *keys)
+
+
+def _golden(checker: Checker, file: GoldenFile) -> None:
+    """What lies in golden/WORKLOAD/ is a golden of one of the workload's outputs, in the catalog of the workload."""
+    workload = checker.catalog.workloads.get(file.workload)
+    shown, name = file.item.shown, file.item.name
+    if workload is None or workload.root != file.root:
+        near = did_you_mean(file.workload, checker.catalog.workloads) if workload is None else ""
+        checker.problems.add(shown, f"is not read: this catalog has no workload '{file.workload}'{near}")
+        return
+    right = [f"{output}.npy" for output in workload.document.outputs]
+    if file.item.is_folder or name not in right:
+        fix = did_you_mean(name, [*right, "tolerances.yaml"])
+        checker.problems.add(shown, f"is not read: not the golden of an output{fix}")
+
+
+def _layer(checker: Checker, layer: LocatedLayer) -> None:
+    """What a tolerance layer matches on exists, and its bounds are no less than 0."""
+    catalog, match = checker.catalog, layer.document.match
+    workloads: Iterable[str] = catalog.workloads
+    if layer.workload is not None:
+        workloads = [layer.workload]
+        if layer.workload not in catalog.workloads:
+            near = did_you_mean(layer.workload, catalog.workloads)
+            checker.wrong(layer.source, f"there is no workload '{layer.workload}'{near}")
+            return
+    if match.workload is not None:
+        workloads = _match(checker, layer, "workload", match.workload, workloads)
+    outputs = {output for name in workloads for output in catalog.workloads[name].document.outputs}
+    for what, patterns, names in (
+        ("output", match.output, sorted(outputs)),
+        ("target", match.target, catalog.targets),
+        ("pipeline", match.pipeline, catalog.pipelines),
+        ("framework", match.framework, catalog.frameworks),
+    ):
+        if patterns is not None:
+            _match(checker, layer, what, patterns, names)
+    _bounds(checker, layer, workloads)
+
+
+def _bounds(checker: Checker, layer: LocatedLayer, workloads: Iterable[str]) -> None:
+    """A bound has a value, no less than 0, for each workload that its layer may be asked about."""
+    for key in ("atol", "rtol"):
+        bound = getattr(layer.document, key)
+        if not isinstance(bound, str):
+            if bound < 0:
+                checker.wrong(layer.source, f"'{key}' is {bound}; a bound is 0 or more", "layers", layer.index, key)
+            continue
+        for name in workloads:
+            try:
+                evaluate(bound, checker.catalog.workloads[name].document.dims, "f32")
+            except ExpressionError as error:
+                message = f"{printable(str(error), 400)} (workload '{name}')"
+                checker.wrong(layer.source, message, "layers", layer.index, key)
+                break
+
+
+def _match(
+    checker: Checker, layer: LocatedLayer, what: str, patterns: str | tuple[str, ...], names: Iterable[str]
+) -> list[str]:
+    """The names that any pattern of a key of ``match`` matches; a problem for each pattern that matches none."""
+    at = ("layers", layer.index, "match", what)
+    if isinstance(patterns, str):
+        return checker.matches(layer.source, what, patterns, names, *at)
+    found = [
+        name
+        for index, pattern in enumerate(patterns)
+        for name in checker.matches(layer.source, what, pattern, names, *at, index)
+    ]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,244 @@
+"""What the YAML files may say. Every model is frozen and refuses unknown keys.
+
+Names of things are not repeated inside their files: the name of a workload, step, pipeline, … is the name of its file
+or folder. Sequences are tuples so that a loaded catalog is a value.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from mlir_matrix.names import NAME_LENGTH, NAME_PATTERN
+
+Name = Annotated[StrictStr, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
+#: A glob over test identifiers, segment by segment: ``pytorch/*/x86_64/mlp``, ``jax/**``.
+Glob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!/@=:-]+$", max_length=400)]
+#: A glob over names of one kind: ``linalg-*``.
+NameGlob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!-]+$", max_length=200)]
+Text = Annotated[StrictStr, Field(min_length=1, max_length=20_000)]
+Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
+#: The value of a step's parameter: a scalar or a list of scalars.
+ParameterValue = Scalar | tuple[Scalar, ...]
+Dtype = Literal["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"]
+Outcome = Literal[
+    "unsupported", "skipped", "import-failed", "lower-failed", "codegen-failed", "run-failed",
+    "mismatch", "pass", "crashed", "timed-out", "infra-error",
+]  # fmt: skip
+Stage = Literal["import", "lower", "codegen", "run", "judge"]
+
+
+class Document(BaseModel):
+    """Base of everything that a YAML file can hold."""
+
+    # Validators are built at first use: those of models inside others never are, which saves start-up time.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class Kind(Document):
+    """What flows between steps (``recipes/kinds/NAME.yaml``): MLIR at a level, or no longer MLIR."""
+
+    description: Text
+    #: The file name under which an artifact of this kind is kept for people to read, e.g. ``linalg.mlir``.
+    file: Name
+
+
+class Framework(Document):
+    """How a workload becomes MLIR (``matrix/frameworks/NAME.yaml``)."""
+
+    description: Text
+    #: The module of ``mlir_matrix.actions`` that does it.
+    tool: Name
+    #: Environment (``toolchains/environments/``) in which it runs.
+    environment: Name
+    #: File in the workload's folder for each kind that this framework can emit, in order of preference.
+    emits: Annotated[dict[Name, Name], Field(min_length=1)]
+
+
+class Tensor(Document):
+    """An input of a workload. Its elements come from a formula and a seed, so that anyone can make any of them."""
+
+    #: Each entry is a size or the name of a dimension in ``dims``.
+    shape: tuple[StrictInt | Name, ...]
+    dtype: Dtype
+    #: ``uniform(-1, 1) / sqrt(K)``; functions and their meaning are in docs/recipe-author.md.
+    formula: Text
+    seed: StrictInt = 0
+
+
+class Output(Document):
+    """An output of a workload and how it is compared with its golden."""
+
+    shape: tuple[StrictInt | Name, ...]
+    dtype: Dtype
+    #: ``numeric`` (within tolerance), ``exact`` (integers, booleans), ``order-free`` (sorted along the last axis).
+    compare: Literal["numeric", "exact", "order-free"] = "numeric"
+
+
+class Workload(Document):
+    """A program with its inputs and a reference (``matrix/workloads/NAME/workload.yaml``)."""
+
+    description: Text
+    #: Named dimensions, used in shapes, formulas and tolerances.
+    dims: dict[Name, StrictInt] = {}
+    #: Dimensions that the ingress must leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test.
+    dynamic: tuple[Name, ...] = ()
+    inputs: Annotated[dict[Name, Tensor], Field(min_length=1)]
+    outputs: Annotated[dict[Name, Output], Field(min_length=1)]
+    #: Frameworks in which this cannot be expressed, and why.
+    absent: dict[Name, Text] = {}
+
+
+class Parameter(Document):
+    """A knob of a step; ``${name}`` in its passes and schedule is replaced by the value."""
+
+    description: Text
+    default: ParameterValue
+
+
+class Step(Document):
+    """One focused recipe (``recipes/steps/NAME/step.yaml``): from kinds to a kind."""
+
+    description: Text
+    #: Module of ``mlir_matrix.actions``: ``passes`` runs a pass pipeline (and a schedule), ``check`` is FileCheck.
+    tool: Name = "passes"
+    environment: Name
+    #: Kinds that it takes.
+    accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
+    #: Kind that it gives. Absent: the kind that came in.
+    gives: Name | None = None
+    stage: Literal["lower", "codegen"] = "lower"
+    #: For ``passes``: the pipeline, as ``mlir-opt --pass-pipeline=builtin.module(…)`` takes it, without the wrapper.
+    passes: Text | None = None
+    #: For ``passes``: a transform-dialect schedule in the folder, which ``transform-interpreter`` in ``passes`` runs.
+    schedule: Name | None = None
+    #: For ``passes``: a file of ``pdl.pattern`` in the step's folder, which are applied before the first pass.
+    patterns: Name | None = None
+    #: For ``check``: a file of FileCheck directives in the step's folder that the IR must satisfy.
+    directives: Name | None = None
+    parameters: dict[Name, Parameter] = {}
+    #: True where the output depends on the machine that runs the step (native code generation).
+    native: StrictBool = False
+
+
+class StepUse(Document):
+    """A step in a pipeline, with values for its parameters."""
+
+    step: Name
+    parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
+
+
+class Pipeline(Document):
+    """An end-to-end recipe (``recipes/pipelines/NAME.yaml``)."""
+
+    description: Text
+    #: For each kind that may come in, the steps that bring it to where ``steps`` begins; order is preference.
+    entry: Annotated[dict[Name, tuple[Name | StepUse, ...]], Field(min_length=1)]
+    #: The steps that all roads share.
+    steps: Annotated[tuple[Name | StepUse, ...], Field(min_length=1)]
+    #: Facts that tolerance layers may match on, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
+    numerics: dict[Name, StrictStr | StrictBool] = {}
+
+
+class Target(Document):
+    """Where code runs (``matrix/targets/NAME.yaml``)."""
+
+    description: Text
+    triple: Name
+    #: Kinds that it can run.
+    accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
+    #: What the machine must be (``uname -m``).
+    machine: tuple[Name, ...]
+    #: Modules of ``mlir_matrix.actions`` that link and run, and the environments in which they do.
+    linker_environment: Name = "zig"
+    runner_environment: Name = "python"
+    numerics: dict[Name, StrictStr | StrictBool] = {}
+
+
+Axis = Literal["framework", "pipeline", "target", "workload"]
+
+
+class Block(Document):
+    """A part of a suite: the product of its axes. Axes under ``zip`` advance together; an absent axis is ``["*"]``."""
+
+    product: dict[Axis, tuple[NameGlob, ...]] = {}
+    zip: dict[Axis, tuple[NameGlob, ...]] = {}
+
+
+class Exclusion(Document):
+    """Tests left out by judgment. What cannot work is derived and needs no exclusion."""
+
+    tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
+    reason: Text
+
+
+class Expectation(Document):
+    """Tests whose outcome is known to be other than ``pass``. Strict: when it passes, the run fails."""
+
+    tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
+    outcome: Outcome
+    reason: Text
+    link: StrictStr | None = None
+
+
+class Suite(Document):
+    """A matrix file (``matrix/suites/NAME.yaml``)."""
+
+    description: Text
+    blocks: tuple[Block, ...] = ()
+    #: Steps whose IR tests belong to the suite.
+    steps: tuple[NameGlob, ...] = ()
+    #: Tests added to the product.
+    include: tuple[Glob, ...] = ()
+    exclude: tuple[Exclusion, ...] = ()
+    expect: tuple[Expectation, ...] = ()
+
+
+class Match(Document):
+    """What a tolerance layer applies to; all given keys must match. None given: everything."""
+
+    workload: tuple[NameGlob, ...] | NameGlob | None = None
+    output: tuple[NameGlob, ...] | NameGlob | None = None
+    dtype: tuple[Dtype, ...] | Dtype | None = None
+    target: tuple[NameGlob, ...] | NameGlob | None = None
+    pipeline: tuple[NameGlob, ...] | NameGlob | None = None
+    framework: tuple[NameGlob, ...] | NameGlob | None = None
+
+
+class Layer(Document):
+    """Bounds on an error, and why they are what they are. An element is right when |a-e| <= atol + rtol*|e|."""
+
+    match: Match = Field(default_factory=Match)
+    #: Numbers or expressions over the workload's dimensions: ``4*sqrt(K)*eps(f32)``.
+    atol: StrictInt | StrictFloat | Text
+    rtol: StrictInt | StrictFloat | Text
+    rationale: Text
+
+
+class Tolerances(Document):
+    """Tolerance layers (``golden/tolerances.yaml`` for all, ``golden/WORKLOAD/tolerances.yaml`` for one)."""
+
+    layers: Annotated[tuple[Layer, ...], Field(min_length=1)]
+
+
+class Environment(Document):
+    """What an action needs to run (``toolchains/environments/NAME.yaml``): the pins of its components, as a lock."""
+
+    description: Text
+    #: Components whose releases it consists of (``toolchains/components/``). Empty: the interpreter alone.
+    components: tuple[Name, ...] = ()
+    #: Import package that carries MLIR's Python bindings here (``torch_mlir``, ``mlir``, …).
+    bindings: StrictStr | None = None
+
+
+class Component(Document):
+    """Something versioned (``toolchains/components/NAME.yaml``)."""
+
+    description: Text
+    provider: Literal["pypi"] = "pypi"
+    #: Distribution name where it differs from the component's.
+    distribution: Name | None = None
+    #: The pin.
+    release: Name
+    link: StrictStr | None = None

@@ -1,0 +1,234 @@
+"""YAML as plain data, with the place of every key and item, for files that may come from a stranger.
+
+What is read is the small part of YAML in which every reader agrees: one document, a mapping at the top, keys that are
+text, scalars that are null, true, false, decimal numbers or text. Anchors, aliases, merge keys and tags are refused (a
+small file can stand for gigabytes), and so is what is a number or a boolean to one YAML version and text to another.
+Events are read one by one, never recursively, so that nothing in a file can exhaust stack or memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mlir_matrix.catalog.scalars import ScalarError, plain_scalar
+from mlir_matrix.errors import CatalogError
+from mlir_matrix.names import printable
+
+MOST_BYTES = 1 << 20
+MOST_LEVELS = 32
+
+#: Control characters, line ends that only some programs see (NEL, LS, PS), marks that reorder text on the screen,
+#: what is no character.
+_FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Key = str | int
+Place = tuple[int, int]
+
+
+class SourceError(CatalogError):
+    """A file that cannot be read as plain data; ``file``, ``place`` (line and column from 1) and ``problem`` apart."""
+
+    def __init__(self, file: str, place: Place, problem: str) -> None:
+        self.file, self.place, self.problem = file, place, problem
+        where = f"{printable(file, 4096)}:{place[0]}:{place[1]}" if place[0] else printable(file, 4096)
+        super().__init__(f"{where}: {problem}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file that was read: its name as people should see it, its data, and where each key and item stands."""
+
+    file: str
+    data: Mapping[str, Any]
+    places: Mapping[tuple[Key, ...], Place] = field(repr=False)
+
+    def place(self, *keys: Key) -> Place:
+        """Line and column (from 1) of a key or item, or of the nearest thing around it."""
+        path = keys
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, (1, 1))
+
+    def position(self, *keys: Key) -> str:
+        """``file:line:column`` of a key or item, or of the nearest thing around it."""
+        line, column = self.place(*keys)
+        return f"{self.file}:{line}:{column}"
+
+
+def read(path: Path, file: str) -> Source:
+    """Read the YAML file at ``path``, called ``file`` in what people see. Raises SourceError."""
+    return parse(read_text(path, file), file)
+
+
+def read_text(path: Path, file: str) -> str:
+    """The text of a regular file: UTF-8, no control characters, at most ``MOST_BYTES``. Raises SourceError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        with open(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SourceError(file, (0, 0), "is not a regular file")
+            data = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise SourceError(file, (0, 0), f"cannot be read: {error.strerror}") from None
+    return decode(data, file)
+
+
+def decode(data: bytes, file: str) -> str:
+    """Bytes as text; see :func:`read_text`."""
+    if len(data) > MOST_BYTES:
+        raise SourceError(file, (0, 0), f"is larger than {MOST_BYTES >> 20} MiB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode()
+        place = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise SourceError(file, place, f"is not UTF-8: byte 0x{error.object[error.start]:02x}") from None
+    if found := _FORBIDDEN.search(text):
+        place = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
+        raise SourceError(file, place, f"holds the control character U+{ord(found[0]):04X}")
+    return text
+
+
+def parse(text: str, file: str) -> Source:
+    """Read YAML text. Raises SourceError with the place of what is wrong."""
+    reader = _Reader(file)
+    try:
+        data = reader.document(yaml.parse(text, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        context = f" ({error.context})" if error.context else ""
+        raise SourceError(file, place, f"broken YAML: {error.problem}{context}") from None
+    except yaml.YAMLError as error:
+        raise SourceError(file, (1, 1), f"broken YAML: {printable(str(error))}") from None
+    return Source(file=file, data=data, places=reader.places)
+
+
+@dataclass
+class _Level:
+    """A mapping or sequence that is being read; ``key`` is the key whose value comes next."""
+
+    path: tuple[Key, ...]
+    content: dict[str, Any] | list[Any]
+    key: str | None = None
+
+
+class _Reader:
+    """Builds data and places from the parser's events."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.places: dict[tuple[Key, ...], Place] = {}
+        self.levels: list[_Level] = []
+        self.root: dict[str, Any] | None = None
+
+    def document(self, events: Iterator[Any]) -> dict[str, Any]:
+        """The one document of a stream."""
+        started = False
+        for event in events:
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                self._scalar(event)
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                self._open(event, mapping=kind is yaml.MappingStartEvent)
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                self.levels.pop()
+            elif kind is yaml.AliasEvent:
+                raise self._error(event, f"'*{printable(event.anchor)}': aliases are refused; write the value again")
+            elif kind is yaml.DocumentStartEvent:
+                if started:
+                    raise self._error(event, "a second document begins here; a file holds one")
+                started = True
+        if self.root is None:
+            raise SourceError(self.file, (1, 1), "the file is empty")
+        return self.root
+
+    def _open(self, event: Any, *, mapping: bool) -> None:
+        self._no_properties(event)
+        if len(self.levels) >= MOST_LEVELS:
+            raise self._error(event, f"nested more than {MOST_LEVELS} levels deep")
+        content: dict[str, Any] | list[Any] = {} if mapping else []
+        path: tuple[Key, ...] = ()
+        if self.levels:
+            level = self.levels[-1]
+            if isinstance(level.content, dict) and level.key is None:
+                raise self._error(event, f"a key must be text, not a {'mapping' if mapping else 'list'}")
+            path = self._place_value(level, content, event)
+        elif isinstance(content, dict):
+            self.root = content
+        else:
+            raise self._error(event, "expected keys with values (key: value), got a list")
+        self.levels.append(_Level(path, content))
+
+    def _scalar(self, event: Any) -> None:
+        self._no_properties(event)
+        if not self.levels:
+            if event.value:
+                raise self._error(event, f"expected keys with values (key: value), got '{printable(event.value, 40)}'")
+            return
+        level = self.levels[-1]
+        value = self._value(event)
+        if isinstance(level.content, dict) and level.key is None:
+            self._key(level, value, event)
+        else:
+            self._place_value(level, value, event)
+
+    def _value(self, event: Any) -> bool | int | float | str | None:
+        text: str = event.value
+        if event.implicit[0]:
+            try:
+                return plain_scalar(text)
+            except ScalarError as problem:
+                raise self._error(event, str(problem)) from None
+        if event.style == '"' and (found := _FORBIDDEN.search(text)):
+            raise self._error(event, f"holds the control character U+{ord(found[0]):04X}")
+        return text
+
+    def _key(self, level: _Level, key: bool | float | str | None, event: Any) -> None:
+        if not isinstance(key, str):
+            shown = printable(event.value, 40)
+            raise self._error(event, f'a key must be text; write "{shown}"' if shown else "a key must not be empty")
+        if key == "<<":
+            raise self._error(event, "merge keys (<<) are refused; write the keys out")
+        assert isinstance(level.content, dict)
+        path = (*level.path, key)
+        if key in level.content:
+            line, column = self.places[path]
+            raise self._error(event, f"the key '{printable(key)}' is here twice; first at {line}:{column}")
+        level.key = key
+        self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
+
+    def _place_value(self, level: _Level, value: Any, event: Any) -> tuple[Key, ...]:
+        """Put a value where it belongs; its path. A value in a mapping has the place of its key."""
+        if isinstance(level.content, list):
+            path: tuple[Key, ...] = (*level.path, len(level.content))
+            self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
+            level.content.append(value)
+            return path
+        assert level.key is not None
+        path = (*level.path, level.key)
+        level.content[level.key] = value
+        level.key = None
+        return path
+
+    def _no_properties(self, event: Any) -> None:
+        if event.anchor is not None:
+            name = printable(event.anchor, 40)
+            raise self._error(event, f"'&{name}': anchors are refused; write the value where it is used")
+        if event.tag is not None:
+            tag = printable(event.tag.replace("tag:yaml.org,2002:", "!!"), 40)
+            raise self._error(event, f"'{tag}': tags are refused; the value alone says what it is")
+
+    def _error(self, event: Any, problem: str) -> SourceError:
+        return SourceError(self.file, (event.start_mark.line + 1, event.start_mark.column + 1), problem)

@@ -1,0 +1,117 @@
+"""The command line. Each verb is a module of its own, imported only when it is the one that was asked for."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from mlir_matrix.errors import MatrixError
+
+#: Verb → what it does, for ``matrix --help``, which must not import them all.
+VERBS = {
+    "plan": "Show which tests would run, and why each is in or out.",
+    "run": "Run tests and compare the outcomes with what the suite expects.",
+    "explain": "Say everything that decides one test, with file and line.",
+    "golden": "Make the expected outputs from the references.",
+    "schema": "Print the JSON Schema of a kind of file.",
+    "toolchain": "Lock and fetch what environments consist of.",
+}
+
+
+class _Verbs(click.Group):
+    """A group that knows its commands by name and loads one at a time."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"mlir_matrix.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from mlir_matrix.names import did_you_mean
+
+            raise click.UsageError(f"no verb {args[0]!r}{did_you_mean(args[0], VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: matrix plan, matrix run. Each verb has --help with an example.",
+)
+@click.version_option(package_name=None, version="0.1.0", prog_name="matrix")
+def matrix() -> None:
+    """Does this framework, through this MLIR pipeline, on this target, still give the right answer?"""
+
+
+def _say(error: Exception) -> None:
+    lines = str(error).splitlines() or [type(error).__name__]
+    for number, line in enumerate(lines):
+        click.echo(f"matrix: {line}" if number == 0 else f"        {line}", err=True)
+
+
+def _call(arguments: list[str] | None) -> int:
+    try:
+        result: Any = matrix.main(args=arguments, prog_name="matrix", standalone_mode=False)
+    except MatrixError as error:
+        _say(error)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("matrix: interrupted; what was finished is kept: the same command goes on from there", err=True)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has enough; python must not complain about it while it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        _say(error)
+        return 3
+    except Exception:  # noqa: BLE001 - ours to mend, not the user's to read
+        return _bug()
+    return result if isinstance(result, int) else 0
+
+
+def _bug() -> int:
+    """A mistake in this program: keep the traceback for a report instead of throwing it at the user."""
+    import traceback
+
+    from mlir_matrix.home import find_home
+
+    text = traceback.format_exc()
+    folder = find_home().state
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "crash.txt").write_text(text, encoding="utf-8")
+        where = f"what happened is in {folder / 'crash.txt'}; please report it"
+    except OSError:
+        where = text
+    click.echo(f"matrix: this is a mistake in matrix itself: {text.strip().splitlines()[-1]}\n        {where}", err=True)
+    return 3
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of ``matrix``; exits with the code that the interfaces promise."""
+    code = _call(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # Nothing is left to be cleaned up, and taking the interpreter down takes a third of a warm run.
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,53 @@
+"""``matrix plan``: which tests, which actions, which environments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from mlir_matrix.cli.common import catalog_option, format_option, session, tests_argument
+from mlir_matrix.select import choose
+
+_BATCH = 20_000
+
+
+@click.command("plan", short_help="Show which tests would run.")
+@tests_argument
+@catalog_option
+@format_option("table", "json", "ids")
+def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], form: str) -> None:
+    """Show which tests would run, what is unsupported and why, and what they need.
+
+    Without arguments it is the suite smoke. A glob is matched segment by segment:
+
+    \b
+      matrix plan
+      matrix plan 'jax/**' --format ids
+      matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json
+    """
+    current = session(catalogs)
+    choice = choose(current.catalog, tests)
+    if form == "ids":
+        _print_lines(choice.ids())
+        return
+    chosen = list(choice.tests(excluded=True))
+    plan = current.plan([test for test in chosen if test.selected])
+    if form == "json":
+        from mlir_matrix.plan.serialize import to_document
+
+        click.echo(json.dumps(to_document(chosen, plan, current), indent=1))
+        return
+    from mlir_matrix.report.plan_table import print_plan
+
+    print_plan(chosen, plan, current)
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """A line each, many at a time: a suite may have a million tests."""
+    rest = iter(lines)
+    while batch := list(islice(rest, _BATCH)):
+        click.echo("\n".join(batch))

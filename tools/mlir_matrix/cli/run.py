@@ -1,0 +1,125 @@
+"""``matrix run``: run tests and compare what comes out with what the suite expects."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from mlir_matrix.cli.common import cache_option, catalog_option, format_option, repeat_command, session, tests_argument
+from mlir_matrix.errors import UsageError
+from mlir_matrix.execute.local import Limits
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
+from mlir_matrix.results import TestResult, exit_code, to_document
+from mlir_matrix.runner import Run, run_plan
+from mlir_matrix.select import choose
+from mlir_matrix.session import Session
+
+#: More folders of failures than anyone reads; the rest is named.
+_KEPT_FAILURES = 50
+
+
+def _substitutions(values: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, separator, other = value.partition("=")
+        if not (separator and name and other):
+            raise UsageError(f"--environment {value}: expected NAME=OTHER, e.g. mlir=mlir-upstream")
+        pairs[name] = other
+    return pairs
+
+
+@click.command("run", short_help="Run tests.")
+@tests_argument
+@catalog_option
+@cache_option
+@format_option("table", "json")
+@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores.")
+@click.option("--timeout", type=click.FloatRange(0.1, 86_400), default=120.0, show_default=True, help="Seconds an action may take.")
+@click.option("--memory", type=click.IntRange(64, 1 << 20), default=4096, show_default=True, help="MiB an action may use.")
+@click.option("--keep-going/--fail-fast", default=True, help="Whether a surprise ends the run. Default: keep going.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write JUnit XML.")
+@click.option("--environment", "swaps", multiple=True, metavar="NAME=OTHER", help="Use environment OTHER where NAME is asked for.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+def command(
+    tests: tuple[str, ...],
+    catalogs: tuple[Path, ...],
+    cache_dir: Path | None,
+    form: str,
+    jobs: int | None,
+    timeout: float,
+    memory: int,
+    keep_going: bool,
+    junit: Path | None,
+    swaps: tuple[str, ...],
+    quiet: bool,
+) -> int:
+    """Run tests; without arguments the suite smoke.
+
+    What was run before and reads the same bytes is not run again. Exit code: 0 all as expected, 1 something under test is
+    not, 2 the command or the files are wrong, 3 the infrastructure failed and nothing under test did.
+
+    \b
+      matrix run
+      matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml
+      matrix run smoke --format json > results.json
+    """
+    current = session(catalogs, cache_dir, _substitutions(swaps))
+    choice = choose(current.catalog, tests)
+    plan = current.plan(choice.tests())
+    if not plan.verdicts:
+        raise UsageError(_nothing_to_run(plan))
+    limits = Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
+    run = run_plan(current, plan, limits=limits, fail_fast=not keep_going, progress=_progress(quiet))
+    folders = _keep_failures(run, plan, current, catalogs)
+    if junit is not None:
+        from mlir_matrix.report.junit import write_junit
+
+        write_junit(junit, run.results)
+    if form == "json":
+        click.echo(json.dumps(to_document(run.results, interrupted=run.interrupted, executed=run.executed)))
+    else:
+        from mlir_matrix.report.summary import print_summary
+
+        print_summary(run, folders, repeat=lambda test: repeat_command(test, catalogs))
+    if run.interrupted:
+        raise KeyboardInterrupt
+    return _code(run.results)
+
+
+def _nothing_to_run(plan: Plan) -> str:
+    reasons = dict.fromkeys(test.reason for test in plan.tests)
+    return "no test can run: " + ("; ".join(list(reasons)[:3]) or "the suite is empty")
+
+
+def _progress(quiet: bool) -> Callable[[int], Progress]:
+    if quiet:
+        return Silent
+    live = sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
+    return LiveProgress if live else PlainProgress
+
+
+def _keep_failures(run: Run, plan: Plan, current: Session, catalogs: tuple[Path, ...]) -> dict[str, Path]:
+    """Lay out the unexpected ones for people to look at."""
+    wrong = [result for result in run.results if not result.expected and result.id in plan.verdicts]
+    if not wrong:
+        return {}
+    from mlir_matrix.report.failures import keep_failure
+
+    return {
+        result.id: keep_failure(result, plan, run.done, current, repeat_command(result.id, catalogs))
+        for result in wrong[:_KEPT_FAILURES]
+    }
+
+
+def _code(results: Sequence[TestResult]) -> int:
+    code = exit_code(results)
+    if code == 0 and all(result.outcome in ("unsupported", "skipped") for result in results):
+        reasons = dict.fromkeys(result.reason for result in results if result.outcome == "skipped")
+        raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
+    return code

@@ -1,0 +1,30 @@
+"""``matrix schema``: the JSON Schemas that editors and other programs read."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from mlir_matrix.errors import UsageError
+from mlir_matrix.names import did_you_mean
+
+
+@click.command("schema", short_help="Print a JSON Schema.")
+@click.argument("name", required=False)
+def command(name: str | None) -> None:
+    """Print the JSON Schema of a kind of file (workload, step, suite, …) or document (plan, results).
+
+    Without NAME it lists the names. The schemas also stand in docs/schemas, where the first line of each YAML file points.
+
+    \b
+      matrix schema workload
+    """
+    from mlir_matrix.schemas import NAMES, schema
+
+    if name is None:
+        click.echo("\n".join(NAMES))
+        return
+    if name not in NAMES:
+        raise UsageError(f"there is no schema {name!r}{did_you_mean(name, NAMES)}")
+    click.echo(json.dumps(schema(name), indent=2))

@@ -1,0 +1,38 @@
+"""SHA-256 of values and of files. A value's digest is that of its canonical JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+_CHUNK = 1 << 20
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def canonical(value: Any) -> bytes:
+    """The one byte string for a JSON value: sorted keys, no spaces, UTF-8."""
+    return _encode(value).encode()
+
+
+def digest_value(value: Any) -> str:
+    """Hexadecimal SHA-256 of a JSON value."""
+    return hashlib.sha256(_encode(value).encode()).hexdigest()
+
+
+def digest_bytes(data: bytes) -> str:
+    """Hexadecimal SHA-256 of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_file(path: Path | str) -> str:
+    """Hexadecimal SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        head = file.read(_CHUNK)
+        if len(head) < _CHUNK:
+            return hashlib.sha256(head).hexdigest()
+        state = hashlib.sha256(head)
+        while chunk := file.read(_CHUNK):
+            state.update(chunk)
+    return state.hexdigest()

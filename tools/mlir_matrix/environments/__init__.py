@@ -1,0 +1,1 @@
+"""Environments: the locked packages and the interpreter that an action runs with."""

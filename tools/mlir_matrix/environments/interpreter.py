@@ -1,0 +1,79 @@
+"""Python interpreters that environments can be made for: the one that runs us, then others on PATH."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+
+#: What environments are locked for; anything else is named in the reason of the tests that need it.
+SUPPORTED = ("cp311", "cp312")
+
+_PROBE = (
+    "import json,os,platform,sys;"
+    "print(json.dumps([os.path.realpath(sys._base_executable or sys.executable),platform.python_version(),"
+    "sys.implementation.name,os.confstr('CS_GNU_LIBC_VERSION') or 'musl']))"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpreter:
+    """A CPython: its executable, its version (``3.11.7``) and the C library it runs on (``glibc 2.36``)."""
+
+    path: str
+    version: str
+    libc: str
+
+    @property
+    def tag(self) -> str:
+        """The wheel tag, e.g. ``cp311``."""
+        major, minor = self.version.split(".")[:2]
+        return f"cp{major}{minor}"
+
+    def identity(self) -> list[str]:
+        """What of it belongs into an environment's digest."""
+        return ["cpython", self.version, self.libc, platform.machine()]
+
+
+def _libc_version() -> str:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
+    except (OSError, ValueError):
+        return "musl"
+
+
+@cache
+def own() -> Interpreter:
+    """The interpreter under the virtual environment that this program runs in."""
+    path = os.path.realpath(getattr(sys, "_base_executable", sys.executable) or sys.executable)
+    return Interpreter(path=path, version=platform.python_version(), libc=_libc_version())
+
+
+@cache
+def _probe(command: str) -> Interpreter | None:
+    path = shutil.which(command)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run([path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=20, check=True)
+        executable, version, name, libc = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        # A version manager's shim for a version that is not installed is on PATH but does not run.
+        return None
+    return Interpreter(path=executable, version=version, libc=libc) if name == "cpython" else None
+
+
+def find(tags: tuple[str, ...]) -> Interpreter | None:
+    """An interpreter for one of these wheel tags, ours where it fits, else the first on PATH that runs."""
+    if own().tag in tags:
+        return own()
+    for tag in tags:
+        found = _probe(f"python{tag[2]}.{tag[3:]}")
+        if found is not None and found.tag == tag:
+            return found
+    return None

@@ -1,0 +1,86 @@
+"""Which actions are ready, and which of them matters most: bookkeeping over a graph, without clock or process."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from mlir_matrix.plan.graph import Graph
+
+#: Seconds that an action of a tool takes, roughly: only their order matters, for the critical path.
+_COST = {
+    "link_kit": 25.0,
+    "import_pytorch": 0.5,
+    "import_jax": 0.3,
+    "import_onnx": 0.2,
+    "object": 0.08,
+    "passes": 0.03,
+}
+_OTHER = 0.02
+
+
+def critical_path(graph: Graph) -> dict[str, float]:
+    """For every action, the seconds from its start to the end of the longest chain that it heads."""
+    remaining: dict[str, float] = {}
+    after: dict[str, float] = defaultdict(float)
+    # The graph's order has sources first, so in reverse every action comes before what it waits for.
+    for identifier in reversed(graph.actions):
+        action = graph.actions[identifier]
+        cost = _COST.get(action.tool, _OTHER) + after.pop(identifier, 0.0)
+        remaining[identifier] = cost
+        for source in action.sources():
+            after[source] = max(after[source], cost)
+    return remaining
+
+
+class Frontier:
+    """Waiting counts of actions, and the ready ones by environment, most critical first."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._priority = critical_path(graph)
+        self._waiting: dict[str, int] = {}
+        self._dependents: dict[str, list[str]] = defaultdict(list)
+        self._ready: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        for identifier, action in graph.actions.items():
+            sources = list(action.sources())
+            self._waiting[identifier] = len(sources)
+            for source in sources:
+                self._dependents[source].append(identifier)
+
+    def first(self) -> list[str]:
+        """Actions that wait for nothing."""
+        return [identifier for identifier, count in self._waiting.items() if count == 0]
+
+    def complete(self, identifier: str) -> list[str]:
+        """Note that an action is done; returns those that waited for it alone."""
+        freed = []
+        for dependent in self._dependents.pop(identifier, ()):
+            self._waiting[dependent] -= 1
+            if self._waiting[dependent] == 0:
+                freed.append(dependent)
+        return freed
+
+    def push(self, item: str, environment: str, *, like: str) -> None:
+        """Queue something to be executed in an environment, as urgent as the action ``like``."""
+        heapq.heappush(self._ready[environment], (-self._priority[like], item))
+
+    def pop(self, environments: Collection[str]) -> tuple[str, str] | None:
+        """The most urgent item among those of the given environments, and its environment."""
+        best = min(
+            ((queue[0], environment) for environment in environments if (queue := self._ready.get(environment))),
+            default=None,
+        )
+        if best is None:
+            return None
+        (_, item), environment = best
+        heapq.heappop(self._ready[environment])
+        return item, environment
+
+    def drain(self, environment: str) -> list[str]:
+        """Take every item of an environment out of the queue."""
+        return [item for _, item in self._ready.pop(environment, [])]
+
+    def demand(self) -> Mapping[str, int]:
+        """How many items wait for each environment."""
+        return {environment: len(queue) for environment, queue in self._ready.items() if queue}

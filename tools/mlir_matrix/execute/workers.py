@@ -1,0 +1,112 @@
+"""Warm worker processes, one an environment, seen from the side that sends them actions."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.keys import ACTIONS_FOLDER
+
+
+def worker_command(
+    environment: ResolvedEnvironment, *, store: Path, bytecode: Path, arguments: Sequence[str]
+) -> list[str]:
+    """The command line of a worker of this environment, here. Only this, not the action, knows where things are."""
+    sites = [word for site in environment.sites(store) for word in ("--site", site)]
+    python = [environment.interpreter.path, "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
+    return [*python, str(ACTIONS_FOLDER / "bootstrap.py"), *sites, *arguments]
+
+
+@dataclass
+class WorkerProcess:
+    """A running worker and the requests that it has not answered."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    #: Request number to whatever the sender wants back with the answer.
+    pending: dict[int, Any] = field(default_factory=dict)
+    answered: int = 0
+    _buffer: bytes = b""
+
+    @property
+    def warm(self) -> bool:
+        """Whether it has answered before: until then it may still be importing."""
+        return self.answered > 0
+
+    def fileno(self) -> int:
+        """The descriptor on which answers arrive, for a selector."""
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def send(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
+        """Ask for the action in ``folder``. BrokenPipeError where the worker is gone; the answer then never comes."""
+        self.pending[number] = payload
+        message = {
+            "requestId": number,
+            "sandboxDir": folder,
+            "arguments": ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb)],
+            "inputs": [],
+        }
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), json.dumps(message).encode() + b"\n")
+
+    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        """Answers that have arrived, with their payloads, and whether the worker is still there."""
+        chunk = os.read(self.fileno(), 1 << 16)
+        if not chunk:
+            return [], False
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        answers = []
+        for line in lines:
+            message = json.loads(line)
+            answers.append((self.pending.pop(message["requestId"]), message))
+            self.answered += 1
+        return answers, True
+
+    def last_words(self) -> str:
+        """The end of what it wrote to its error output."""
+        try:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1] if lines else ""
+
+    def stop(self) -> None:
+        """End the worker and, with it, everything that it runs."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+        self.process.stdout.close()
+
+
+def start_worker(
+    environment: ResolvedEnvironment, tools: Sequence[str], *, store: Path, bytecode: Path, scratch: Path
+) -> WorkerProcess:
+    """Start the worker of an environment; it imports what ``tools`` need and then answers requests."""
+    arguments = [*(word for tool in tools for word in ("--tool", tool)), "--persistent_worker"]
+    command = worker_command(environment, store=store, bytecode=bytecode, arguments=arguments)
+    log = scratch / f"worker-{environment.name}.log"
+    with open(log, "wb") as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=scratch,
+            env={**CLEAN_ENVIRONMENT, "HOME": str(scratch), "TMPDIR": str(scratch)},
+            # Ctrl-C goes to us; what becomes of the workers is then ours to say.
+            start_new_session=True,
+        )
+    return WorkerProcess(process=process, log=log)

@@ -1,0 +1,49 @@
+"""Where state lives: the XDG cache and state folders, or all of it under ``MATRIX_HOME``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def _base(variable: str, default: str) -> Path:
+    value = os.environ.get(variable, "")
+    # The XDG specification: a relative path is to be ignored.
+    return Path(value) if value.startswith("/") else Path.home() / default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    """The folders that the tool writes to. Nothing is made until something is written."""
+
+    cache: Path
+    state: Path
+    actions: Path
+
+    @property
+    def packages(self) -> Path:
+        """Installed packages, one folder each, shared by the environments."""
+        return self.cache / "packages"
+
+    @property
+    def bytecode(self) -> Path:
+        """Compiled Python, kept away from what is digested."""
+        return self.cache / "bytecode"
+
+    @property
+    def scratch(self) -> Path:
+        """Folders of running actions; on the same file system as the action cache, so that results move in at no cost."""
+        return self.actions / "scratch"
+
+
+def find_home(*, cache_dir: Path | None = None) -> Home:
+    """The folders of this user. ``cache_dir`` (``--cache-dir``) moves the action cache alone."""
+    override = os.environ.get("MATRIX_HOME", "")
+    if override:
+        root = Path(override).absolute()
+        cache, state = root, root / "state"
+    else:
+        cache = _base("XDG_CACHE_HOME", ".cache") / "mlir-matrix"
+        state = _base("XDG_STATE_HOME", ".local/state") / "mlir-matrix"
+    return Home(cache=cache, state=state, actions=(cache_dir.absolute() if cache_dir else cache / "actions"))

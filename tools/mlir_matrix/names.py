@@ -1,0 +1,283 @@
+"""Names, the nearest known name, and globs over names and test identifiers.
+
+A name becomes an identifier, a path, a Bazel label and HTML, so that nothing in it may need quoting anywhere. The
+command line uses this before anything is loaded, so that nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from mlir_matrix.errors import UsageError
+
+#: Dots only between other characters: no ``..``, no hidden file, no name that ends in a dot.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*$"
+NAME_LENGTH = 64
+#: Segments of a test identifier: framework/pipeline/target/workload.
+SEGMENTS = 4
+SEGMENT_NAMES = ("framework", "pipeline", "target", "workload")
+#: ``{a,b}`` in one segment may stand for so many patterns, all braces of the segment together.
+MOST_ALTERNATIVES = 64
+
+_NAME = re.compile(NAME_PATTERN)
+_MAGIC = re.compile(r"[*?\[\]{}]")
+_SEGMENT = re.compile(r"[A-Za-z0-9_.+*?\[\]{},!@=:-]+")
+
+
+class PatternError(UsageError):
+    """A glob that cannot be read, or that no test identifier can match whatever the catalog holds."""
+
+
+def is_name(text: str) -> bool:
+    """Whether ``text`` may be the name of anything."""
+    return len(text) <= NAME_LENGTH and _NAME.fullmatch(text) is not None
+
+
+def why_not_a_name(text: str) -> str:
+    """The sentence for a text that :func:`is_name` refuses."""
+    shown = printable(text)
+    if len(text) > NAME_LENGTH:
+        return f"'{shown}' is too long for a name: {len(text)} characters, {NAME_LENGTH} at most"
+    return f"'{shown}' is not a name: letters, digits and '_', '+', '-', '.' between them, with a letter or digit first"
+
+
+def printable(text: str, most: int = 80) -> str:
+    """``text`` safe for a terminal and a log line: control and undecodable characters escaped, cut after ``most``."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that ``name`` was probably meant to be, if any is near enough."""
+    import difflib  # only needed once something is wrong
+
+    candidates = sorted(known)
+    folded = name.casefold()
+    for candidate in candidates:
+        if candidate.casefold() == folded:
+            return candidate
+    found = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest one, else the known ones where they are few."""
+    candidates = sorted(known)
+    found = nearest(name, candidates)
+    if found is not None:
+        return f"; did you mean '{found}'?"
+    if 0 < len(candidates) <= 12:
+        return f"; known: {', '.join(candidates)}"
+    return ""
+
+
+@dataclass(frozen=True)
+class NameGlob:
+    """A glob over single names: ``*``, ``?``, ``[a-z]``, ``[!a-z]`` and ``{a,b}``; case matters.
+
+    Raises PatternError when it cannot be read.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if not _SEGMENT.fullmatch(self.pattern):
+            raise PatternError(f"'{printable(self.pattern)}' is not a pattern for a name")
+        if not self.literal:
+            _ = self.matches  # compiled now, so that a broken pattern is refused now
+
+    @property
+    def literal(self) -> bool:
+        """True when only the pattern itself matches."""
+        return _MAGIC.search(self.pattern) is None
+
+    @property
+    def everything(self) -> bool:
+        """True when every name matches."""
+        return self.pattern == "*"
+
+    @cached_property
+    def matches(self) -> Callable[[str], bool]:
+        """Whether a name matches; cheap enough for a call per name, and never more than quadratic in its length."""
+        if self.literal:
+            return self.pattern.__eq__
+        if self.everything:
+            return bool
+        expression = "|".join(_expression(alternative) for alternative in _alternatives(self.pattern))
+        fullmatch = re.compile(expression).fullmatch
+        return lambda name: fullmatch(name) is not None
+
+    def select(self, names: Iterable[str]) -> list[str]:
+        """The names that match, in the order given."""
+        matches = self.matches
+        return [name for name in names if matches(name)]
+
+
+@dataclass(frozen=True)
+class TestGlob:
+    """A glob over test identifiers, segment by segment; ``**`` stands for any number of segments, none included.
+
+    Raises PatternError when it cannot be read or does not come to four segments.
+    """
+
+    __test__ = False  # it is no pytest class
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        _ = self.segments
+
+    @cached_property
+    def segments(self) -> tuple[tuple[NameGlob, NameGlob, NameGlob, NameGlob], ...]:
+        """One glob for each of framework, pipeline, target and workload; more than one set where ``**`` is ambiguous.
+
+        A test matches when all four of any set do, so that a caller can match the cell once for all of its workloads.
+        """
+        parts = self.pattern.split("/")
+        parts = [part for index, part in enumerate(parts) if part != "**" or parts[index - 1 : index] != ["**"]]
+        stars = parts.count("**")
+        free = SEGMENTS - (len(parts) - stars)
+        if free < 0 or (stars == 0 and free != 0):
+            raise PatternError(_wrong_length(self.pattern, parts))
+        found: dict[tuple[NameGlob, NameGlob, NameGlob, NameGlob], None] = {}
+        for lengths in _splits(free, stars):
+            taken = iter(lengths)
+            flat: list[str] = []
+            for part in parts:
+                flat.extend(["*"] * next(taken) if part == "**" else [part])
+            first, second, third, fourth = (name_glob(part) for part in flat)
+            found[(first, second, third, fourth)] = None
+        return tuple(found)
+
+    def matches(self, identifier: str) -> bool:
+        """Whether the test with this identifier matches."""
+        names = identifier.split("/")
+        return len(names) == SEGMENTS and any(
+            all(glob.matches(name) for glob, name in zip(segments, names, strict=True)) for segments in self.segments
+        )
+
+
+@lru_cache(maxsize=4096)
+def name_glob(pattern: str) -> NameGlob:
+    """The compiled glob; the same object for the same pattern."""
+    return NameGlob(pattern)
+
+
+@lru_cache(maxsize=4096)
+def test_glob(pattern: str) -> TestGlob:
+    """The compiled glob; the same object for the same pattern."""
+    return TestGlob(pattern)
+
+
+test_glob.__test__ = False  # type: ignore[attr-defined]  # it is no pytest test
+
+
+def _wrong_length(pattern: str, parts: Sequence[str]) -> str:
+    shown = printable(pattern)
+    if "" in parts:
+        return f"'{shown}' has an empty part; a test is {'/'.join(SEGMENT_NAMES)}"
+    fix = f"; perhaps '{shown}/**'" if len(parts) < SEGMENTS else ""
+    count = f"{len(parts)} part{'s' if len(parts) > 1 else ''}"
+    return f"'{shown}' has {count}, but a test is {'/'.join(SEGMENT_NAMES)}{fix}"
+
+
+def _splits(total: int, parts: int) -> Iterable[tuple[int, ...]]:
+    """All ways to share ``total`` segments among ``parts`` double stars."""
+    if parts == 0:
+        yield ()
+    elif parts == 1:
+        yield (total,)
+    else:
+        for first in range(total + 1):
+            for rest in _splits(total - first, parts - 1):
+                yield (first, *rest)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The pattern with its braces multiplied out."""
+    done: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        text = waiting.pop()
+        opened = text.find("{")
+        if opened < 0:
+            if "}" in text:
+                raise PatternError(f"'{printable(pattern)}' has a '}}' without its '{{'")
+            done.append(text)
+            continue
+        closed, choices = _choices(text, opened, pattern)
+        waiting.extend(text[:opened] + choice + text[closed + 1 :] for choice in reversed(choices))
+        if len(done) + len(waiting) > MOST_ALTERNATIVES:
+            raise PatternError(f"'{printable(pattern)}' stands for more than {MOST_ALTERNATIVES} patterns")
+    return done
+
+
+def _choices(text: str, opened: int, pattern: str) -> tuple[int, list[str]]:
+    """Where the brace that opens at ``opened`` closes, and what it offers; braces may nest."""
+    depth, start, choices = 0, opened + 1, list[str]()
+    for index in range(opened, len(text)):
+        character = text[index]
+        if character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+        if (depth == 1 and character == ",") or depth == 0:
+            choices.append(text[start:index])
+            start = index + 1
+        if depth == 0:
+            return index, choices
+    raise PatternError(f"'{printable(pattern)}' has a '{{' without its '}}'")
+
+
+def _expression(glob: str) -> str:
+    """A regular expression for a glob without braces.
+
+    A star takes as little as it can and never gives back (an atomic group with what follows up to the next star): that
+    finds a match whenever there is one and cannot take exponential time.
+    """
+    chunks = [_chunk(chunk, glob) for chunk in _split_stars(glob)]
+    first, *rest = chunks
+    if not rest:
+        return first
+    middle = "".join(f"(?>.*?{chunk})" for chunk in rest[:-1] if chunk)
+    return f"{first}{middle}.*{rest[-1]}"
+
+
+def _split_stars(glob: str) -> list[str]:
+    """The glob between its stars; a star inside brackets is no star."""
+    hidden = re.sub(r"\[[^\]]*\]", lambda brackets: brackets[0].replace("*", "\0"), glob)
+    return [part.replace("\0", "*") for part in hidden.split("*")]
+
+
+def _chunk(chunk: str, glob: str) -> str:
+    """A regular expression for a glob without braces and stars."""
+    result, index = [], 0
+    while index < len(chunk):
+        character = chunk[index]
+        if character == "[":
+            closed = chunk.find("]", index + 1)
+            result.append(_character_class(chunk[index + 1 : closed] if closed > 0 else "", glob))
+            index = closed
+        elif character == "]":
+            raise PatternError(f"'{printable(glob)}' has a ']' without its '['")
+        else:
+            result.append("." if character == "?" else re.escape(character))
+        index += 1
+    return "".join(result)
+
+
+def _character_class(inside: str, glob: str) -> str:
+    negated = inside.startswith("!")
+    members = inside[1:] if negated else inside
+    if not members:
+        raise PatternError(f"'{printable(glob)}' has a '[' without characters and a ']' after it")
+    expression = re.sub(r"[\[\\^&~|]|(?<=-)-", r"\\\g<0>", members)
+    try:
+        re.compile(f"[{expression}]")
+    except re.error:
+        raise PatternError(f"'{printable(glob)}' has a range in '[{members}]' that runs backwards") from None
+    return f"[{'^' if negated else ''}{expression}]"

@@ -1,0 +1,119 @@
+"""The graph of actions: what each reads, runs and writes, and which of them each test ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_matrix.digest import digest_bytes, digest_value
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a catalog: which of the roots (0 is this repository), and the path below it.
+
+    An ``optional`` one may be absent; the action is then run without it, and says what that means.
+    """
+
+    root: int
+    path: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """An output of another action."""
+
+    action: str
+    output: str
+
+
+Input = File | Produced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One hermetic command. ``id`` names it by its structure; its key exists once the inputs' bytes do."""
+
+    id: str
+    tool: str
+    stage: str
+    environment: str
+    params: Mapping[str, Any]
+    inputs: Mapping[str, Input]
+    #: Output name to file name.
+    outputs: Mapping[str, str]
+    #: True where the output depends on the machine's CPU.
+    native: bool = False
+    #: Digest of ``params``, which many actions share.
+    params_digest: str = ""
+
+    def sources(self) -> Iterator[str]:
+        """Identifiers of the actions that this one waits for, each once."""
+        return iter({ref.action: None for ref in self.inputs.values() if isinstance(ref, Produced)})
+
+
+@dataclass(slots=True)
+class Graph:
+    """Actions in an order in which each comes after what it reads."""
+
+    actions: dict[str, Action] = field(default_factory=dict)
+    #: Digests of parameter objects by identity; the object is kept so that its identity stays its own.
+    _params: dict[int, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+
+    def _params_digest(self, params: Mapping[str, Any]) -> str:
+        known = self._params.get(id(params))
+        if known is None:
+            known = self._params[id(params)] = (params, digest_value(params))
+        return known[1]
+
+    def add(
+        self,
+        label: str,
+        *,
+        tool: str,
+        stage: str,
+        environment: str,
+        params: Mapping[str, Any],
+        inputs: Mapping[str, Input],
+        outputs: Mapping[str, str],
+        native: bool = False,
+    ) -> str:
+        """Add an action, unless the same is there already, and return its identifier."""
+        params_digest = self._params_digest(params)
+        # Names hold neither spaces nor newlines, so that joining them loses nothing.
+        words = [tool, stage, environment, params_digest, "native" if native else ""]
+        for name, ref in inputs.items():
+            words += (name, ref.action, ref.output) if isinstance(ref, Produced) else (name, str(ref.root), ref.path)
+        for name, path in outputs.items():
+            words += (name, path)
+        identifier = f"{label}-{digest_bytes(chr(10).join(words).encode())[:16]}"
+        if identifier not in self.actions:
+            self.actions[identifier] = Action(
+                id=identifier,
+                tool=tool,
+                stage=stage,
+                environment=environment,
+                params=params,
+                inputs=inputs,
+                outputs=outputs,
+                native=native,
+                params_digest=params_digest,
+            )
+        return identifier
+
+    def needed_by(self, last: str) -> list[str]:
+        """``last`` and everything before it, sources first."""
+        seen: set[str] = set()
+        order: list[str] = []
+        stack = [(last, False)]
+        while stack:
+            identifier, expanded = stack.pop()
+            if expanded:
+                order.append(identifier)
+            elif identifier not in seen:
+                seen.add(identifier)
+                stack.append((identifier, True))
+                stack.extend((source, False) for source in self.actions[identifier].sources())
+        return order

@@ -1,0 +1,103 @@
+"""A plan as JSON: every test with its reason, every action with what it reads and who needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.expansion import Test
+from mlir_matrix.plan.graph import Action, Input, Produced
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Environment, Session
+
+SCHEMA = "mlir-matrix/plan/v1"
+
+
+def to_document(tests: Iterable[Test], plan: Plan, session: Session) -> dict[str, Any]:
+    """The plan document. ``tests`` may hold more than the plan: what is left out is listed with its reason."""
+    needed = _needed(plan)
+    environments = session.environments(action.environment for action in plan.graph.actions.values())
+    return {
+        "schema": SCHEMA,
+        "tests": [_test(test, plan.verdicts.get(test.id)) for test in tests],
+        "actions": [_action(action, needed[action.id]) for action in plan.graph.actions.values()],
+        "environments": [_environment(item, session) for item in environments.values()],
+    }
+
+
+def _test(test: Test, verdict: str | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": test.id,
+        "framework": test.framework,
+        "pipeline": test.pipeline,
+        "target": test.target,
+        "workload": test.workload,
+        "selected": test.selected,
+        "reason": test.reason,
+    }
+    if test.outcome is not None:
+        entry["outcome"] = test.outcome
+    if test.expectation is not None:
+        rule = test.expectation
+        entry["expectation"] = {"outcome": rule.outcome, "reason": rule.reason, "position": rule.position}
+        if rule.link:
+            entry["expectation"]["link"] = rule.link
+    if verdict is not None:
+        entry["verdict"] = verdict
+    return entry
+
+
+def _needed(plan: Plan) -> dict[str, list[str]]:
+    """For every action the tests that need it."""
+    needed: dict[str, list[str]] = {identifier: [] for identifier in plan.graph.actions}
+    for test, verdict in plan.verdicts.items():
+        for identifier in plan.graph.needed_by(verdict):
+            needed[identifier].append(test)
+    return needed
+
+
+def _input(ref: Input) -> dict[str, Any]:
+    if isinstance(ref, Produced):
+        return {"action": ref.action, "output": ref.output}
+    return {"catalog": ref.root, "file": ref.path}
+
+
+def action_document(action: Action) -> dict[str, Any]:
+    """An action without the tests that need it."""
+    return {
+        "id": action.id,
+        "kind": action.tool,
+        "stage": action.stage,
+        "environment": action.environment,
+        "params": action.params,
+        "inputs": {name: _input(ref) for name, ref in action.inputs.items()},
+        "outputs": dict(action.outputs),
+        "native": action.native,
+    }
+
+
+def _action(action: Action, tests: Sequence[str]) -> dict[str, Any]:
+    return {**action_document(action), "tests": list(tests)}
+
+
+def environment_document(environment: Environment, pins: Mapping[str, str], *, missing: Sequence[str]) -> dict[str, Any]:
+    """An environment: its digest and what is still to be fetched, or why it cannot be had."""
+    entry: dict[str, Any] = {"name": environment.name, "pins": dict(pins)}
+    if isinstance(environment, ResolvedEnvironment):
+        entry["digest"] = environment.digest
+        entry["interpreter"] = f"cpython {environment.interpreter.version}"
+        entry["packages"] = [f"{package.name}=={package.version}" for package in environment.packages]
+        entry["missing"] = list(missing)
+    else:
+        entry["unavailable"] = environment.reason
+    return entry
+
+
+def _environment(environment: Environment, session: Session) -> dict[str, Any]:
+    missing = (
+        [f"{package.name}=={package.version}" for package in environment.missing(session.home.packages)]
+        if isinstance(environment, ResolvedEnvironment)
+        else []
+    )
+    return environment_document(environment, session.pins(environment.name), missing=missing)

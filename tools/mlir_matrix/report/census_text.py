@@ -1,0 +1,143 @@
+"""A verdict as text: what is wrong with each output, which elements are worst, where, and what bound would do.
+
+Standard library only: it takes the JSON that the ``judge`` action wrote. Lines are at most 100 columns wide, but for
+names, sentences of rationale and file names that are longer themselves.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+WIDTH = 100
+_HEADINGS = ("element", "expected", "actual", "|error|", "rel. error", "bound")
+_BAR = 30
+
+
+def render(verdict: Mapping[str, Any]) -> str:
+    """The census of every output that is wrong, for people; one line for each that is right."""
+    outputs: Sequence[Mapping[str, Any]] = verdict.get("outputs", ())
+    blocks = [_output(output) for output in outputs]
+    return "\n\n".join("\n".join(block) for block in blocks) or str(verdict.get("reason", ""))
+
+
+def _output(output: Mapping[str, Any]) -> list[str]:
+    name = f"output {output['name']}" + (f": {output['dtype']} {_shape(output['shape'])}" if "shape" in output else "")
+    if "elements" not in output:
+        return [f"{name}, {output['outcome']}", *_wrap(str(output["reason"]))]
+    if not output["wrong"]:
+        share = f"the worst error takes {_percent(output['error_used'])} of its bound"
+        return [f"{name}, {output['outcome']}: all {output['elements']} elements are right; {share}"]
+    lines = [
+        f"{name}, {output['outcome']}: {output['wrong']} of {output['elements']} elements are wrong "
+        f"({float(output['wrong_percent']):.3g} %)",
+        *_kinds(output),
+        f"  where     {output['where']}",
+        *_layer(output),
+        *_needed(output),
+        f"  largest   absolute error {_number(output['max_abs'])}, relative {_number(output['max_rel'])}, "
+        f"{_count(output['max_ulp'])} units in the last place",
+        "",
+        *_table(output),
+    ]
+    if output["over_bound"]:
+        lines += ["", "  absolute error of all elements", *_histogram(output["abs_decades"])]
+        lines += ["  relative error of those over the bound", *_histogram(output["rel_decades_over_bound"])]
+    return lines
+
+
+def _kinds(output: Mapping[str, Any]) -> list[str]:
+    words = (("over_bound", "over the bound"), ("nan_mismatches", "NaN"), ("inf_mismatches", "infinite"))
+    return ["  of these  " + ", ".join(f"{output[key]} {what}" for key, what in words if output[key])]
+
+
+def _layer(output: Mapping[str, Any]) -> list[str]:
+    """The bound in numbers, as written, where, and why."""
+    if output["compare"] == "exact":
+        return ["  bound     none: the elements must be equal"]
+    return [
+        f"  bound     atol {_bound(output, 'atol')}, rtol {_bound(output, 'rtol')}",
+        f"  from      {output.get('layer', '')}",
+        *_wrap(str(output.get("rationale", "")), "  because   "),
+    ]
+
+
+def _bound(output: Mapping[str, Any], name: str) -> str:
+    value, text = _number(output[name]), str(output.get(f"{name}_text", ""))
+    return f"{value} = {text}" if text and text != str(output[name]) else value
+
+
+def _needed(output: Mapping[str, Any]) -> list[str]:
+    if output["nan_mismatches"] or output["inf_mismatches"]:
+        return ["  to pass   no tolerance would do: NaN and infinities must match"]
+    atol, rtol = _up(output["atol_needed"]), _up(output["rtol_needed"])
+    least = f"an rtol of at least {rtol}" if rtol != "inf" else "(no rtol: 0 is expected somewhere)"
+    return [f"  to pass   it takes an atol of at least {atol}, or {least}"]
+
+
+def _table(output: Mapping[str, Any]) -> list[str]:
+    rows = [_HEADINGS] + [
+        (
+            _shape(element["index"]),
+            _exact(element["expected"]),
+            _exact(element["actual"]),
+            _number(element["abs"]),
+            _number(element["rel"]),
+            _number(element["bound"]),
+        )
+        for element in output["worst"]
+        if element["wrong"]
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    after = " after sorting" if output["compare"] == "order-free" else ""
+    title = f"  the worst {len(rows) - 1}{after}" if len(rows) > 2 else f"  the wrong element{after}"
+    aligned = ([cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+    return [title, *("  " + "  ".join(cells) for cells in aligned)]
+
+
+def _histogram(decades: Sequence[Sequence[Any]]) -> list[str]:
+    """One line per decade, with a bar; an exact zero and infinity are lines of their own."""
+    most = max((count for _, count in decades), default=1)
+    lines = []
+    for start, count in decades:
+        label = "0" if start == 0 else "infinite" if start == "inf" else f"from {float(start):.0e}"
+        lines.append(f"  {label:>10}  {count:>10}  {'#' * max(1, _BAR * count // most)}")
+    return lines
+
+
+def _wrap(text: str, first: str = "  ") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first), break_long_words=False)
+
+
+def _shape(sizes: Sequence[Any]) -> str:
+    return f"[{', '.join(str(size) for size in sizes)}]"
+
+
+def _number(value: Any) -> str:
+    """Three digits are enough for an error; whole numbers and words stay what they are."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _up(value: Any) -> str:
+    """Three digits, never less than the value: who copies it gets a bound that does."""
+    if not isinstance(value, float) or value == 0:
+        return str(value)
+    text = f"{value:.2e}"
+    if float(text) < value:
+        digits, power = text.split("e")
+        text = f"{float(digits) + 0.01:.2f}e{power}"
+    return text
+
+
+def _exact(value: Any) -> str:
+    """Enough digits to tell apart any two numbers of single precision."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def _count(value: Any) -> str:
+    return str(int(value)) if isinstance(value, (int, float)) and value < 2**53 else f"{float(value):.3g}"
+
+
+def _percent(share: Any) -> str:
+    return f"{100 * float(share):.3g} %"

@@ -1,0 +1,57 @@
+"""The folder of a test that failed: its IR at every stage, inputs, outputs, golden, log, and how to repeat it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from mlir_matrix.execute.local import Done
+from mlir_matrix.execute.store import Store
+from mlir_matrix.plan.graph import File
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.results import TestResult
+from mlir_matrix.session import Session
+
+#: Tools whose outputs are about linking, of no use to who reads IR.
+_DULL = frozenset({"link_kit"})
+
+
+def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], session: Session, command: str) -> Path:
+    """Lay out everything about a failed test in a folder of its own; returns the folder."""
+    folder = session.home.state / "failures" / result.id
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    store = Store(session.home.actions)
+    number = 0
+    for identifier in plan.graph.needed_by(plan.verdicts[result.id]):
+        action = plan.graph.actions[identifier]
+        if action.tool in _DULL or identifier not in done:
+            continue
+        number += 1
+        label = identifier.rsplit("-", 1)[0].replace("/", "-")
+        for ref in action.inputs.values():
+            if isinstance(ref, File):
+                _copy(session.catalog.roots[ref.root] / ref.path, folder / f"{number:02}-{label}-{os.path.basename(ref.path)}")
+        for name, digest in done[identifier].result.outputs.items():
+            try:
+                (folder / f"{number:02}-{label}-{action.outputs[name]}").write_bytes(store.read_blob(digest))
+            except OSError:
+                continue
+    report = result.to_json()
+    (folder / "result.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if result.diagnostics:
+        (folder / "diagnostics.txt").write_text(result.diagnostics + "\n", encoding="utf-8")
+    if result.log:
+        (folder / "log.txt").write_text(result.log, encoding="utf-8")
+    (folder / "repeat.sh").write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    return folder
+
+
+def _copy(source: Path, destination: Path) -> None:
+    try:
+        shutil.copyfile(source, destination)
+    except OSError:
+        return

@@ -1,0 +1,62 @@
+"""JUnit XML, as CI systems read it: a suite for each cell, a case for each test."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.results import NOT_RUN, TestResult
+
+#: Characters that XML 1.0 cannot hold, not even escaped.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _text(value: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", value)
+
+
+def _case(parent: ElementTree.Element, result: TestResult) -> None:
+    cell = f"{result.framework}/{result.pipeline}/{result.target}"
+    case = ElementTree.SubElement(
+        parent, "testcase", classname=cell.replace("/", "."), name=result.workload, time=f"{result.duration_s:.4f}"
+    )
+    if result.outcome in NOT_RUN:
+        ElementTree.SubElement(case, "skipped", message=_text(f"{result.outcome}: {result.reason}"))
+    elif not result.expected:
+        tag = "error" if result.outcome == "infra-error" else "failure"
+        problem = ElementTree.SubElement(case, tag, type=result.outcome, message=_text(result.reason))
+        problem.text = _text(result.diagnostics)
+    elif result.expectation is not None:
+        ElementTree.SubElement(
+            case, "skipped", message=_text(f"expected {result.outcome}: {result.expectation['reason']}")
+        )
+
+
+def write_junit(path: Path, results: Sequence[TestResult]) -> None:
+    """Write the results of a run as JUnit XML. Raises InfrastructureError where the file cannot be written."""
+    cells: dict[str, list[TestResult]] = defaultdict(list)
+    for result in results:
+        cells[f"{result.framework}/{result.pipeline}/{result.target}"].append(result)
+    root = ElementTree.Element("testsuites", name="mlir-matrix")
+    for cell, members in cells.items():
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=cell,
+            tests=str(len(members)),
+            failures=str(sum(not r.expected and r.outcome != "infra-error" for r in members)),
+            errors=str(sum(r.outcome == "infra-error" for r in members)),
+            skipped=str(sum(r.outcome in NOT_RUN or (r.expected and r.expectation is not None) for r in members)),
+            time=f"{sum(r.duration_s for r in members):.4f}",
+        )
+        for result in members:
+            _case(suite, result)
+    ElementTree.indent(root)
+    try:
+        ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise InfrastructureError(f"--junit {path}: cannot be written: {error.strerror}") from error

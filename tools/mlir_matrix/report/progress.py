@@ -1,0 +1,162 @@
+"""Progress on stderr while a run is under way: a live display on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import OrderedDict
+from typing import Protocol
+
+from mlir_matrix.environments.install import PackageProgress
+from mlir_matrix.plan.graph import Action
+from mlir_matrix.results import TestResult
+
+
+class Progress(Protocol):
+    """What a run tells its audience."""
+
+    def started(self, action: Action) -> None: ...
+    def ended(self, action: Action) -> None: ...
+    def package(self, progress: PackageProgress) -> None: ...
+    def result(self, result: TestResult) -> None: ...
+    def tick(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def result_line(result: TestResult) -> str:
+    """One test in one line."""
+    note = "" if result.expected else "  UNEXPECTED"
+    why = f"  {result.reason}" if result.outcome != "pass" and result.reason else ""
+    if result.expected and result.outcome != "pass" and result.expectation:
+        note = "  (expected)"
+    return f"{result.outcome:<14} {result.id}{note}{why[:160]}"
+
+
+class PlainProgress:
+    """A line for each verdict and for each package: for logs."""
+
+    _EVERY_S = 15.0
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._seen = 0
+        self._last: dict[str, float] = {}
+
+    def started(self, action: Action) -> None:
+        if action.tool == "link_kit" and "runtime" in action.outputs:
+            self._say(f"building the C library for {action.params['triple']} (once, about half a minute)")
+
+    def ended(self, action: Action) -> None:
+        return
+
+    def package(self, progress: PackageProgress) -> None:
+        now = time.monotonic()
+        if progress.error:
+            self._say(f"error          {progress.error}")
+        elif progress.done:
+            self._say(f"installed      {progress.package}")
+        elif progress.package not in self._last:
+            self._last[progress.package] = now
+            self._say(f"fetching       {progress.package}")
+        elif progress.total and now - self._last[progress.package] > self._EVERY_S:
+            self._last[progress.package] = now
+            self._say(f"fetching       {progress.package}: {_megabytes(progress)}")
+
+    def result(self, result: TestResult) -> None:
+        self._seen += 1
+        if not result.cached or not result.expected:
+            self._say(f"[{self._seen}/{self._total}] {result_line(result)}")
+
+    def tick(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+    @staticmethod
+    def _say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+class LiveProgress:
+    """A few lines that are redrawn: how far, what is running, what is being fetched. Surprises scroll by above them."""
+
+    _REDRAW_S = 0.2
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._total = total
+        self._results = 0
+        self._unexpected = 0
+        self._began = self._drawn = time.monotonic()
+        self._running: OrderedDict[str, float] = OrderedDict()
+        self._packages: OrderedDict[str, PackageProgress] = OrderedDict()
+        self._console = Console(stderr=True, highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def started(self, action: Action) -> None:
+        self._running[action.id] = time.monotonic()
+
+    def ended(self, action: Action) -> None:
+        self._running.pop(action.id, None)
+
+    def package(self, progress: PackageProgress) -> None:
+        if progress.done:
+            self._packages.pop(progress.package, None)
+        elif progress.error:
+            self._packages.pop(progress.package, None)
+            self._console.print(f"[bold red]error[/] {progress.error}")
+        else:
+            self._packages[progress.package] = progress
+
+    def result(self, result: TestResult) -> None:
+        self._results += 1
+        if not result.expected:
+            self._unexpected += 1
+            from rich.markup import escape
+
+            self._console.print(f"[bold red]{escape(result_line(result))}[/]", soft_wrap=True)
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= self._REDRAW_S:
+            self._drawn = now
+            self._live.update(self._render(now), refresh=True)
+
+    def close(self) -> None:
+        self._live.update("", refresh=True)
+        self._live.stop()
+
+    def _render(self, now: float) -> str:
+        width = 30
+        filled = width * self._results // max(1, self._total)
+        bar = f"[green]{'━' * filled}[/][dim]{'━' * (width - filled)}[/]"
+        trouble = f"  [bold red]{self._unexpected} unexpected[/]" if self._unexpected else ""
+        lines = [f"{bar} {self._results}/{self._total} tests  {now - self._began:.0f} s{trouble}"]
+        for package in list(self._packages.values())[:4]:
+            lines.append(f"  [cyan]fetching[/] {package.package}  [dim]{_megabytes(package)}[/]")
+        for identifier, since in list(self._running.items())[:4]:
+            label = identifier.rsplit("-", 1)[0]
+            lines.append(f"  [blue]running[/]  {label}  [dim]{now - since:.1f} s[/]")
+        return "\n".join(lines)
+
+
+def _megabytes(progress: PackageProgress) -> str:
+    if not progress.total:
+        return "…"
+    return f"{progress.received / 1e6:.0f} of {progress.total / 1e6:.0f} MB"
+
+
+class Silent:
+    """Nothing: for runs that another program reads."""
+
+    def __init__(self, total: int) -> None: ...
+    def started(self, action: Action) -> None: ...
+    def ended(self, action: Action) -> None: ...
+    def package(self, progress: PackageProgress) -> None: ...
+    def result(self, result: TestResult) -> None: ...
+    def tick(self) -> None: ...
+    def close(self) -> None: ...

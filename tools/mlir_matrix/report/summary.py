@@ -1,0 +1,95 @@
+"""What a person reads when a run is over: a line a cell, every surprise in full, one line at the end."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from mlir_matrix.report.census_text import render
+from mlir_matrix.results import TestResult, summarise
+from mlir_matrix.runner import Run
+
+_COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
+_SHOWN = 10
+_DIAGNOSTIC_LINES = 12
+
+
+def print_summary(run: Run, folders: Mapping[str, Path], *, repeat: Callable[[str], str]) -> None:
+    """Print the summary of a run to stdout."""
+    console = Console(highlight=False)
+    console.print(_cells(run.results))
+    wrong = [result for result in run.results if not result.expected]
+    for result in wrong[:_SHOWN]:
+        _print_failure(console, result, folders.get(result.id), repeat(result.id))
+    if len(wrong) > _SHOWN:
+        console.print(f"\n… and {len(wrong) - _SHOWN} more that are not as expected:")
+        for result in wrong[_SHOWN:]:
+            console.print(f"  {result.outcome:<14} {result.id}", markup=False, soft_wrap=True)
+    console.print(_last_line(run, len(wrong)))
+
+
+def _cells(results: Sequence[TestResult]) -> Table:
+    cells: dict[str, list[TestResult]] = defaultdict(list)
+    for result in results:
+        name = f"{result.framework}/{result.pipeline}/{result.target}"
+        cells["IR tests of steps" if result.target == "ir" else name].append(result)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("cell")
+    table.add_column("pass", justify="right")
+    table.add_column("other outcomes")
+    for cell, members in cells.items():
+        counts = Counter((result.outcome, result.expected) for result in members)
+        passed = counts.pop(("pass", True), 0)
+        others = [_outcome(outcome, expected, number) for (outcome, expected), number in sorted(counts.items())]
+        reasons = {result.reason for result in members}
+        if set(counts) == {("unsupported", True)} and not passed and len(reasons) == 1:
+            others = [f"[dim]unsupported: {escape(reasons.pop())}[/]"]
+        table.add_row(cell, f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others))
+    return table
+
+
+def _outcome(outcome: str, expected: bool, number: int) -> str:
+    if not expected:
+        return f"[bold red]{number} {outcome}, unexpected[/]"
+    colour = _COLOURS.get(outcome, "cyan")
+    note = "" if outcome in _COLOURS else " expected"
+    return f"[{colour}]{number} {outcome}{note}[/]"
+
+
+def _print_failure(console: Console, result: TestResult, folder: Path | None, command: str) -> None:
+    console.print(f"\n[bold red]{result.outcome}[/] [bold]{escape(result.id)}[/]", soft_wrap=True)
+    if result.expectation is not None:
+        rule = result.expectation
+        console.print(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}", markup=False, soft_wrap=True)
+    console.print(f"  {result.reason}", markup=False, soft_wrap=True)
+    if result.verdict is not None and result.outcome == "mismatch":
+        _indent(console, render(dict(result.verdict)))
+    elif result.diagnostics:
+        lines = result.diagnostics.strip().splitlines()
+        # The last lines of a traceback and the first of MLIR's diagnostics say most.
+        shown = lines[-_DIAGNOSTIC_LINES:] if lines[0].startswith("Traceback") else lines[:_DIAGNOSTIC_LINES]
+        _indent(console, "\n".join(line[:200] for line in shown))
+    if folder is not None:
+        console.print(f"  kept:   {folder}", markup=False, soft_wrap=True)
+    console.print(f"  repeat: {command}", markup=False, soft_wrap=True)
+
+
+def _indent(console: Console, text: str) -> None:
+    for line in text.splitlines():
+        console.print(f"    {line}", markup=False, soft_wrap=True)
+
+
+def _last_line(run: Run, wrong: int) -> str:
+    summary = summarise(run.results)
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in summary["by_outcome"].items())
+    ran = sum(result.outcome not in ("unsupported", "skipped") for result in run.results)
+    state = "[bold red]interrupted[/]" if run.interrupted else (
+        f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
+    )
+    reuse = f"{summary['cached']} of {ran} from the cache, {run.executed} actions run"
+    return f"\n{summary['total']} tests: {outcomes} · {state} · {reuse}"

@@ -1,0 +1,209 @@
+"""Results: one outcome per test, whether it is the expected one, and what a program or a person wants to know of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_matrix.execute.local import Done
+from mlir_matrix.expansion import Test
+from mlir_matrix.plan.graph import Graph
+
+SCHEMA = "mlir-matrix/results/v1"
+#: What a run reports about tests that it did not have to run.
+NOT_RUN = frozenset({"unsupported", "skipped"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """The outcome of one test."""
+
+    id: str
+    framework: str
+    pipeline: str
+    target: str
+    workload: str
+    outcome: str
+    #: The stage that decided it; empty where nothing ran.
+    stage: str
+    #: True where the outcome is what the suite expects.
+    expected: bool
+    reason: str
+    duration_s: float = 0.0
+    cached: bool = False
+    pins: Mapping[str, str] = field(default_factory=dict)
+    environments: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    #: What the suite expected instead of a pass, why, and where it says so.
+    expectation: Mapping[str, str] | None = None
+    #: The judge's findings, output by output; diagnostics and log of a failure.
+    verdict: Mapping[str, Any] | None = None
+    diagnostics: str = ""
+    log: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of this test in the results document."""
+        entry: dict[str, Any] = {
+            "id": self.id,
+            "framework": self.framework,
+            "pipeline": self.pipeline,
+            "target": self.target,
+            "workload": self.workload,
+            "outcome": self.outcome,
+            "stage": self.stage,
+            "expected": self.expected,
+            "reason": self.reason,
+            "duration_s": round(self.duration_s, 4),
+            "cached": self.cached,
+            "pins": dict(self.pins),
+            "environments": dict(self.environments),
+            "metrics": dict(self.metrics),
+        }
+        if self.expectation is not None:
+            entry["expectation"] = dict(self.expectation)
+        if self.outcome != "pass" and self.verdict is not None:
+            entry["verdict"] = dict(self.verdict)
+        if self.diagnostics:
+            entry["diagnostics"] = self.diagnostics
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """What the actions up to and including one cost, and where they came from."""
+
+    duration_s: float
+    cached: bool
+    environments: frozenset[str]
+
+
+class ResultMaker:
+    """Turns actions that are done into results of tests."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        pins: Mapping[str, Mapping[str, str]],
+        digests: Mapping[str, str],
+        read_blob: Callable[[str], bytes],
+    ) -> None:
+        """``pins`` gives component releases by environment; ``digests`` the environments' own."""
+        self._graph = graph
+        self._pins = pins
+        self._digests = digests
+        self._read_blob = read_blob
+        self._chains: dict[str, _Chain] = {}
+        self._facts: dict[frozenset[str], tuple[dict[str, str], dict[str, str]]] = {}
+
+    def note(self, action: str, done: Done) -> None:
+        """Remember what an action cost. Every action must be noted after those that it waits for."""
+        spec = self._graph.actions[action]
+        before = [self._chains[source] for source in spec.sources()]
+        self._chains[action] = _Chain(
+            duration_s=done.result.usage.get("wall_s", 0.0) + sum(chain.duration_s for chain in before),
+            cached=done.cached and all(chain.cached for chain in before),
+            environments=frozenset({spec.environment}).union(*(chain.environments for chain in before)),
+        )
+
+    def decided(self, test: Test) -> TestResult:
+        """The result of a test that was decided before anything ran."""
+        return TestResult(**_names(test), outcome=test.outcome or "skipped", stage="", expected=True, reason=test.reason)
+
+    def finished(self, test: Test, action: str, done: Done) -> TestResult:
+        """The result of a test whose last action is done."""
+        outcome: Mapping[str, Any] = done.result.outcome
+        verdict: dict[str, Any] | None = None
+        metrics: dict[str, Any] = {}
+        if done.result.ok and "verdict" not in done.result.outputs:
+            # A check that has only one way to succeed, like FileCheck, has nothing to say when it does.
+            outcome = {"outcome": "pass", "stage": "judge", "reason": ""}
+        elif done.result.ok:
+            try:
+                verdict = json.loads(self._read_blob(done.result.outputs["verdict"]))
+            except OSError as error:
+                outcome = {"outcome": "infra-error", "stage": "judge", "reason": f"the cached verdict is lost: {error}"}
+            else:
+                assert verdict is not None
+                outcome = {"outcome": verdict["outcome"], "stage": "judge", "reason": verdict["reason"]}
+                metrics = verdict.get("metrics", {})
+        chain = self._chains[action]
+        pins, environments = self._environment_facts(chain.environments)
+        expected, expectation = _compare(test, outcome["outcome"])
+        return TestResult(
+            **_names(test),
+            outcome=outcome["outcome"],
+            stage=outcome["stage"],
+            expected=expected,
+            reason=outcome.get("reason", ""),
+            duration_s=chain.duration_s,
+            cached=chain.cached,
+            pins=pins,
+            environments=environments,
+            metrics=metrics,
+            expectation=expectation,
+            verdict=verdict,
+            diagnostics=outcome.get("diagnostics", ""),
+            log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
+        )
+
+    def _environment_facts(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
+        if names not in self._facts:
+            pins: dict[str, str] = {}
+            for name in sorted(names):
+                pins.update(self._pins.get(name, {}))
+            self._facts[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
+        return self._facts[names]
+
+
+def _names(test: Test) -> dict[str, str]:
+    return {
+        "id": test.id,
+        "framework": test.framework,
+        "pipeline": test.pipeline,
+        "target": test.target,
+        "workload": test.workload,
+    }
+
+
+def _compare(test: Test, outcome: str) -> tuple[bool, dict[str, str] | None]:
+    """Whether the outcome is the expected one. Strict: an expected failure that passes is not as expected."""
+    rule = test.expectation
+    if rule is None:
+        return outcome == "pass" or outcome in NOT_RUN, None
+    expectation = {"outcome": rule.outcome, "reason": rule.reason, "position": rule.position}
+    if rule.link:
+        expectation["link"] = rule.link
+    return outcome == rule.outcome or outcome in NOT_RUN, expectation
+
+
+def summarise(results: Sequence[TestResult]) -> dict[str, Any]:
+    """Totals: how many, how many as expected, how many of each outcome, how many straight from the cache."""
+    counts = Counter(result.outcome for result in results)
+    return {
+        "total": len(results),
+        "as_expected": sum(result.expected for result in results),
+        "by_outcome": dict(sorted(counts.items())),
+        "cached": sum(result.cached for result in results),
+    }
+
+
+def to_document(results: Sequence[TestResult], **more: Any) -> dict[str, Any]:
+    """The results document."""
+    return {
+        "schema": SCHEMA,
+        "tests": [result.to_json() for result in results],
+        "summary": summarise(results),
+        **more,
+    }
+
+
+def exit_code(results: Iterable[TestResult]) -> int:
+    """0: all as expected; 1: something under test is not; 3: nothing under test failed, but the infrastructure did."""
+    wrong = [result for result in results if not result.expected]
+    if any(result.outcome != "infra-error" for result in wrong):
+        return 1
+    return 3 if wrong else 0

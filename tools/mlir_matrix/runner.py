@@ -1,0 +1,119 @@
+"""Run a plan locally and gather the results of its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mlir_matrix.environments.install import PackageProgress
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.local import Done, Limits, LocalExecutor
+from mlir_matrix.execute.store import Store
+from mlir_matrix.expansion import Test
+from mlir_matrix.plan.graph import Action, Graph
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.report.progress import Progress
+from mlir_matrix.results import ResultMaker, TestResult
+from mlir_matrix.session import Session
+
+
+@dataclass(kw_only=True)
+class Run:
+    """What a run came to. ``interrupted`` where somebody ended it; its results are then those that were there."""
+
+    results: list[TestResult] = field(default_factory=list)
+    done: dict[str, Done] = field(default_factory=dict)
+    interrupted: bool = False
+    executed: int = 0
+
+
+class _Observer:
+    """Turns finished actions into results, and passes everything on to the display."""
+
+    def __init__(self, plan: Plan, maker: ResultMaker, progress: Progress, run: Run, *, fail_fast: bool) -> None:
+        self._maker = maker
+        self._progress = progress
+        self._run = run
+        self._fail_fast = fail_fast
+        self._ends: dict[str, list[Test]] = {}
+        for test in plan.tests:
+            if test.id in plan.verdicts:
+                self._ends.setdefault(plan.verdicts[test.id], []).append(test)
+
+    def action_started(self, action: Action) -> None:
+        self._progress.started(action)
+
+    def action_done(self, action: Action, done: Done) -> bool:
+        self._progress.ended(action)
+        self._run.executed += not done.cached and bool(done.result.usage)
+        self._maker.note(action.id, done)
+        stop = False
+        for test in self._ends.get(action.id, ()):
+            result = self._maker.finished(test, action.id, done)
+            self._run.results.append(result)
+            self._progress.result(result)
+            stop = stop or (self._fail_fast and not result.expected)
+        return stop
+
+    def package(self, progress: PackageProgress) -> None:
+        self._progress.package(progress)
+
+    def tick(self) -> None:
+        self._progress.tick()
+
+
+class _Quiet:
+    """An observer that lets a graph run to its end."""
+
+    def action_started(self, action: Action) -> None: ...
+    def action_done(self, action: Action, done: Done) -> bool:
+        return False
+
+    def package(self, progress: PackageProgress) -> None: ...
+    def tick(self) -> None: ...
+
+
+def run_graph(session: Session, graph: Graph, *, limits: Limits) -> dict[str, Done]:
+    """Execute a graph that belongs to no tests."""
+    return LocalExecutor(
+        graph,
+        roots=session.catalog.roots,
+        environments=session.environments(action.environment for action in graph.actions.values()),
+        home=session.home,
+        limits=limits,
+        observer=_Quiet(),
+    ).run()
+
+
+def run_plan(
+    session: Session, plan: Plan, *, limits: Limits, fail_fast: bool, progress: Callable[[int], Progress]
+) -> Run:
+    """Execute a plan; the results come back in the plan's order. ``progress`` is given the number of tests to run."""
+    environments = session.environments(action.environment for action in plan.graph.actions.values())
+    maker = ResultMaker(
+        plan.graph,
+        pins={name: session.pins(name) for name in environments},
+        digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
+        read_blob=Store(session.home.actions).read_blob,
+    )
+    run = Run()
+    display = progress(len(plan.verdicts))
+    executor = LocalExecutor(
+        plan.graph,
+        roots=session.catalog.roots,
+        environments=environments,
+        home=session.home,
+        limits=limits,
+        observer=_Observer(plan, maker, display, run, fail_fast=fail_fast),
+    )
+    try:
+        executor.run()
+    except KeyboardInterrupt:
+        run.interrupted = True
+    finally:
+        display.close()
+    run.done = executor.done
+    run.results.extend(maker.decided(test) for test in plan.tests if test.outcome is not None)
+    order = {test.id: number for number, test in enumerate(plan.tests)}
+    run.results.sort(key=lambda result: order[result.id])
+    return run

@@ -1,0 +1,163 @@
+"""What a person asks for on the command line: suites by name, tests by glob or identifier.
+
+- Nothing: the default suite.
+- ``SUITE``: a suite; several are united, a test belongs to the first that has it.
+- ``GLOB`` or a test's identifier (anything with a ``/`` or a glob character): with suites, what they have of it; alone,
+  what the whole catalog has of it, so that every test can be run whether or not a suite lists it.
+
+A glob takes unsupported tests along, with their reasons. A test that is named must be able to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
+
+from mlir_matrix.areas import Box
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.errors import UsageError
+from mlir_matrix.expand import everything, expand
+from mlir_matrix.expansion import Expansion, Test
+from mlir_matrix.names import SEGMENT_NAMES, SEGMENTS, did_you_mean, printable, test_glob
+
+DEFAULT_SUITE = "smoke"
+T = TypeVar("T")
+#: Boxes of the globs; None: all.
+Selector = Sequence[Box] | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was asked for: expansions, and the boxes of the globs in each of them (None: all)."""
+
+    expansions: tuple[Expansion, ...]
+    selectors: tuple[tuple[Box, ...] | None, ...]
+
+    def ids(self) -> Iterator[str]:
+        """The identifiers of the chosen tests, unsupported ones too, each once."""
+        return self._once(Expansion.ids, str)
+
+    def tests(self, *, excluded: bool = False) -> Iterator[Test]:
+        """The chosen tests, unsupported ones too, each once; with ``excluded`` also what the suites leave out of them.
+
+        With several suites a test that one leaves out and another has is in.
+        """
+        if not excluded:
+            return self._once(Expansion.tests, lambda test: test.id)
+        if len(self.expansions) == 1:
+            return self.expansions[0].tests(self.selectors[0], excluded=True)
+        return chain(self.tests(), self._left_out())
+
+    def count(self) -> int:
+        """How many tests are chosen, unsupported ones too."""
+        if len(self.expansions) == 1:
+            return self.expansions[0].count(self.selectors[0])
+        return sum(1 for _ in self.ids())
+
+    def test(self, identifier: str) -> Test | None:
+        """One test of the expansions by its identifier: the one that is in, else one left out, else None."""
+        found = [test for expansion in self.expansions if (test := expansion.test(identifier))]
+        return next((test for test in found if not test.excluded), found[0] if found else None)
+
+    def _once(self, read: Callable[[Expansion, Selector], Iterator[T]], key: Callable[[T], str]) -> Iterator[T]:
+        parts = [read(expansion, boxes) for expansion, boxes in zip(self.expansions, self.selectors, strict=True)]
+        return parts[0] if len(parts) == 1 else _unique(chain(*parts), key)
+
+    def _left_out(self) -> Iterator[Test]:
+        seen = set(self.ids())
+        for expansion, boxes in zip(self.expansions, self.selectors, strict=True):
+            for test in expansion.tests(boxes, excluded=True):
+                if test.excluded and test.id not in seen:
+                    seen.add(test.id)
+                    yield test
+
+
+def choose(catalog: Catalog, arguments: Sequence[str] = (), default: str = DEFAULT_SUITE) -> Choice:
+    """Resolve the arguments of a command. Raises UsageError for what names nothing or cannot run."""
+    suites = [argument for argument in arguments if is_suite(argument)]
+    globs = [argument for argument in arguments if not is_suite(argument)]
+    for name in suites:
+        if name not in catalog.suites:
+            raise UsageError(_no_suite(catalog, name))
+    if suites or not globs:
+        names = dict.fromkeys(suites or [default])
+        if default in names and default not in catalog.suites:
+            raise UsageError(f"the catalog has no suite '{default}', which is meant where no other is named")
+        expansions = tuple(expand(catalog, catalog.suites[name]) for name in names)
+    else:
+        expansions = (everything(catalog, default),)
+    if not globs:
+        return Choice(expansions, (None,) * len(expansions))
+    for glob in globs:
+        _check(expansions, glob)
+    return Choice(expansions, tuple(tuple(_boxes(expansion, globs)) for expansion in expansions))
+
+
+def is_suite(argument: str) -> bool:
+    """Whether an argument names a suite: no ``/`` and no glob character."""
+    return "/" not in argument and not any(character in argument for character in "*?[]{}")
+
+
+def is_identifier(glob: str) -> bool:
+    """Whether a test is named exactly: four segments, no glob character."""
+    return all(len(parts) == SEGMENTS and all(part.literal for part in parts) for parts in test_glob(glob).segments)
+
+
+def _boxes(expansion: Expansion, globs: Iterable[str]) -> Iterator[Box]:
+    for glob in globs:
+        yield from expansion.universe.boxes(glob)
+
+
+def _unique(items: Iterable[T], key: Callable[[T], str]) -> Iterator[T]:
+    seen: set[str] = set()
+    for item in items:
+        name = key(item)
+        if name not in seen:
+            seen.add(name)
+            yield item
+
+
+def _check(expansions: Sequence[Expansion], glob: str) -> None:
+    """Refuse a glob that matches no test, and an identifier of a test that cannot run."""
+    if is_identifier(glob):
+        _check_identifier(expansions, glob)
+    elif not any(expansion.count(expansion.universe.boxes(glob)) for expansion in expansions):
+        raise UsageError(f"'{printable(glob)}' matches no test{_of(expansions)}: {_why_nothing(expansions, glob)}")
+
+
+def _check_identifier(expansions: Sequence[Expansion], identifier: str) -> None:
+    found = [test for expansion in expansions if (test := expansion.test(identifier))]
+    if any(test.selected for test in found):
+        return
+    if found:
+        test = next((test for test in found if not test.excluded), found[0])
+        what = "is unsupported" if test.outcome else "is not run"
+        raise UsageError(f"{identifier} {what}: {test.reason}")
+    why = _why_nothing(expansions, identifier)
+    raise UsageError(f"there is no test '{printable(identifier)}'{_of(expansions)}: {why}")
+
+
+def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:
+    universe = expansions[0].universe
+    if any(True for box in universe.boxes(glob) for _ in universe.areas(box, box.rule)):
+        return "the catalog has it, the suite does not; name it without the suite"
+    return universe.why_nothing(glob)
+
+
+def _of(expansions: Sequence[Expansion]) -> str:
+    names = [expansion.name for expansion in expansions if expansion.name]
+    if not names:
+        return ""
+    return f" of suite{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _no_suite(catalog: Catalog, name: str) -> str:
+    """The sentence for an argument that is no suite: what else has this name, and how to ask for its tests."""
+    axes = (catalog.frameworks, catalog.pipelines, catalog.targets, catalog.workloads)
+    for segment, (kind, names) in enumerate(zip(SEGMENT_NAMES, axes, strict=True)):
+        if name in names:
+            glob = "/".join(["*"] * segment + [name] + ["*"] * (SEGMENTS - segment - 1))
+            return f"there is no suite '{name}', but a {kind}; for its tests say '{glob}'"
+    return f"there is no suite '{printable(name)}'{did_you_mean(name, catalog.suites)}"

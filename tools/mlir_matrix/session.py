@@ -1,0 +1,107 @@
+"""What every verb begins with: the catalog, the user's folders, the chosen tests and their plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.load import load
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.errors import UsageError
+from mlir_matrix.expansion import Test
+from mlir_matrix.home import Home, find_home
+from mlir_matrix.names import did_you_mean
+from mlir_matrix.plan.planner import Plan, make_plan
+from mlir_matrix.tolerance import Resolved
+from mlir_matrix.tolerance import resolve as resolve_tolerance
+
+Environment = ResolvedEnvironment | UnavailableEnvironment
+
+
+def repository() -> Path:
+    """The checkout whose catalog is used: ``MATRIX_ROOT``, else the one that this package is in, else the current folder."""
+    named = os.environ.get("MATRIX_ROOT")
+    if named:
+        return Path(named).resolve()
+    here = Path(__file__).resolve().parents[2]
+    return here if (here / "matrix").is_dir() and (here / "recipes").is_dir() else Path.cwd()
+
+
+@dataclass(frozen=True)
+class Session:
+    """One invocation's view of the files and folders."""
+
+    catalog: Catalog
+    home: Home
+    #: Environments that stand in for others (``--environment mlir=mlir-upstream``).
+    swaps: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def lock_folders(self) -> tuple[Path, ...]:
+        """Where locks of environments may stand: in each catalog's toolchains."""
+        return tuple(root / "toolchains" / "locks" for root in self.catalog.roots)
+
+    def environment(self, name: str) -> Environment:
+        """What an environment is on this machine."""
+        name = self.swaps.get(name, name)
+        document = self.catalog.environments[name].document
+        return resolve(name, components=document.components, lock_folders=self.lock_folders)
+
+    def environments(self, names: Iterable[str]) -> dict[str, Environment]:
+        """Several of them, by name."""
+        return {name: self.environment(name) for name in sorted(set(names))}
+
+    def pins(self, environment: str) -> dict[str, str]:
+        """Component releases of an environment."""
+        components = self.catalog.environments[self.swaps.get(environment, environment)].document.components
+        return {name: self.catalog.components[name].document.release for name in components}
+
+    def tolerance(self, test: Test, output: str) -> Resolved:
+        """The bounds that apply to one output of a test."""
+        workload = self.catalog.workloads[test.workload].document
+        return resolve_tolerance(
+            self.catalog.layers,
+            workload=test.workload,
+            output=output,
+            dtype=workload.outputs[output].dtype,
+            target=test.target,
+            pipeline=test.pipeline,
+            framework=test.framework,
+            dims=workload.dims,
+        )
+
+    def considered_layers(self, test: Test, output: str) -> list[dict[str, Any]]:
+        """Every tolerance layer, the one that wins last, and why each applies or not."""
+        bound = self.tolerance(test, output)
+        rows: list[dict[str, Any]] = [
+            {"layer": item.location, "applies": item.applies, "why": item.why}
+            for item in bound.considered
+            if item.applies and item.location != bound.location
+        ]
+        winner = {"layer": bound.location, "applies": True, "why": "wins"}
+        winner |= {"atol": bound.atol_text, "rtol": bound.rtol_text, "rationale": " ".join(bound.rationale.split())}
+        return [*rows, winner]
+
+    def plan(self, tests: Iterable[Test]) -> Plan:
+        """The plan of these tests."""
+        return make_plan(self.catalog, tests, self.tolerance, swaps=self.swaps)
+
+
+def open_session(
+    *, catalogs: Sequence[Path] = (), cache_dir: Path | None = None, swaps: Mapping[str, str] = MappingProxyType({})
+) -> Session:
+    """Load the catalogs. Raises CatalogError for what is wrong in them, UsageError where a folder is none."""
+    for folder in catalogs:
+        if not folder.is_dir():
+            raise UsageError(f"--catalog {folder}: there is no such folder")
+    catalog = load([repository(), *catalogs])
+    for name in (*swaps, *swaps.values()):
+        if name not in catalog.environments:
+            raise UsageError(f"--environment: there is no environment {name!r}{did_you_mean(name, catalog.environments)}")
+    return Session(catalog=catalog, home=find_home(cache_dir=cache_dir), swaps=swaps)

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _synthetic import catalog
 from _timing import medians, verdict
+
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.expand import expand
 

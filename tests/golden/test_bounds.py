@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mlir_matrix.actions import dtypes, inputs, judge
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load

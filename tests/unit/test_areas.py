@@ -6,6 +6,7 @@ import pytest
 from catalogs import catalog
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mlir_matrix.areas import Area, Box, Rule, Universe, walk
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.names import test_glob

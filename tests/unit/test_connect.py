@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from catalogs import PIPELINES, catalog
+
 from mlir_matrix.connect import Connector, Road, Unsupported, alternatives, connect, listed
 from mlir_matrix.errors import CatalogError
 

@@ -11,6 +11,7 @@ from catalogs import catalog
 from catalogs import suite as make_suite
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mlir_matrix.connect import Connector, Unsupported
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand import everything, expand

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from catalogs import catalog
+
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand import everything, expand
 from mlir_matrix.explain import Explanation, explain

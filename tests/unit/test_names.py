@@ -8,6 +8,7 @@ import time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from mlir_matrix.names import (
     MOST_ALTERNATIVES,
     NAME_LENGTH,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mlir_matrix import schemas
 from mlir_matrix.catalog import models
 from mlir_matrix.errors import UsageError

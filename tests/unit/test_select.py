@@ -6,6 +6,7 @@ import pytest
 from catalogs import catalog
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import TestGlob
 from mlir_matrix.select import choose, is_suite

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mlir_matrix.actions.expression import ExpressionError
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models import Tolerances

@@ -111,7 +111,9 @@ class ResultMaker:
 
     def decided(self, test: Test) -> TestResult:
         """The result of a test that was decided before anything ran."""
-        return TestResult(**_names(test), outcome=test.outcome or "skipped", stage="", expected=True, reason=test.reason)
+        return TestResult(
+            **_names(test), outcome=test.outcome or "skipped", stage="", expected=True, reason=test.reason
+        )
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """The result of a test whose last action is done."""
@@ -159,7 +161,7 @@ class ResultMaker:
         return self._facts[names]
 
 
-def _names(test: Test) -> dict[str, str]:
+def _names(test: Test) -> dict[str, Any]:
     return {
         "id": test.id,
         "framework": test.framework,

@@ -103,5 +103,7 @@ def open_session(
     catalog = load([repository(), *catalogs])
     for name in (*swaps, *swaps.values()):
         if name not in catalog.environments:
-            raise UsageError(f"--environment: there is no environment {name!r}{did_you_mean(name, catalog.environments)}")
+            raise UsageError(
+                f"--environment: there is no environment {name!r}{did_you_mean(name, catalog.environments)}"
+            )
     return Session(catalog=catalog, home=find_home(cache_dir=cache_dir), swaps=swaps)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy
 import pytest
+
 from mlir_matrix.actions import link, link_kit, run
 from mlir_matrix.actions.contract import Action
 

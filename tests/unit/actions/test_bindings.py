@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mlir_matrix.actions import bindings
 from mlir_matrix.actions.contract import ActionFailed
 from mlir_matrix.session import Session

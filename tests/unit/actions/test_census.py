@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.census import Census, where
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from mlir_matrix.actions.formula import FormulaError, check_formula, power
 
 DIMS = {"K": 64, "N": 10, "ZERO": 0}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mlir_matrix.actions import dtypes, inputs
 from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.formula import FormulaError

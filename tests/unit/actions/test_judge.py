@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mlir_matrix.actions import dtypes, judge
 from mlir_matrix.actions.contract import Action
 

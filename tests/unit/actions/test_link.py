@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 import pytest
+
 from mlir_matrix.actions import link
 from mlir_matrix.actions.contract import ActionFailed
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
 from mlir_matrix.actions import link_kit
 from mlir_matrix.actions.contract import Action, ActionFailed
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mlir_matrix.actions import dtypes, reference
 from mlir_matrix.actions.contract import Action, ActionFailed
 

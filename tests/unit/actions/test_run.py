@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 import pytest
+
 from mlir_matrix.actions import run
 from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed
 

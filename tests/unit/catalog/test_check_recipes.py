@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (tables of sentences)
 """What the recipes say about each other: each wrong thing with its place and its sentence."""
 
 from __future__ import annotations

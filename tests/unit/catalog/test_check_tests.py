@@ -1,4 +1,4 @@
-# ruff: noqa: E501 (tables of sentences)
+
 """What is tested and what is right: each wrong thing in workloads, suites, goldens and tolerances with its sentence."""
 
 from __future__ import annotations

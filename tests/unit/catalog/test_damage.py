@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a table of words)
 """Whatever is done to a catalog's files, loading gives a catalog or one error for people: nothing else, and soon."""
 
 from __future__ import annotations
@@ -8,6 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from mlir_matrix.errors import CatalogError
 
 WORDS = ["torch", "linalg", "object", "tile", "mlp", "plain", "x", "*", "**", "a/b/c/d", "{", "}", "[", "]", "[a", "{a,b", "${x}",

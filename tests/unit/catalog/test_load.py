@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mlir_matrix.catalog.load import load
 from mlir_matrix.errors import CatalogError
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from mlir_matrix.catalog import source
 from mlir_matrix.catalog.source import MOST_BYTES, MOST_LEVELS, SourceError, decode, parse, read
 from mlir_matrix.errors import CatalogError

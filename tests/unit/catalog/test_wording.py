@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
+
 from mlir_matrix.catalog import models, wording
 from mlir_matrix.catalog.source import parse
-from pydantic import ValidationError
 
 NAME_RULE = "letters, digits and '_', '+', '-', '.' between them, with a letter or digit first"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.judge import judge
 from mlir_matrix.report.census_text import render

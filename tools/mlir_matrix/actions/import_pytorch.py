@@ -70,7 +70,7 @@ def _export(function: Callable[..., Any], inputs: Sequence[ingress.Tensor]) -> E
     """The program in the operators that torch-mlir takes, with no mutation left inside it."""
     examples = tuple(torch.zeros(_example_shape(tensor), dtype=DTYPES[tensor.dtype]) for tensor in inputs)
     # DYNAMIC, not AUTO: a program that needs a certain size is an error, not silently a static one.
-    dynamic = tuple({axis: Dim.DYNAMIC for axis in sorted(tensor.dynamic)} or None for tensor in inputs)
+    dynamic = tuple(dict.fromkeys(sorted(tensor.dynamic), Dim.DYNAMIC) or None for tensor in inputs)
     program = torch.export.export(Program(function), examples, dynamic_shapes=(dynamic,))
     return program.run_decompositions(get_decomposition_table())
 

@@ -1,9 +1,9 @@
 """Run a pass pipeline on IR, after patterns and with a transform schedule where the step has them.
 
 Parameters: ``passes`` (the pipeline, without ``builtin.module(…)`` around it), ``bindings`` (the package to use) and
-``parameters`` (values for ``${name}`` in the step's files). Inputs: ``ir``, text or bytecode; optionally ``patterns``, a module
-of ``pdl.pattern`` that is applied before the first pass, and ``schedule``, a module of ``transform.named_sequence`` that the
-pass ``transform-interpreter`` runs. Output: ``ir``, text.
+``parameters`` (values for ``${name}`` in the step's files). Inputs: ``ir``, text or bytecode; optionally ``patterns``, a
+module of ``pdl.pattern`` that is applied before the first pass, and ``schedule``, a module of
+``transform.named_sequence`` that the pass ``transform-interpreter`` runs. Output: ``ir``, text.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _load(path: str) -> Callable[..., Any]:
     """The function ``reference`` of the source; its tracebacks name ``reference.py``, not where it lies."""
     source = Path(path).read_bytes()
     module = types.ModuleType("reference")
-    exec(compile(source, "reference.py", "exec", dont_inherit=True), module.__dict__)  # noqa: S102 (running it is what we are for)
+    exec(compile(source, "reference.py", "exec", dont_inherit=True), module.__dict__)
     function = module.__dict__.get("reference")
     if not callable(function):
         raise ActionFailed("reference.py defines no function reference()")

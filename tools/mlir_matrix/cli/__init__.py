@@ -35,7 +35,9 @@ class _Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             from mlir_matrix.names import did_you_mean
 
@@ -101,7 +103,9 @@ def _bug() -> int:
         where = f"what happened is in {folder / 'crash.txt'}; please report it"
     except OSError:
         where = text
-    click.echo(f"matrix: this is a mistake in matrix itself: {text.strip().splitlines()[-1]}\n        {where}", err=True)
+    click.echo(
+        f"matrix: this is a mistake in matrix itself: {text.strip().splitlines()[-1]}\n        {where}", err=True
+    )
     return 3
 
 

@@ -16,11 +16,15 @@ from mlir_matrix.select import DEFAULT_SUITE, choose
 
 @click.command("explain", short_help="Say everything that decides one test.")
 @click.argument("identifier", metavar="ID")
-@click.option("--suite", default=None, help=f"The suite whose rules are explained. Default: {DEFAULT_SUITE}, where it has the test.")
+@click.option(
+    "--suite",
+    default=None,
+    help=f"The suite whose rules are explained. Default: {DEFAULT_SUITE}, where it has the test.",
+)
 @catalog_option
 @format_option("text", "json")
 def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], form: str) -> None:
-    """Say everything that decides test ID: rules, steps and parameters, actions, environments, tolerance layers.
+    r"""Say everything that decides test ID: rules, steps and parameters, actions, environments, tolerance layers.
 
     Every rule comes with its file and line.
 
@@ -41,9 +45,7 @@ def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], form
         plan = current.plan([test])
         chain = [plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test.id])]
         actions = [
-            action_document(action)
-            if form == "json"
-            else {"action": action.id, "environment": action.environment}
+            action_document(action) if form == "json" else {"action": action.id, "environment": action.environment}
             for action in chain
         ]
         for name, environment in current.environments(action.environment for action in chain).items():
@@ -60,4 +62,6 @@ def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], form
     explanation = explain(
         current.catalog, expansion, identifier, actions=actions, environments=environments, tolerances=tolerances
     )
-    click.echo(json.dumps(explanation.to_json(), indent=1) if form == "json" else explanation.to_text(), nl=form == "json")
+    click.echo(
+        json.dumps(explanation.to_json(), indent=1) if form == "json" else explanation.to_text(), nl=form == "json"
+    )

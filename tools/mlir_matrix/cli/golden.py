@@ -26,7 +26,7 @@ _LARGEST = 1 << 20
 
 @click.group("golden", short_help="Make the expected outputs.")
 def command() -> None:
-    """Expected outputs, computed in double by the workloads' references and never by a compiler.
+    r"""Expected outputs, computed in double by the workloads' references and never by a compiler.
 
     \b
       matrix golden update --write mlp
@@ -39,7 +39,7 @@ def command() -> None:
 @catalog_option
 @cache_option
 def update(workloads: tuple[str, ...], write: bool, catalogs: tuple[Path, ...], cache_dir: Path | None) -> int:
-    """Compute the expected outputs of WORKLOADS (default: all) and compare them with the goldens that are there.
+    r"""Compute the expected outputs of WORKLOADS (default: all) and compare them with the goldens that are there.
 
     Exit code 1 where they differ and nothing was written.
 
@@ -82,7 +82,9 @@ def _compare(current: Session, entry: Entry[Workload], done: Done, *, write: boo
             continue
         data = Store(current.home.actions).read_blob(digest)
         if len(data) > _LARGEST:
-            raise UsageError(f"{entry.name}/{name}: {len(data)} bytes are too many for a golden ({_LARGEST}); make it smaller")
+            raise UsageError(
+                f"{entry.name}/{name}: {len(data)} bytes are too many for a golden ({_LARGEST}); make it smaller"
+            )
         stale += 1
         word = "differs" if path.is_file() else "is new"
         if write:

@@ -20,7 +20,7 @@ _BATCH = 20_000
 @catalog_option
 @format_option("table", "json", "ids")
 def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], form: str) -> None:
-    """Show which tests would run, what is unsupported and why, and what they need.
+    r"""Show which tests would run, what is unsupported and why, and what they need.
 
     Without arguments it is the suite smoke. A glob is matched segment by segment:
 

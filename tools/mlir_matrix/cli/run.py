@@ -40,11 +40,21 @@ def _substitutions(values: Sequence[str]) -> dict[str, str]:
 @cache_option
 @format_option("table", "json")
 @click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores.")
-@click.option("--timeout", type=click.FloatRange(0.1, 86_400), default=120.0, show_default=True, help="Seconds an action may take.")
-@click.option("--memory", type=click.IntRange(64, 1 << 20), default=4096, show_default=True, help="MiB an action may use.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 86_400),
+    default=120.0,
+    show_default=True,
+    help="Seconds an action may take.",
+)
+@click.option(
+    "--memory", type=click.IntRange(64, 1 << 20), default=4096, show_default=True, help="MiB an action may use."
+)
 @click.option("--keep-going/--fail-fast", default=True, help="Whether a surprise ends the run. Default: keep going.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write JUnit XML.")
-@click.option("--environment", "swaps", multiple=True, metavar="NAME=OTHER", help="Use environment OTHER where NAME is asked for.")
+@click.option(
+    "--environment", "swaps", multiple=True, metavar="NAME=OTHER", help="Use environment OTHER where NAME is asked for."
+)
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def command(
     tests: tuple[str, ...],
@@ -59,7 +69,7 @@ def command(
     swaps: tuple[str, ...],
     quiet: bool,
 ) -> int:
-    """Run tests; without arguments the suite smoke.
+    r"""Run tests; without arguments the suite smoke.
 
     What was run before and reads the same bytes is not run again. Exit code: 0 all as expected, 1 something under test is
     not, 2 the command or the files are wrong, 3 the infrastructure failed and nothing under test did.

@@ -13,7 +13,7 @@ from mlir_matrix.names import did_you_mean
 @click.command("schema", short_help="Print a JSON Schema.")
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """Print the JSON Schema of a kind of file (workload, step, suite, …) or document (plan, results).
+    r"""Print the JSON Schema of a kind of file (workload, step, suite, …) or document (plan, results).
 
     Without NAME it lists the names. The schemas also stand in docs/schemas, where the first line of each YAML file points.
 

@@ -16,7 +16,7 @@ from mlir_matrix.names import did_you_mean
 
 @click.group("toolchain", short_help="Lock what environments consist of.")
 def command() -> None:
-    """Lock what environments consist of.
+    r"""Lock what environments consist of.
 
     \b
       matrix toolchain lock mlir
@@ -28,7 +28,7 @@ def command() -> None:
 @click.option("--python", "tags", multiple=True, type=click.Choice(SUPPORTED), help="Interpreters. Default: all.")
 @catalog_option
 def lock(environments: tuple[str, ...], tags: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
-    """Write the locks of ENVIRONMENTS (default: all that have one already).
+    r"""Write the locks of ENVIRONMENTS (default: all that have one already).
 
     The lock lists every package with its version and hash, for each interpreter that all of them have wheels for.
 

@@ -1,4 +1,4 @@
-"""What an action reads, as a digest: its command, its environment, its tool's code, its inputs' bytes, and the CPU if that shows."""
+"""What an action reads, as a digest: command, environment, its tool's code, its inputs' bytes, the CPU where that shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ OUTPUT_FOLDER = "out"
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Every action passes through these.
 _ALWAYS = ("bootstrap", "worker", "child", "isolation", "contract")
-_IMPORT = re.compile(r"^\s*(?:from mlir_matrix\.actions\.(\w+) import|from mlir_matrix\.actions import (.+)$)", re.MULTILINE)
+_IMPORT = re.compile(
+    r"^\s*(?:from mlir_matrix\.actions\.(\w+) import|from mlir_matrix\.actions import (.+)$)", re.MULTILINE
+)
 
 
 @cache

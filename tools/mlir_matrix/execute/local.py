@@ -11,10 +11,10 @@ import selectors
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from mlir_matrix.actions.child import failure
 from mlir_matrix.digest import digest_file

@@ -58,7 +58,9 @@ def collect(folder: str, action: Action, usage: Mapping[str, float], store: Stor
             outcome = json.load(file)
         outputs = {}
         if outcome["outcome"] == "ok":
-            outputs = {name: store.take_file(f"{folder}/{OUTPUT_FOLDER}/{path}") for name, path in action.outputs.items()}
+            outputs = {
+                name: store.take_file(f"{folder}/{OUTPUT_FOLDER}/{path}") for name, path in action.outputs.items()
+            }
             metrics = _read_metrics(folder)
         else:
             metrics = {"log": _read_tail(f"{folder}/{LOG_FILE}")}

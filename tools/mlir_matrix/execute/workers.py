@@ -81,7 +81,8 @@ class WorkerProcess:
 
     def stop(self) -> None:
         """End the worker and, with it, everything that it runs."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.close()
         try:
             self.process.wait(timeout=2)

@@ -137,9 +137,7 @@ class _Planner:
         return self._judge(test, workload, results)
 
     def _import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
-        return self._once(
-            (framework, road.kind, workload.name), lambda: self._new_import(framework, road, workload)
-        )  # type: ignore[no-any-return]
+        return self._once((framework, road.kind, workload.name), lambda: self._new_import(framework, road, workload))  # type: ignore[no-any-return]
 
     def _new_import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
         document = self._catalog.frameworks[framework].document
@@ -177,7 +175,11 @@ class _Planner:
             params["parameters"] = {name: _plain(value) for name, value in use.parameters.items()}
         files: dict[str, Input] = {
             name: file_of(self._catalog, entry.root, entry.folder / path)
-            for name, path in (("schedule", step.schedule), ("patterns", step.patterns), ("directives", step.directives))
+            for name, path in (
+                ("schedule", step.schedule),
+                ("patterns", step.patterns),
+                ("directives", step.directives),
+            )
             if path is not None
         }
         return params, files

@@ -81,7 +81,9 @@ def _action(action: Action, tests: Sequence[str]) -> dict[str, Any]:
     return {**action_document(action), "tests": list(tests)}
 
 
-def environment_document(environment: Environment, pins: Mapping[str, str], *, missing: Sequence[str]) -> dict[str, Any]:
+def environment_document(
+    environment: Environment, pins: Mapping[str, str], *, missing: Sequence[str]
+) -> dict[str, Any]:
     """An environment: its digest and what is still to be fetched, or why it cannot be had."""
     entry: dict[str, Any] = {"name": environment.name, "pins": dict(pins)}
     if isinstance(environment, ResolvedEnvironment):

@@ -34,7 +34,10 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
         label = identifier.rsplit("-", 1)[0].replace("/", "-")
         for ref in action.inputs.values():
             if isinstance(ref, File):
-                _copy(session.catalog.roots[ref.root] / ref.path, folder / f"{number:02}-{label}-{os.path.basename(ref.path)}")
+                _copy(
+                    session.catalog.roots[ref.root] / ref.path,
+                    folder / f"{number:02}-{label}-{os.path.basename(ref.path)}",
+                )
         for name, digest in done[identifier].result.outputs.items():
             try:
                 (folder / f"{number:02}-{label}-{action.outputs[name]}").write_bytes(store.read_blob(digest))

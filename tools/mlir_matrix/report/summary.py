@@ -65,7 +65,9 @@ def _print_failure(console: Console, result: TestResult, folder: Path | None, co
     console.print(f"\n[bold red]{result.outcome}[/] [bold]{escape(result.id)}[/]", soft_wrap=True)
     if result.expectation is not None:
         rule = result.expectation
-        console.print(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}", markup=False, soft_wrap=True)
+        console.print(
+            f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}", markup=False, soft_wrap=True
+        )
     console.print(f"  {result.reason}", markup=False, soft_wrap=True)
     if result.verdict is not None and result.outcome == "mismatch":
         _indent(console, render(dict(result.verdict)))
@@ -88,8 +90,10 @@ def _last_line(run: Run, wrong: int) -> str:
     summary = summarise(run.results)
     outcomes = ", ".join(f"{number} {outcome}" for outcome, number in summary["by_outcome"].items())
     ran = sum(result.outcome not in ("unsupported", "skipped") for result in run.results)
-    state = "[bold red]interrupted[/]" if run.interrupted else (
-        f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
+    state = (
+        "[bold red]interrupted[/]"
+        if run.interrupted
+        else (f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]")
     )
     reuse = f"{summary['cached']} of {ran} from the cache, {run.executed} actions run"
     return f"\n{summary['total']} tests: {outcomes} · {state} · {reuse}"

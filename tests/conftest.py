@@ -104,6 +104,11 @@ class Environments:
         self._session = current
         self._home = find_home()
 
+    @property
+    def packages(self) -> Path:
+        """Where packages are installed."""
+        return self._home.packages
+
     def require(self, name: str) -> ResolvedEnvironment:
         """The environment, installed."""
         environment = self._session.environment(name)

@@ -1,7 +1,6 @@
 """A link kit for the whole session, and a workbench to make kernels in C, link them and call them.
 
-Zig takes half a minute to build a C library. ``MATRIX_TEST_CACHE`` names a folder that keeps it for
-the next session.
+Zig takes half a minute to build a C library, so it is kept for the next session in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ import pytest
 
 from mlir_matrix.actions import link, link_kit, run
 from mlir_matrix.actions.contract import Action
+from mlir_matrix.home import find_home
 
 TRIPLE = "x86_64-linux-musl"
 DRIVER = Path(__file__).parents[3] / "tools" / "driver"
@@ -109,9 +108,8 @@ class Workbench:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    named = os.environ.get("MATRIX_TEST_CACHE")
-    folder = Path(named).absolute() if named else tmp_path_factory.mktemp("cache")
+def cache() -> Path:
+    folder = find_home().cache / "tests"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -1,17 +1,12 @@
-"""Needs an environment with ONNX and torch-mlir; elsewhere it is skipped as a whole."""
+"""The importer in its real environment, which has ONNX and torch-mlir and no PyTorch."""
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("torch_mlir.extras")
-
-from mlir_matrix.actions import import_onnx
-from mlir_matrix.actions.contract import Action, ActionFailed
 
 X = {"name": "x", "dtype": "f32", "shape": [3, 4], "dynamic": []}
 Y = {"name": "y", "dtype": "f32", "shape": [3, 4]}
@@ -23,53 +18,72 @@ def workload(dims):
 """
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+class Importer:
+    """Imports models, each in a folder of its own."""
+
+    def __init__(self, environments: Any, folder: Path) -> None:
+        self._environments = environments
+        self._folder = folder
+        self._count = count()
+
+    def perform(
+        self, graph: str, *, opset: int = 21, x: dict[str, Any] = X, y: dict[str, Any] = Y, source: str = ""
+    ) -> Any:
+        return self._environments.perform(
+            "onnx",
+            "import_onnx",
+            self._folder / str(next(self._count)),
+            params={"inputs": [x], "outputs": [y], "dims": {"M": 3}},
+            inputs={"source": source or SOURCE % (opset, graph)},
+            outputs={"ir": "ir.mlir"},
+            stage="import",
+        )
+
+    def imported(self, graph: str, **more: Any) -> str:
+        done = self.perform(graph, **more)
+        assert done.ok, done.outcome
+        return str(done.text("ir"))
+
+    def failure(self, graph: str, **more: Any) -> dict[str, str]:
+        done = self.perform(graph, **more)
+        assert done.outcome["outcome"] == "import-failed"
+        outcome: dict[str, str] = done.outcome
+        return outcome
 
 
-def imported(graph: str, *, opset: int = 21, x: dict[str, Any] = X, y: dict[str, Any] = Y, source: str = "") -> str:
-    Path("onnx.py").write_text(source or SOURCE % (opset, graph), encoding="utf-8")
-    params = {"inputs": [x], "outputs": [y], "dims": {"M": 3}}
-    import_onnx.run(Action(params=params, inputs={"source": "onnx.py"}, outputs={"ir": "ir.mlir"}))
-    return Path("ir.mlir").read_text(encoding="utf-8")
+@pytest.fixture
+def onnx(environments: Any, tmp_path: Path) -> Importer:
+    return Importer(environments, tmp_path)
 
 
-def failure(graph: str, **more: Any) -> ActionFailed:
-    with pytest.raises(ActionFailed) as caught:
-        imported(graph, **more)
-    return caught.value
-
-
-def test_the_graph_becomes_main_without_locations() -> None:
-    text = imported("other (float[M, 4] x) => (float[3, 4] y) { y = Relu(x) }")
+def test_the_graph_becomes_main_without_locations(onnx: Importer) -> None:
+    text = onnx.imported("other (float[M, 4] x) => (float[3, 4] y) { y = Relu(x) }")
     assert "func.func @main(%arg0: !torch.vtensor<[3,4],f32>) -> !torch.vtensor<[3,4],f32>" in text
     assert 'torch.operator "onnx.Relu"' in text
     assert "loc(" not in text
     assert "other" not in text
 
 
-def test_the_bytes_repeat() -> None:
+def test_the_bytes_repeat(onnx: Importer) -> None:
     graph = "g (float[M, 4] x) => (float[3, 4] y) <float one = {1}> { z = Add(x, one) y = Relu(z) }"
-    assert imported(graph) == imported(graph)
+    assert onnx.imported(graph) == onnx.imported(graph)
 
 
-def test_an_open_size_stays_open() -> None:
-    text = imported("g (float[B, 4] x) => (float[B, 4] y) { y = Relu(x) }", x={**X, "dynamic": [0]})
+def test_an_open_size_stays_open(onnx: Importer) -> None:
+    text = onnx.imported("g (float[B, 4] x) => (float[B, 4] y) { y = Relu(x) }", x={**X, "dynamic": [0]})
     assert "!torch.vtensor<[?,4],f32>) -> !torch.vtensor<[?,4],f32>" in text
 
 
-def test_an_older_model_is_brought_to_the_opset() -> None:
+def test_an_older_model_is_brought_to_the_opset(onnx: Importer) -> None:
     # Until 12, axes was an attribute.
     graph = "g (float[M, 4] x) => (float[3] y) { y = ReduceSum <axes = [1], keepdims = 0>(x) }"
-    text = imported(graph, opset=11, y={**Y, "shape": [3]})
+    text = onnx.imported(graph, opset=11, y={**Y, "shape": [3]})
     assert "torch.onnx_meta.opset_version = 21" in text
     assert "torch.onnx.axes" not in text
 
 
-def test_an_initialized_input_is_a_constant_not_an_argument() -> None:
-    text = imported("g (float[M, 4] x, float one = {1}) => (float[3, 4] y) { y = Add(x, one) }")
+def test_an_initialized_input_is_a_constant_not_an_argument(onnx: Importer) -> None:
+    text = onnx.imported("g (float[M, 4] x, float one = {1}) => (float[3, 4] y) { y = Add(x, one) }")
     assert "@main(%arg0: !torch.vtensor<[3,4],f32>)" in text
 
 
@@ -90,22 +104,22 @@ def test_an_initialized_input_is_a_constant_not_an_argument() -> None:
         ),
     ],
 )
-def test_a_model_that_is_not_the_declared_one_is_refused(graph: str, reason: str) -> None:
-    assert reason in failure(graph).reason
+def test_a_model_that_is_not_the_declared_one_is_refused(onnx: Importer, graph: str, reason: str) -> None:
+    assert reason in onnx.failure(graph)["reason"]
 
 
-def test_a_declared_output_that_contradicts_the_graph_is_refused() -> None:
-    error = failure("g (float[3, 4] x) => (float[3, 4] y) { y = Transpose <perm = [1, 0]>(x) }")
-    assert error.reason == "ONNX cannot infer the types and shapes of the graph"
-    assert error.diagnostics
+def test_a_declared_output_that_contradicts_the_graph_is_refused(onnx: Importer) -> None:
+    error = onnx.failure("g (float[3, 4] x) => (float[3, 4] y) { y = Transpose <perm = [1, 0]>(x) }")
+    assert error["reason"] == "ONNX cannot infer the types and shapes of the graph"
+    assert error["diagnostics"]
 
 
-def test_an_invalid_model_is_refused() -> None:
-    error = failure("g (float[3, 4] x) => (float[3, 4] y) { y = NoSuchOperator(x) }")
-    assert error.reason == "the model is not valid ONNX"
-    assert "NoSuchOperator" in error.diagnostics
+def test_an_invalid_model_is_refused(onnx: Importer) -> None:
+    error = onnx.failure("g (float[3, 4] x) => (float[3, 4] y) { y = NoSuchOperator(x) }")
+    assert error["reason"] == "the model is not valid ONNX"
+    assert "NoSuchOperator" in error["diagnostics"]
 
 
-def test_what_is_not_a_model_is_refused() -> None:
-    error = failure("", source="def workload(dims):\n    return 3\n")
-    assert error.reason == "workload returned int, not an onnx.ModelProto"
+def test_what_is_not_a_model_is_refused(onnx: Importer) -> None:
+    error = onnx.failure("", source="def workload(dims):\n    return 3\n")
+    assert error["reason"] == "workload returned int, not an onnx.ModelProto"

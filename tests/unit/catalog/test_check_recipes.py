@@ -40,7 +40,7 @@ TILE = "recipes/steps/tile/step.yaml"
         ]),
         (TILE, "schedule: tile.mlir", "schedule: tiles.mlir", [
             "4:1: there is no file 'tiles.mlir' in the step's folder; did you mean 'tile.mlir'?",
-            "recipes/steps/tile/tile.mlir: is not read: named by neither 'schedule' nor 'directives'; did you mean 'tiles.mlir'?",
+            "recipes/steps/tile/tile.mlir: is not read: named by none of 'schedule', 'patterns', 'directives'; did you mean 'tiles.mlir'?",
         ]),
         (TILE, "tile{size=${size}}", "tile{size=${sise}}", [
             "5:1: the parameter 'sise' is not declared; did you mean 'size'?",
@@ -67,7 +67,7 @@ TILE = "recipes/steps/tile/step.yaml"
             "6:1: the tool 'object' does not take 'passes'",
         ]),
         ("recipes/steps/canonical/step.yaml", "directives: canonical.txt\n", "", [
-            "recipes/steps/canonical/canonical.txt: is not read: named by neither 'schedule' nor 'directives'",
+            "recipes/steps/canonical/canonical.txt: is not read: named by none of 'schedule', 'patterns', 'directives'",
             "1:1: the key 'directives' is missing; the tool 'check' needs it",
         ]),
         ("recipes/steps/torch-to-tosa/step.yaml", "passes: torch-to-tosa\n", "", [

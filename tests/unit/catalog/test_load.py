@@ -178,7 +178,7 @@ def test_a_name_that_is_not_unicode(tree: Any) -> None:
         ("golden/mlp/z.npy", "is not read: not the golden of an output; did you mean 'y.npy'?"),
         ("golden/mpl/y.npy", "is not read: this catalog has no workload 'mpl'; did you mean 'mlp'?"),
         ("matrix/workloads/mlp/pytroch.py", "is not read: no framework has such a source; did you mean 'pytorch.py'?"),
-        ("recipes/steps/tile/tiles.mlir", "is not read: named by neither 'schedule' nor 'directives'; "
+        ("recipes/steps/tile/tiles.mlir", "is not read: named by none of 'schedule', 'patterns', 'directives'; "
          "did you mean 'tile.mlir'?"),
     ],
 )  # fmt: skip

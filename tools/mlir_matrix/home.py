@@ -23,8 +23,11 @@ class Home:
 
     @property
     def packages(self) -> Path:
-        """Installed packages, one folder each, shared by the environments."""
-        return self.cache / "packages"
+        """Installed packages, one folder each, shared by the environments.
+
+        A link is followed: homes that share packages then share their compiled Python, which goes by their paths.
+        """
+        return Path(os.path.realpath(self.cache / "packages"))
 
     @property
     def bytecode(self) -> Path:

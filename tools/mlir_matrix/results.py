@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_matrix.execute.local import Done
+from mlir_matrix.execute.store import LostBlob
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Graph
 
@@ -102,7 +103,7 @@ class ResultMaker:
     def note(self, action: str, done: Done) -> None:
         """Remember what an action cost. Every action must be noted after those that it waits for."""
         spec = self._graph.actions[action]
-        before = [self._chains[source] for source in spec.sources()]
+        before = [self._chains[source] for source in spec.sources]
         self._chains[action] = _Chain(
             duration_s=done.result.usage.get("wall_s", 0.0) + sum(chain.duration_s for chain in before),
             cached=done.cached and all(chain.cached for chain in before),
@@ -126,6 +127,9 @@ class ResultMaker:
         elif done.result.ok:
             try:
                 verdict = json.loads(self._read_blob(done.result.outputs["verdict"]))
+            except LostBlob:
+                # Whoever executes can have it made again.
+                raise
             except OSError as error:
                 outcome = {"outcome": "infra-error", "stage": "judge", "reason": f"the cached verdict is lost: {error}"}
             else:
@@ -193,13 +197,17 @@ def summarise(results: Sequence[TestResult]) -> dict[str, Any]:
     }
 
 
-def to_document(results: Sequence[TestResult], **more: Any) -> dict[str, Any]:
-    """The results document."""
+def to_document(
+    results: Sequence[TestResult], *, interrupted: bool = False, executed_actions: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The results document; ``executed_actions`` are those that the cache did not have."""
     return {
         "schema": SCHEMA,
         "tests": [result.to_json() for result in results],
         "summary": summarise(results),
-        **more,
+        "interrupted": interrupted,
+        "executed": len(executed_actions),
+        "executed_actions": sorted(executed_actions),
     }
 
 

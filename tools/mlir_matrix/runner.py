@@ -24,7 +24,13 @@ class Run:
     results: list[TestResult] = field(default_factory=list)
     done: dict[str, Done] = field(default_factory=dict)
     interrupted: bool = False
-    executed: int = 0
+    #: Identifiers of the actions that were executed, in the order in which they ended.
+    executed_actions: list[str] = field(default_factory=list)
+
+    @property
+    def executed(self) -> int:
+        """How many actions were executed; the others were known."""
+        return len(self.executed_actions)
 
 
 class _Observer:
@@ -45,7 +51,8 @@ class _Observer:
 
     def action_done(self, action: Action, done: Done) -> bool:
         self._progress.ended(action)
-        self._run.executed += not done.cached and bool(done.result.usage)
+        if done.executed:
+            self._run.executed_actions.append(action.id)
         self._maker.note(action.id, done)
         stop = False
         for test in self._ends.get(action.id, ()):

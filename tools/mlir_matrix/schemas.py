@@ -1,4 +1,4 @@
-"""JSON Schemas of the catalog's files, for editors and for other programs.
+"""JSON Schemas of the catalog's files and of the documents that plans and runs give, for editors and other programs.
 
 ``python -m mlir_matrix.schemas --write DIR`` writes one ``NAME.json`` each; ``docs/schemas/`` holds them checked in.
 """
@@ -16,12 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from mlir_matrix.catalog import models
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
+from mlir_matrix.report import documents
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MODELS: Mapping[str, type[models.Document]] = {
+_FILES: Mapping[str, type[BaseModel]] = {
     "component": models.Component,
     "environment": models.Environment,
     "framework": models.Framework,
@@ -33,17 +36,22 @@ _MODELS: Mapping[str, type[models.Document]] = {
     "tolerances": models.Tolerances,
     "workload": models.Workload,
 }
+_DOCUMENTS: Mapping[str, type[BaseModel]] = {"plan": documents.Plan, "results": documents.Results}
+_MODELS = {**_FILES, **_DOCUMENTS}
+#: Kinds of files that people write.
+FILES = tuple(sorted(_FILES))
 NAMES = tuple(sorted(_MODELS))
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a kind of file. Raises UsageError for an unknown name."""
+    """The JSON Schema (draft 2020-12) of a kind of file or document. Raises UsageError for an unknown name."""
     if name not in _MODELS:
         raise UsageError(f"there is no schema '{printable(name)}'{did_you_mean(name, NAMES)}")
     made = _MODELS[name].model_json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
+    module = models if name in _FILES else documents
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
-        _describe(definition, getattr(models, title))
+        _describe(definition, getattr(module, title))
     result = {"$schema": DIALECT, **_without_titles(made)}
     if definitions:
         result["$defs"] = {title: _without_titles(definition) for title, definition in sorted(definitions.items())}
@@ -55,19 +63,19 @@ def text(name: str) -> str:
     return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
 
 
-def _describe(definition: dict[str, Any], model: type[models.Document]) -> None:
+def _describe(definition: dict[str, Any], model: type[BaseModel]) -> None:
     """Give each key the comment that stands above it in the model, and the model its docstring on one line."""
     definition["description"] = _one_line(inspect.getdoc(model) or "")
-    comments = _comments().get(model.__name__, {})
+    comments = _comments(model.__module__).get(model.__name__, {})
     for name, field in model.model_fields.items():
         if comment := comments.get(name):
             definition["properties"][field.alias or name]["description"] = comment
 
 
 @cache
-def _comments() -> dict[str, dict[str, str]]:
-    """The ``#:`` comments of models.py: class to field to text."""
-    source = inspect.getsource(models)
+def _comments(module: str) -> dict[str, dict[str, str]]:
+    """The ``#:`` comments of a module of models: class to field to text."""
+    source = inspect.getsource(sys.modules[module])
     lines = source.splitlines()
     found: dict[str, dict[str, str]] = {}
     for node in ast.parse(source).body:

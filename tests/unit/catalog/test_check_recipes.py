@@ -40,7 +40,8 @@ TILE = "recipes/steps/tile/step.yaml"
         ]),
         (TILE, "schedule: tile.mlir", "schedule: tiles.mlir", [
             "4:1: there is no file 'tiles.mlir' in the step's folder; did you mean 'tile.mlir'?",
-            "recipes/steps/tile/tile.mlir: is not read: named by none of 'schedule', 'patterns', 'directives'; did you mean 'tiles.mlir'?",
+            "recipes/steps/tile/tile.mlir: is not read: named by none of 'schedule', 'patterns', 'directives'; "
+            "did you mean 'tiles.mlir'?",
         ]),
         (TILE, "tile{size=${size}}", "tile{size=${sise}}", [
             "5:1: the parameter 'sise' is not declared; did you mean 'size'?",

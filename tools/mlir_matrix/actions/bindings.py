@@ -3,8 +3,8 @@
 The same API ships as ``mlir`` (llvm/eudsl's distribution), and inside ``torch_mlir``, ``iree.compiler`` and
 ``jaxlib.mlir``. Two of them in one process collide in nanobind's type registry, so a process takes one and keeps it.
 
-Contexts own thread pools and native state that do not survive a fork: ``preload`` only imports, ``Bindings.session`` is
-for the child that does the work.
+A context with its hundred dialects costs as much as what an action does with it. ``preload`` makes one, without threads,
+that each forked child finds ready; nothing else uses it, so a child starts from what a process of its own would make.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _TORCH_LOADS = "builtin.module(func.func(convert-torch-to-stablehlo,convert-torc
 _MESSAGE_LIMIT = 20_000
 
 _registered_passes = False
+#: The context that ``preload`` made, by its root; taken by the first session of a process.
+_ready: dict[str, Any] = {}
 
 
 def installed() -> tuple[str, ...]:
@@ -47,12 +49,12 @@ def _has(root: str) -> bool:
 
 
 def preload() -> None:
-    """Import the bindings in the warm parent, when there is no doubt which; makes no context and starts no thread."""
+    """Import the bindings in the warm parent, when there is no doubt which, and make a context; starts no thread."""
     # The bindings import NumPy, whose OpenBLAS starts a thread per core unless told otherwise; we fork after this.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     roots = installed()
-    if len(roots) == 1:
-        load(roots[0])
+    if len(roots) == 1 and roots[0] not in _ready:
+        _ready[roots[0]] = load(roots[0]).context()
 
 
 def default_root() -> str:
@@ -73,9 +75,8 @@ class Bindings:
     execution_engine: ModuleType | None
     rewrite: ModuleType | None
 
-    @contextmanager
-    def session(self) -> Iterator[Session]:
-        """A fresh context with every dialect of the package, for the length of the block."""
+    def context(self) -> Any:
+        """A fresh context with every dialect of the package and no threads."""
         context = self.ir.Context()
         context.enable_multithreading(False)
         context.allow_unregistered_dialects = False
@@ -86,6 +87,12 @@ class Bindings:
             self._register_torch(context)
         elif self.root == "jaxlib.mlir":
             self._register_jaxlib(context)
+        return context
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A context that nobody has used, for the length of the block."""
+        context = _ready.pop(self.root, None) or self.context()
         session = Session(bindings=self, context=context)
         handler = context.attach_diagnostic_handler(session.note)
         try:

@@ -23,6 +23,10 @@ if __name__ == "__main__":
     _sites, _rest = _take_sites(sys.argv[1:])
     sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
     sys.path.extend(_sites)
+    from mlir_matrix.actions.intact import damage
     from mlir_matrix.actions.worker import main
 
+    for _site in _sites:
+        if _what := damage(_site):
+            sys.exit(f"the package in {_site} is damaged: {_what}; remove that folder to have it installed again")
     sys.exit(main(_rest))

@@ -6,35 +6,55 @@ that are kept like any other output, so their text must repeat: addresses are sc
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
+import io
 import json
 import os
 import re
+import stat
+import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from mlir_matrix.actions import isolation
 from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
 
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
 LOG_FILE = "log.txt"
+#: Exit code of a child that could not write its outcome because the machine failed.
+EXIT_MACHINE = 74
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
+#: What a terminal would obey, and what is no text at all: a stranger's words end up on people's screens.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FRAME = re.compile(r'File "([^"]+)"')
+#: What programs that were started say when the disk is full; the last is Zig.
+_DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
 _LONGEST = 200_000
+_LONGEST_REASON = 2_000
 #: Errors of the machine rather than of what an action was given.
-_MACHINE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE})
+MACHINE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE})
 
 
 def failure(stage: str, outcome: str, reason: str, diagnostics: str = "", **more: str) -> dict[str, str]:
     """An outcome other than ``ok``, with what a person needs, and nothing in it that changes from run to run."""
-    text = _ADDRESS.sub("0x…", diagnostics)
-    if len(text) > _LONGEST:
-        text = text[:_LONGEST] + "\n… (cut)"
-    return {"outcome": outcome, "stage": stage, "reason": _ADDRESS.sub("0x…", reason), "diagnostics": text, **more}
+    text = _clean(diagnostics, _LONGEST, "\n… (cut)")
+    return {
+        "outcome": outcome,
+        "stage": stage,
+        "reason": _clean(reason, _LONGEST_REASON, "…"),
+        "diagnostics": text,
+        **more,
+    }
+
+
+def _clean(text: str, longest: int, cut: str) -> str:
+    return _ADDRESS.sub("0x…", _UNPRINTABLE.sub("\ufffd", text[:longest])) + (cut if len(text) > longest else "")
 
 
 def failed_outcome(stage: str) -> str:
@@ -48,58 +68,145 @@ def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
 
 
 def write_outcome(folder: str, outcome: Mapping[str, Any]) -> None:
-    """Put the outcome file in place in one step, so that a half-written one is never read."""
-    temporary = os.path.join(folder, OUTCOME_FILE + ".tmp")
-    with open(temporary, "w", encoding="utf-8") as file:
+    """Put the outcome file in place in one step, so that a half-written one is never read.
+
+    Whatever the action left under its name gives way.
+    """
+    path = os.path.join(folder, OUTCOME_FILE)
+    temporary = path + ".tmp"
+    for name in (path, temporary):
+        _make_way(name)
+    with open(temporary, "x", encoding="utf-8") as file:
         json.dump(outcome, file, sort_keys=True, ensure_ascii=False)
-    os.replace(temporary, os.path.join(folder, OUTCOME_FILE))
+    os.replace(temporary, path)
+
+
+def _make_way(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError:
+        os.rename(path, f"{path}.{os.getpid()}.odd")
 
 
 def read_log(folder: str, limit: int = 20_000) -> str:
     """The last ``limit`` bytes of what the action printed."""
     try:
-        with open(os.path.join(folder, LOG_FILE), "rb") as file:
+        with open_plain(os.path.join(folder, LOG_FILE)) as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - limit))
-            return file.read().decode("utf-8", errors="replace")
+            return file.read(limit).decode("utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def open_plain(path: str) -> io.BufferedReader:
+    """Open a file that an action left. OSError where it is a link, a pipe, a device: anything that is not its bytes."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is not a plain file", path)
+    return os.fdopen(descriptor, "rb")
+
+
+def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, spaces: bool) -> NoReturn:
+    """What a forked child does, from its first instruction to its last. ``spaces``: it has a process namespace."""
+    code = 70
+    try:
+        os.setsid()
+        if not spaces:
+            isolation.die_with_parent()
+        isolation.limit_resources(memory_mb=memory_mb)
+        if spaces:
+            isolation.confine(folder)
+        os.chdir(folder)
+        _redirect()
+        isolation.drop_privileges()
+        os.environ["HOME"] = os.environ["TMPDIR"] = os.getcwd()
+        outcome = perform(request)
+        # The action may have closed or replaced these.
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        code = _leave(folder, outcome)
+    finally:
+        # No interpreter shutdown: it would run the frameworks' exit handlers in a process that they do not know.
+        os._exit(code)
+
+
+def _leave(folder: str, outcome: Mapping[str, str]) -> int:
+    # The action may have used up all descriptors.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    try:
+        write_outcome(folder, outcome)
+    except OSError as error:
+        return EXIT_MACHINE if error.errno in MACHINE_ERRORS else 70
+    return 0
+
+
+def _redirect() -> None:
+    """Everything that the action prints goes to its log; it inherits no descriptor of the worker's."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
 
 
 def perform(request: Mapping[str, Any]) -> dict[str, str]:
     """Run the tool that the request names, in the current folder, and say how it went."""
     stage = str(request["stage"])
+    # Given back when memory runs out, to say so in.
+    spare = [bytearray(8 << 20)]
     action = Action(params=request["params"], inputs=request["inputs"], outputs=request["outputs"])
     for path in action.outputs.values():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
         tool = importlib.import_module(f"mlir_matrix.actions.{request['tool']}")
         tool.run(action)
-    except ActionFailed as failed:
-        return failure(stage, failed_outcome(stage), failed.reason, failed.diagnostics)
-    except ActionCrashed as crashed:
-        return crash(stage, crashed.signal, crashed.diagnostics)
-    except MachineFailed as failed:
-        return failure(stage, "infra-error", str(failed))
-    except OSError as error:
-        if error.errno in _MACHINE_ERRORS:
-            return failure(stage, "infra-error", f"the machine failed: {error.strerror}")
-        return failure(stage, failed_outcome(stage), _first_line(error), _trace(error))
-    except MemoryError as error:
-        return failure(stage, failed_outcome(stage), "out of memory within the action's limit", _trace(error))
     except BaseException as error:  # noqa: BLE001 - whatever a stranger's source raises is its own outcome
-        return failure(stage, failed_outcome(stage), _first_line(error), _trace(error))
+        spare.clear()
+        return _failed(stage, error)
     missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
         return failure(stage, failed_outcome(stage), f"the tool {request['tool']} did not write {', '.join(missing)}")
     return {"outcome": "ok", "stage": stage}
 
 
+def _failed(stage: str, error: BaseException) -> dict[str, str]:
+    """The outcome that an exception stands for."""
+    outcome = failed_outcome(stage)
+    match error:
+        case ActionFailed() if _DISK_FULL.search(error.diagnostics):
+            return failure(stage, "infra-error", "the machine failed: the disk is full", error.diagnostics)
+        case ActionFailed():
+            return failure(stage, outcome, error.reason, error.diagnostics)
+        case ActionCrashed():
+            return crash(stage, error.signal, error.diagnostics)
+        case MachineFailed():
+            return failure(stage, "infra-error", str(error))
+        case OSError() if error.errno in MACHINE_ERRORS:
+            return failure(stage, "infra-error", f"the machine failed: {error.strerror}")
+        case MemoryError():
+            # What filled the memory hangs on the frames.
+            traceback.clear_frames(error.__traceback__)
+            return failure(stage, outcome, "out of memory within the action's limit", _trace(error))
+        case SystemExit():
+            return failure(
+                stage, outcome, f"the source ended its process: SystemExit({error.code!r:.100})", _trace(error)
+            )
+    return failure(stage, outcome, _first_line(error), _trace(error))
+
+
 def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    text = lines[0] if lines else ""
     name = type(error).__name__
-    return f"{name}: {text[:300]}" if text else name
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # noqa: BLE001 - its class is a stranger's, too
+        return f"{name} (its text cannot be had)"
+    return f"{name}: {lines[0][:300]}" if lines else name
 
 
 def _trace(error: BaseException) -> str:
@@ -112,4 +219,8 @@ def _trace(error: BaseException) -> str:
                 return f'File "{"/".join(parts[parts.index(anchor) :])}"'
         return f'File "{"/".join(parts[-2:])}"' if match.group(1).startswith("/") else match.group(0)
 
-    return _FRAME.sub(shorten, "".join(traceback.format_exception(error)))
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - its class is a stranger's, too
+        text = "".join(traceback.format_tb(error.__traceback__))
+    return _FRAME.sub(shorten, text)

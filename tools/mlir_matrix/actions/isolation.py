@@ -1,20 +1,37 @@
-"""What a worker process takes away from itself before it runs anybody's code: network, environment, descriptors.
+"""What a worker takes away before it runs anybody's code: network, other processes, all files but its own, privileges.
 
-Everything here is best effort by design of the platform, not by choice: an unprivileged user on a kernel without user
-namespaces keeps the network. ``matrix doctor`` tells which of these hold.
+Namespaces of the kernel do it where they may be made (by root, or where unprivileged user namespaces are allowed);
+everything here is best effort by design of the platform, not by choice: in a container that forbids them an action
+keeps the network, sees other processes and may write where its user may. Limits on memory and time always hold.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
+import signal
+import sys
 
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWIPC = 0x08000000
 _CLONE_NEWUSER = 0x10000000
+_CLONE_NEWPID = 0x20000000
 _CLONE_NEWNET = 0x40000000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
+_MOUNT_ATTR_RDONLY = 1
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+#: Of the system call ``mount_setattr``, which C libraries only know since 2022: the same on every architecture.
+_SYS_MOUNT_SETATTR = 442
 _PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
-_SIGKILL = 9
+_PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITY_VERSION_3 = 0x20080522
+_CAP_DAC_OVERRIDE = 1
+_LAST_CAPABILITY = 40
 
 #: The whole environment that an action sees, but for the folders, which are its own.
 CLEAN_ENVIRONMENT = {
@@ -32,29 +49,134 @@ CLEAN_ENVIRONMENT = {
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def drop_network() -> bool:
-    """Move this single-threaded process into a network namespace of its own, with not even a loopback up.
+class _MountAttributes(ctypes.Structure):
+    _fields_ = (
+        ("set", ctypes.c_uint64),
+        ("clear", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("user_namespace", ctypes.c_uint64),
+    )
 
-    Returns whether that worked: it needs root or unprivileged user namespaces.
+
+def enter() -> Spaces | None:
+    """Put this process, still single-threaded, into namespaces of its own, with not even a loopback network.
+
+    Where that works fully, the caller goes on in a forked child, the first process of its namespace: nothing inside can
+    send it a signal that ends or stops it, and all inside ends with it. The original process only waits for it. None
+    where it does not; the network may then be gone all the same.
     """
+    everything = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID
+    if not _unshare(everything):
+        _unshare(_CLONE_NEWNET)
+        return None
+    die_with_parent()
+    pid = os.fork()
+    if pid:
+        _stand_by(pid)
+    die_with_parent()
+    # What is mounted from here on must not show outside.
+    _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    return Spaces()
+
+
+def _unshare(flags: int) -> bool:
     uid, gid = os.getuid(), os.getgid()
-    flags = _CLONE_NEWNET if uid == 0 else _CLONE_NEWNET | _CLONE_NEWUSER
-    if _libc.unshare(flags) != 0:
+    if _libc.unshare(flags if uid == 0 else flags | _CLONE_NEWUSER) != 0:
         return False
     if uid != 0:
         # Without a map the process would be «nobody» to tools that look up their owner.
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-            try:
-                with open(f"/proc/self/{name}", "w") as file:
-                    file.write(text)
-            except OSError:
-                return True
+            with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
     return True
+
+
+def _stand_by(pid: int) -> None:
+    """Wait for the child that does the work and end as it ended. Never returns."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        # Whoever waits for the end of our requests or answers waits for the child's alone.
+        os.dup2(null, descriptor)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+class Spaces:
+    """Makes a process namespace for each action."""
+
+    def __init__(self) -> None:
+        self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+    def open(self) -> Space | None:
+        """A namespace that the next fork of this process begins in; None where there can be no more."""
+        if _libc.setns(self._own, _CLONE_NEWPID) != 0 or _libc.unshare(_CLONE_NEWPID) != 0:
+            return None
+        try:
+            return Space()
+        except OSError:
+            _libc.setns(self._own, _CLONE_NEWPID)
+            return None
+
+
+class Space:
+    """A process namespace: everything in it ends when it is ended, whatever group or session it moved to.
+
+    Its first process is a shell that waits, and not the action: the first one is immune to its own signals, ``abort``
+    included. The shell is cheap because it is spawned, not forked from a process with a framework in it.
+    """
+
+    def __init__(self) -> None:
+        read, self._hold = os.pipe()
+        try:
+            self._first = os.posix_spawn("/bin/sh", ["sh", "-c", "read x"], {}, file_actions=_only_stdin(read))
+        except OSError:
+            os.close(self._hold)
+            raise
+        finally:
+            os.close(read)
+
+    def kill(self) -> None:
+        """End everything inside. The caller then reaps its own child there, and after that calls ``close``."""
+        os.kill(self._first, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Wait until nothing is left."""
+        os.waitpid(self._first, 0)
+        os.close(self._hold)
+
+
+def _only_stdin(descriptor: int) -> list[tuple[int, int, int]]:
+    return [(os.POSIX_SPAWN_DUP2, descriptor, 0)]
+
+
+def confine(folder: str) -> bool:
+    """In a child: make every file read-only but those in ``folder``, and show only the child's own processes in /proc.
+
+    The caller changes into the folder afterwards. Returns whether files are read-only now.
+    """
+    if _libc.unshare(_CLONE_NEWNS) != 0:
+        return False
+    path = os.fsencode(folder)
+    if _libc.mount(path, path, None, _MS_BIND, None) != 0 or not _read_only(b"/", _AT_RECURSIVE):
+        return False
+    writable = _MountAttributes(0, _MOUNT_ATTR_RDONLY, 0, 0)
+    if _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path, 0, ctypes.byref(writable), 32) != 0:
+        raise OSError(ctypes.get_errno(), f"the action's folder stays read-only: {folder}")
+    # A container that hides parts of /proc does not allow this; the old one is read-only by now.
+    _libc.mount(b"proc", b"/proc", b"proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
+    return True
+
+
+def _read_only(path: bytes, flags: int) -> bool:
+    attributes = _MountAttributes(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+    return bool(_libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path, flags, ctypes.byref(attributes), 32) == 0)
 
 
 def die_with_parent() -> None:
     """Ask the kernel to kill this process when its parent ends, however that happens."""
-    _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
@@ -62,14 +184,51 @@ def adopt_orphans() -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def drop_privileges() -> None:
+    """Give up what root may do beyond its own files, now and in every program that is started from here."""
+    kept = 1 << _CAP_DAC_OVERRIDE if os.geteuid() == 0 else 0
+    for capability in range(_LAST_CAPABILITY + 1):
+        if not kept >> capability & 1:
+            _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    # Effective, permitted, inheritable; then the same for capabilities from 32 on.
+    _libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0))
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
 def limit_resources(*, memory_mb: int) -> None:
-    """Bound the private memory (MiB) and the size of files (4 GiB) of this process; no core dumps."""
+    """Bound the private memory (MiB) and the size of files (4 GiB) of this process for good; no core dumps.
+
+    Memory that is shared counts only as address space, of which there is as much again. Should the machine itself run
+    out of memory, this process is the first to go.
+    """
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     memory = memory_mb << 20
     for kind, value in (
         (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_AS, _address_space() + 2 * memory),
         (resource.RLIMIT_FSIZE, 4 << 30),
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(kind)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (bound, hard))
+        resource.setrlimit(kind, (bound, bound))
+
+
+def _address_space() -> int:
+    """Bytes of address space that this process has now; plenty where that cannot be known."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return sys.maxsize >> 20
+
+
+def memory_kills() -> int:
+    """How many processes this machine has killed for want of memory since it started; 0 where it does not say."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    except OSError:
+        return 0

@@ -20,6 +20,7 @@ from mlir_matrix.actions.census import Census, plain
 from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.dtypes import FLOATS, STORAGE, Array
 
+_GOLDEN = "the golden"
 _METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
 
 
@@ -89,7 +90,7 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
     name, dtype, shape = str(spec["name"]), str(spec["dtype"]), tuple(spec["shape"])
     try:
         atol, rtol = _bounds(spec)
-        expected = _load(files, f"expected-{name}", "the golden", shape, dtypes.golden_storage(dtype))
+        expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
         actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
     except _UnfitError as error:
         bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
@@ -114,12 +115,13 @@ def _bounds(spec: dict[str, Any]) -> tuple[float, float]:
 
 def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The array of one file, of exactly this shape and dtype, with at least one element."""
+    remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
     if key not in files:
-        raise _UnfitError(f"{what} is missing")
+        raise _UnfitError(f"{what} is missing{remedy}")
     try:
         array = dtypes.load_npy(files[key])
     except FileNotFoundError:
-        raise _UnfitError(f"{what} is missing") from None
+        raise _UnfitError(f"{what} is missing{remedy}") from None
     except (OSError, ValueError, EOFError) as error:
         raise _UnfitError(f"{what} is not a readable .npy file: {str(error).splitlines()[0][:200]}") from None
     if array.dtype != dtype:

@@ -9,13 +9,13 @@ Without ``--persistent_worker`` the same command runs the one action in the curr
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib
 import json
 import os
 import selectors
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,18 +23,17 @@ from typing import Any
 
 from mlir_matrix.actions import isolation
 from mlir_matrix.actions.child import (
-    LOG_FILE,
+    EXIT_MACHINE,
+    MACHINE_ERRORS,
     OUTCOME_FILE,
     REQUEST_FILE,
     crash,
+    failed_outcome,
     failure,
-    perform,
     read_log,
+    run_forked,
     write_outcome,
 )
-
-#: SIGKILL is nobody's verdict: the action did not bring it on itself.
-_MEMORY_HINT = "killed: the machine ran out of memory"
 
 
 @dataclass
@@ -46,20 +45,34 @@ class _Running:
     stage: str
     pid: int
     pidfd: int
+    space: isolation.Space | None
     started: float
     deadline: float
     timed_out: bool = False
+
+    def kill(self) -> None:
+        """End the child and everything that it started."""
+        if self.space is not None:
+            self.space.kill()
+            return
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            # Not yet a group leader, or already gone; a child that is not a leader yet has run nobody's code.
+            return
 
 
 class Worker:
     """The parent: starts a child per request, ends those that take too long, answers when they are done."""
 
-    def __init__(self, *, replies: int) -> None:
+    def __init__(self, *, replies: int, spaces: isolation.Spaces | None) -> None:
         self._replies = replies
+        self._spaces = spaces
         self._selector = selectors.DefaultSelector()
         self._running: dict[int, _Running] = {}
         self._open = True
         self._buffer = b""
+        self._memory_kills = isolation.memory_kills()
 
     def serve(self, requests: int) -> None:
         """Answer until the requests' end of file; what still runs then is nobody's any more and is ended."""
@@ -88,7 +101,7 @@ class Worker:
             self._open = False
             self._selector.unregister(requests)
             for task in self._running.values():
-                _kill_group(task.pid)
+                task.kill()
             return
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         for line in lines:
@@ -102,19 +115,29 @@ class Worker:
 
     def _start(self, message: dict[str, Any]) -> None:
         options = _request_parser().parse_args(message.get("arguments", []))
-        folder = message.get("sandboxDir") or "."
+        folder = os.path.abspath(message.get("sandboxDir") or ".")
+        number = message.get("requestId", 0)
         with open(os.path.join(folder, options.request), encoding="utf-8") as file:
             request = json.load(file)
         started = time.monotonic()
-        pid = os.fork()
+        space = self._spaces.open() if self._spaces is not None else None
+        try:
+            pid = os.fork()
+        except OSError as error:
+            # Out of processes or memory: the machine's trouble, and the next request may fare better.
+            _abandon(space)
+            write_outcome(folder, failure(request["stage"], "infra-error", f"no process for it: {error.strerror}"))
+            self._answer(number, {})
+            return
         if pid == 0:
-            _child(request, folder, memory_mb=options.memory_mb)
+            run_forked(request, folder, memory_mb=options.memory_mb, spaces=space is not None)
         task = _Running(
-            request_id=message.get("requestId", 0),
+            request_id=number,
             folder=folder,
             stage=request["stage"],
             pid=pid,
             pidfd=os.pidfd_open(pid),
+            space=space,
             started=started,
             deadline=started + options.timeout_s,
         )
@@ -126,103 +149,99 @@ class Worker:
         for task in self._running.values():
             if not task.timed_out and now >= task.deadline:
                 task.timed_out = True
-                _kill_group(task.pid)
+                task.kill()
                 task.deadline = now + 3600
 
     def _finish(self, task: _Running) -> None:
         self._selector.unregister(task.pidfd)
         os.close(task.pidfd)
-        # The group first: once the leader is reaped its number may belong to somebody else.
-        _kill_group(task.pid)
+        # All that it started first: once the leader of a group is reaped its number may belong to somebody else.
+        task.kill()
         _, status, usage = os.wait4(task.pid, 0)
         del self._running[task.pid]
-        self._bury_orphans()
+        if task.space is not None:
+            task.space.close()
+        elif self._spaces is None:
+            self._bury_orphans()
         wall = time.monotonic() - task.started
-        _settle(task, status, wall)
-        reply = {
-            "exitCode": 0,
-            "output": "",
-            "requestId": task.request_id,
-            # Bazel ignores keys that it does not know.
-            "usage": {
+        trouble = self._settle(task, status, wall)
+        # Bazel ignores keys that it does not know.
+        self._answer(
+            task.request_id,
+            {
                 "wall_s": round(wall, 6),
                 "user_s": round(usage.ru_utime, 6),
                 "sys_s": round(usage.ru_stime, 6),
                 "max_rss_kb": usage.ru_maxrss,
             },
-        }
+            trouble,
+        )
+
+    def _answer(self, number: int, usage: dict[str, float], trouble: str = "") -> None:
+        reply = {"exitCode": 1 if trouble else 0, "output": trouble, "requestId": number, "usage": usage}
         os.write(self._replies, json.dumps(reply).encode() + b"\n")
 
     def _bury_orphans(self) -> None:
-        """End what a finished action left behind: as their nearest living ancestor, this process inherited them."""
-        try:
-            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-                children = [int(word) for word in file.read().split()]
-        except OSError:
-            return
-        for pid in children:
-            if pid not in self._running:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+        """End what a finished action left behind: as their nearest living ancestor, this process inherited them.
 
+        Again and again, because those that end leave children, too; but not for ever: a bomb may be faster than we.
+        """
+        until = time.monotonic() + 2
+        while (orphans := _children() - self._running.keys()) and time.monotonic() < until:
+            for pid in orphans:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
 
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        # Not yet a group leader, or already gone; a child that is not a leader yet has run nobody's code.
-        return
-
-
-def _settle(task: _Running, status: int, wall: float) -> None:
-    """Write the outcome for a child that could not write its own."""
-    path = os.path.join(task.folder, OUTCOME_FILE)
-    if task.timed_out:
-        limit = f"{wall:.0f} s"
-        outcome = failure(task.stage, "timed-out", f"no answer within {limit}", read_log(task.folder))
-    elif os.path.exists(path):
-        return
-    elif os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        if name == "SIGKILL":
-            outcome = failure(task.stage, "infra-error", _MEMORY_HINT, read_log(task.folder))
+    def _settle(self, task: _Running, status: int, wall: float) -> str:
+        """Write the outcome for a child that could not write its own; returns what the machine's trouble is, if any."""
+        if not task.timed_out and os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
+            return ""
+        log = read_log(task.folder)
+        if task.timed_out:
+            outcome = failure(task.stage, "timed-out", f"no answer within {wall:.0f} s", log)
+        elif os.WIFSIGNALED(status):
+            outcome = self._killed(task.stage, os.WTERMSIG(status), log)
+        elif os.WEXITSTATUS(status) == EXIT_MACHINE:
+            return "the machine failed: the action's outcome could not be written"
         else:
-            outcome = crash(task.stage, name, read_log(task.folder))
-    else:
-        code = os.waitstatus_to_exitcode(status)
-        reason = f"the process ended by itself with exit code {code} before it was done"
-        outcome = failure(task.stage, f"{task.stage}-failed", reason, read_log(task.folder))
-    write_outcome(task.folder, outcome)
+            reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before it was done"
+            outcome = failure(task.stage, failed_outcome(task.stage), reason, log)
+        try:
+            write_outcome(task.folder, outcome)
+        except OSError as error:
+            # Where the action has taken its own folder away, whoever collects it finds nothing and says so.
+            return f"the machine failed: {error.strerror}" if error.errno in MACHINE_ERRORS else ""
+        return ""
+
+    def _killed(self, stage: str, number: int, log: str) -> dict[str, str]:
+        kills = isolation.memory_kills()
+        if number == signal.SIGKILL and kills != self._memory_kills:
+            self._memory_kills = kills
+            return failure(stage, "infra-error", "killed: the machine ran out of memory", log)
+        return crash(stage, _signal_name(number), log)
 
 
-def _child(request: dict[str, Any], folder: str, *, memory_mb: int) -> None:
-    """The forked child: never returns."""
-    code = 70
+def _abandon(space: isolation.Space | None) -> None:
+    if space is not None:
+        space.kill()
+        space.close()
+
+
+def _signal_name(number: int) -> str:
     try:
-        os.setsid()
-        isolation.die_with_parent()
-        os.chdir(folder)
-        _redirect()
-        isolation.limit_resources(memory_mb=memory_mb)
-        os.environ["HOME"] = os.environ["TMPDIR"] = os.getcwd()
-        outcome = perform(request)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        write_outcome(".", outcome)
-        code = 0
-    finally:
-        # No interpreter shutdown: it would run the frameworks' exit handlers in a process that they do not know.
-        os._exit(code)
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
-def _redirect() -> None:
-    """Everything that the action prints goes to its log; it inherits no descriptor of the worker's."""
-    null = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.dup2(null, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.closerange(3, 1024)
+def _children() -> set[int]:
+    """Living or unburied children of this process."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return {int(word) for word in file.read().split()}
+    except OSError:
+        return set()
 
 
 def _request_parser() -> argparse.ArgumentParser:
@@ -250,21 +269,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tool", action="append", default=[])
     parser.add_argument("--persistent_worker", action="store_true")
     options, rest = parser.parse_known_args(arguments)
-    isolation.drop_network()
-    isolation.adopt_orphans()
     if options.persistent_worker:
         isolation.die_with_parent()
+    spaces = isolation.enter()
+    isolation.adopt_orphans()
+    if options.persistent_worker:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         replies = os.dup(1)
         # A tool that prints while it is imported must not end up in the protocol.
         os.dup2(2, 1)
         _preload(options.tool)
-        Worker(replies=replies).serve(0)
+        Worker(replies=replies, spaces=spaces).serve(0)
         return 0
-    return _once(rest)
+    return _once(rest, spaces)
 
 
-def _once(arguments: Sequence[str]) -> int:
+def _once(arguments: Sequence[str], spaces: isolation.Spaces | None) -> int:
     """One action as a plain command, supervised in the same way."""
-    Worker(replies=os.open(os.devnull, os.O_WRONLY)).perform({"arguments": list(arguments), "sandboxDir": os.getcwd()})
+    worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=spaces)
+    worker.perform({"arguments": list(arguments), "sandboxDir": os.getcwd()})
     return 0

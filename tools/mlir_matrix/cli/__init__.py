@@ -18,7 +18,7 @@ VERBS = {
     "explain": "Say everything that decides one test, with file and line.",
     "golden": "Make the expected outputs from the references.",
     "schema": "Print the JSON Schema of a kind of file.",
-    "toolchain": "Lock and fetch what environments consist of.",
+    "toolchain": "Lock what environments consist of.",
 }
 
 
@@ -51,8 +51,9 @@ class _Verbs(click.Group):
 
 @click.group(
     cls=_Verbs,
+    subcommand_metavar="VERB [ARGUMENTS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with: matrix plan, matrix run. Each verb has --help with an example.",
+    epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )
 @click.version_option(package_name=None, version="0.1.0", prog_name="matrix")
 def matrix() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,36 @@ import click
 from mlir_matrix.session import Session, open_session
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Verb(click.Command):
+    """A command whose help ends with examples, a line each, as they are typed."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(formatter, self.examples)
+
+
+class VerbGroup(click.Group):
+    """The same for a verb that has verbs of its own."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*arguments, **{"subcommand_metavar": "VERB [ARGUMENTS]...", **more})
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(formatter, self.examples)
+
+
+def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    """Unwrapped: who copies an example must get all of it."""
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
 
 tests_argument = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
 
@@ -30,7 +61,7 @@ def catalog_option(function: F) -> F:
 def cache_option(function: F) -> F:
     """``--cache-dir DIR``."""
     return click.option(
-        "--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Keep the action cache here instead."
+        "--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Keep the action cache here."
     )(function)
 
 
@@ -48,7 +79,6 @@ def session(
     return open_session(catalogs=catalogs, cache_dir=cache_dir, swaps=swaps or {})
 
 
-def repeat_command(test: str, catalogs: tuple[Path, ...]) -> str:
-    """The command that runs one test again."""
-    extra = "".join(f" --catalog {folder}" for folder in catalogs)
-    return f"tools/matrix run{extra} '{test}'"
+def repeat_command(test: str, options: Sequence[str]) -> str:
+    """The command that runs one test again, in words that a shell takes as they are."""
+    return shlex.join(["tools/matrix", "run", *options, test])

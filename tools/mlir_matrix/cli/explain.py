@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import click
 
-from mlir_matrix.cli.common import catalog_option, format_option, session
+from mlir_matrix.cli.common import Verb, catalog_option, format_option, session
 from mlir_matrix.errors import UsageError
+from mlir_matrix.expansion import Test
 from mlir_matrix.explain import explain
 from mlir_matrix.plan.serialize import action_document, environment_document
 from mlir_matrix.select import DEFAULT_SUITE, choose
+from mlir_matrix.session import Session
 
 
-@click.command("explain", short_help="Say everything that decides one test.")
+@click.command(
+    "explain",
+    cls=Verb,
+    examples=(
+        "matrix explain pytorch/linalg-loops/x86_64/mlp",
+        "matrix explain jax/tosa-loops/x86_64/mlp --format json",
+    ),
+)
 @click.argument("identifier", metavar="ID")
 @click.option(
     "--suite",
@@ -24,12 +35,9 @@ from mlir_matrix.select import DEFAULT_SUITE, choose
 @catalog_option
 @format_option("text", "json")
 def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], form: str) -> None:
-    r"""Say everything that decides test ID: rules, steps and parameters, actions, environments, tolerance layers.
+    """Say everything that decides test ID: rules, steps and parameters, actions, environments, tolerance layers.
 
     Every rule comes with its file and line.
-
-    \b
-      matrix explain pytorch/linalg-loops/x86_64/mlp
     """
     current = session(catalogs)
     expansion = choose(current.catalog, [suite or DEFAULT_SUITE]).expansions[0]
@@ -40,28 +48,47 @@ def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], form
     if test is None:
         explain(current.catalog, expansion, identifier)
         raise UsageError(f"{identifier} is unknown")
-    actions, environments, tolerances = [], [], []
-    if test.selected:
-        plan = current.plan([test])
-        chain = [plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test.id])]
-        actions = [
-            action_document(action) if form == "json" else {"action": action.id, "environment": action.environment}
-            for action in chain
-        ]
-        for name, environment in current.environments(action.environment for action in chain).items():
-            entry = environment_document(environment, current.pins(name), missing=())
-            entry.pop("packages", None)
-            entry.pop("missing", None)
-            environments.append(entry)
-        if not test.is_ir:
-            tolerances = [
-                {"output": output, **considered}
-                for output in current.catalog.workloads[test.workload].document.outputs
-                for considered in current.considered_layers(test, output)
-            ]
-    explanation = explain(
-        current.catalog, expansion, identifier, actions=actions, environments=environments, tolerances=tolerances
-    )
+    details = _details(current, test, text=form == "text") if test.selected else {}
+    explanation = explain(current.catalog, expansion, identifier, **details)
     click.echo(
         json.dumps(explanation.to_json(), indent=1) if form == "json" else explanation.to_text(), nl=form == "json"
+    )
+
+
+Rows = list[dict[str, Any]]
+
+
+def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
+    """What running the test takes: its actions, their environments, the tolerance layers of its outputs."""
+    plan = current.plan([test])
+    chain = [plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test.id])]
+    environments: Rows = []
+    for name, environment in current.environments(action.environment for action in chain).items():
+        entry = environment_document(environment, current.pins(name), missing=())
+        entry.pop("packages", None)
+        entry.pop("missing", None)
+        environments.append(_environment_words(entry) if text else entry)
+    outputs = () if test.is_ir else current.catalog.workloads[test.workload].document.outputs
+    layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]
+    return {
+        "actions": [{action.id: f"in {action.environment}"} if text else action_document(action) for action in chain],
+        "environments": environments,
+        "tolerances": [
+            {output: _layer_words(layer)} if text else {"output": output, **layer} for output, layer in layers
+        ],
+    }
+
+
+def _environment_words(entry: dict[str, Any]) -> dict[str, Any]:
+    pins = ", ".join(f"{component} {release}" for component, release in entry.get("pins", {}).items())
+    facts = [pins, entry.get("interpreter", ""), entry.get("unavailable", "")]
+    facts += [f"digest {entry['digest'][:16]}"] if "digest" in entry else []
+    return {entry["name"]: "; ".join(fact for fact in facts if fact)}
+
+
+def _layer_words(layer: dict[str, Any]) -> str:
+    if "atol" not in layer:
+        return f"{layer['layer']} {layer['why']}"
+    return f"{layer['layer']} {layer['why']}: atol {layer['atol']}, rtol {layer['rtol']}\n" + textwrap.fill(
+        layer["rationale"], 96, initial_indent="    ", subsequent_indent="    "
     )

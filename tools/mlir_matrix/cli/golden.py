@@ -10,7 +10,7 @@ import click
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models import Workload
-from mlir_matrix.cli.common import cache_option, catalog_option, session
+from mlir_matrix.cli.common import Verb, VerbGroup, cache_option, catalog_option, session
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.local import Done, Limits
@@ -24,28 +24,25 @@ from mlir_matrix.session import Session
 _LARGEST = 1 << 20
 
 
-@click.group("golden", short_help="Make the expected outputs.")
+@click.group("golden", cls=VerbGroup, examples=("matrix golden update", "matrix golden update --write mlp"))
 def command() -> None:
-    r"""Expected outputs, computed in double by the workloads' references and never by a compiler.
-
-    \b
-      matrix golden update --write mlp
-    """
+    """Expected outputs, computed in double by the workloads' references and never by a compiler."""
 
 
-@command.command("update")
-@click.argument("workloads", nargs=-1)
+@command.command(
+    "update",
+    cls=Verb,
+    short_help="Compute them anew and compare.",
+    examples=("matrix golden update", "matrix golden update --write softmax"),
+)
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option("--write", is_flag=True, help="Write what differs. Without it nothing is written.")
 @catalog_option
 @cache_option
 def update(workloads: tuple[str, ...], write: bool, catalogs: tuple[Path, ...], cache_dir: Path | None) -> int:
-    r"""Compute the expected outputs of WORKLOADS (default: all) and compare them with the goldens that are there.
+    """Compute the expected outputs of WORKLOADS (default: all) and compare them with the goldens that are there.
 
     Exit code 1 where they differ and nothing was written.
-
-    \b
-      matrix golden update
-      matrix golden update --write softmax
     """
     current = session(catalogs, cache_dir)
     entries = [_find(current, name) for name in workloads or sorted(current.catalog.workloads)]

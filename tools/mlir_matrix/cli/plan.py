@@ -9,25 +9,28 @@ from pathlib import Path
 
 import click
 
-from mlir_matrix.cli.common import catalog_option, format_option, session, tests_argument
+from mlir_matrix.cli.common import Verb, catalog_option, format_option, session, tests_argument
 from mlir_matrix.select import choose
 
 _BATCH = 20_000
 
 
-@click.command("plan", short_help="Show which tests would run.")
+@click.command(
+    "plan",
+    cls=Verb,
+    examples=(
+        "matrix plan",
+        "matrix plan 'jax/**' --format ids",
+        "matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json",
+    ),
+)
 @tests_argument
 @catalog_option
 @format_option("table", "json", "ids")
 def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], form: str) -> None:
-    r"""Show which tests would run, what is unsupported and why, and what they need.
+    """Show which tests would run, what is unsupported and why, and what they need.
 
-    Without arguments it is the suite smoke. A glob is matched segment by segment:
-
-    \b
-      matrix plan
-      matrix plan 'jax/**' --format ids
-      matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json
+    Without arguments it is the suite smoke. A glob is matched segment by segment; with a suite before it, it narrows the suite.
     """
     current = session(catalogs)
     choice = choose(current.catalog, tests)

@@ -6,18 +6,27 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
-from mlir_matrix.cli.common import cache_option, catalog_option, format_option, repeat_command, session, tests_argument
+from mlir_matrix.cli.common import (
+    Verb,
+    cache_option,
+    catalog_option,
+    format_option,
+    repeat_command,
+    session,
+    tests_argument,
+)
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.local import Limits
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
 from mlir_matrix.results import TestResult, exit_code, to_document
 from mlir_matrix.runner import Run, run_plan
-from mlir_matrix.select import choose
+from mlir_matrix.select import DEFAULT_SUITE, choose
 from mlir_matrix.session import Session
 
 #: More folders of failures than anyone reads; the rest is named.
@@ -34,7 +43,15 @@ def _substitutions(values: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-@click.command("run", short_help="Run tests.")
+@click.command(
+    "run",
+    cls=Verb,
+    examples=(
+        "matrix run",
+        "matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml",
+        "matrix run smoke --format json > results.json",
+    ),
+)
 @tests_argument
 @catalog_option
 @cache_option
@@ -69,15 +86,10 @@ def command(
     swaps: tuple[str, ...],
     quiet: bool,
 ) -> int:
-    r"""Run tests; without arguments the suite smoke.
+    """Run tests; without arguments the suite smoke.
 
     What was run before and reads the same bytes is not run again. Exit code: 0 all as expected, 1 something under test is
     not, 2 the command or the files are wrong, 3 the infrastructure failed and nothing under test did.
-
-    \b
-      matrix run
-      matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml
-      matrix run smoke --format json > results.json
     """
     current = session(catalogs, cache_dir, _substitutions(swaps))
     choice = choose(current.catalog, tests)
@@ -86,17 +98,20 @@ def command(
         raise UsageError(_nothing_to_run(plan))
     limits = Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
     run = run_plan(current, plan, limits=limits, fail_fast=not keep_going, progress=_progress(quiet))
-    folders = _keep_failures(run, plan, current, catalogs)
+    repeat = partial(repeat_command, options=_repeated(current, tests, catalogs, cache_dir, swaps))
+    folders = _keep_failures(run, plan, current, repeat)
     if junit is not None:
         from mlir_matrix.report.junit import write_junit
 
         write_junit(junit, run.results)
     if form == "json":
-        click.echo(json.dumps(to_document(run.results, interrupted=run.interrupted, executed=run.executed)))
+        click.echo(
+            json.dumps(to_document(run.results, interrupted=run.interrupted, executed_actions=run.executed_actions))
+        )
     else:
         from mlir_matrix.report.summary import print_summary
 
-        print_summary(run, folders, repeat=lambda test: repeat_command(test, catalogs))
+        print_summary(run, folders, repeat=repeat)
     if run.interrupted:
         raise KeyboardInterrupt
     return _code(run.results)
@@ -114,7 +129,21 @@ def _progress(quiet: bool) -> Callable[[int], Progress]:
     return LiveProgress if live else PlainProgress
 
 
-def _keep_failures(run: Run, plan: Plan, current: Session, catalogs: tuple[Path, ...]) -> dict[str, Path]:
+def _repeated(
+    current: Session,
+    tests: Sequence[str],
+    catalogs: Sequence[Path],
+    cache_dir: Path | None,
+    swaps: Sequence[str],
+) -> list[str]:
+    """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
+    options = [word for folder in catalogs for word in ("--catalog", str(folder))]
+    options += ["--cache-dir", str(cache_dir)] if cache_dir else []
+    options += [word for swap in swaps for word in ("--environment", swap)]
+    return options + [name for name in tests if name in current.catalog.suites and name != DEFAULT_SUITE]
+
+
+def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str], str]) -> dict[str, Path]:
     """Lay out the unexpected ones for people to look at."""
     wrong = [result for result in run.results if not result.expected and result.id in plan.verdicts]
     if not wrong:
@@ -122,8 +151,7 @@ def _keep_failures(run: Run, plan: Plan, current: Session, catalogs: tuple[Path,
     from mlir_matrix.report.failures import keep_failure
 
     return {
-        result.id: keep_failure(result, plan, run.done, current, repeat_command(result.id, catalogs))
-        for result in wrong[:_KEPT_FAILURES]
+        result.id: keep_failure(result, plan, run.done, current, repeat(result.id)) for result in wrong[:_KEPT_FAILURES]
     }
 
 

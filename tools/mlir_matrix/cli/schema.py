@@ -6,19 +6,17 @@ import json
 
 import click
 
+from mlir_matrix.cli.common import Verb
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean
 
 
-@click.command("schema", short_help="Print a JSON Schema.")
-@click.argument("name", required=False)
+@click.command("schema", cls=Verb, examples=("matrix schema", "matrix schema workload"))
+@click.argument("name", metavar="[NAME]", required=False)
 def command(name: str | None) -> None:
-    r"""Print the JSON Schema of a kind of file (workload, step, suite, …) or document (plan, results).
+    """Print the JSON Schema of a kind of file (workload, step, suite, …) or document (plan, results).
 
     Without NAME it lists the names. The schemas also stand in docs/schemas, where the first line of each YAML file points.
-
-    \b
-      matrix schema workload
     """
     from mlir_matrix.schemas import NAMES, schema
 

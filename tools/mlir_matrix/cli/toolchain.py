@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mlir_matrix.cli.common import catalog_option, session
+from mlir_matrix.cli.common import Verb, VerbGroup, catalog_option, session
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lock import lock_file, write_lock
 from mlir_matrix.environments.solve import solve
@@ -14,26 +14,24 @@ from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean
 
 
-@click.group("toolchain", short_help="Lock what environments consist of.")
+@click.group("toolchain", cls=VerbGroup, examples=("matrix toolchain lock mlir",))
 def command() -> None:
-    r"""Lock what environments consist of.
-
-    \b
-      matrix toolchain lock mlir
-    """
+    """Lock what environments consist of."""
 
 
-@command.command("lock")
-@click.argument("environments", nargs=-1)
+@command.command(
+    "lock",
+    cls=Verb,
+    short_help="Write the locks of environments.",
+    examples=("matrix toolchain lock", "matrix toolchain lock mlir torch --python cp311"),
+)
+@click.argument("environments", nargs=-1, metavar="[ENVIRONMENT]...")
 @click.option("--python", "tags", multiple=True, type=click.Choice(SUPPORTED), help="Interpreters. Default: all.")
 @catalog_option
 def lock(environments: tuple[str, ...], tags: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
-    r"""Write the locks of ENVIRONMENTS (default: all that have one already).
+    """Write the locks of ENVIRONMENTS (default: all that have one already).
 
     The lock lists every package with its version and hash, for each interpreter that all of them have wheels for.
-
-    \b
-      matrix toolchain lock mlir torch --python cp311
     """
     current = session(catalogs)
     for name in environments:
@@ -56,4 +54,4 @@ def lock(environments: tuple[str, ...], tags: tuple[str, ...], catalogs: tuple[P
                 click.echo(f"{name} {tag}: {error}", err=True)
                 continue
             write_lock(path, packages, environment=name)
-            click.echo(f"{path.relative_to(entry.root)}: {len(packages)} packages")
+            click.echo(f"{path.relative_to(entry.root)}: {len(packages)} package{'' if len(packages) == 1 else 's'}")

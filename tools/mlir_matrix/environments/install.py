@@ -43,11 +43,18 @@ Listener = Callable[[PackageProgress], None]
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, cancelled: threading.Event) -> Iterator[None]:
     """Keep other processes from installing the same package at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                # Somebody else installs it. Waiting must not outlast the run.
+                if cancelled.wait(0.2):
+                    raise _Cancelled from None
         yield
 
 
@@ -69,7 +76,7 @@ class Installer:
         self._asked: set[str] = set()
         self._processes: set[subprocess.Popen[str]] = set()
         self._guard = threading.Lock()
-        self._closed = False
+        self._cancelled = threading.Event()
 
     def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
         """Ask for every missing package of these environments, the first ones first."""
@@ -87,7 +94,7 @@ class Installer:
     def close(self) -> None:
         """Stop what is going on; what is complete stays."""
         with self._guard:
-            self._closed = True
+            self._cancelled.set()
             for process in self._processes:
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -97,7 +104,7 @@ class Installer:
         try:
             self._listener(PackageProgress(package=label))
             folder = package.folder(interpreter.tag)
-            with _locked(self._store / ".locks" / folder):
+            with _locked(self._store / ".locks" / folder, self._cancelled):
                 if not (self._store / folder).is_dir():
                     self._fetch(package, interpreter, self._store / folder)
             self._listener(PackageProgress(package=label, done=True))
@@ -105,16 +112,20 @@ class Installer:
             return
         except InfrastructureError as error:
             self._listener(PackageProgress(package=label, error=str(error)))
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - a thread that ends in silence would leave everyone waiting
             self._listener(PackageProgress(package=label, error=f"{label} cannot be installed: {error}"))
 
     def _fetch(self, package: Package, interpreter: Interpreter, destination: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=self._store) as scratch:
+        prefix = f".new-{destination.name}-"
+        for left in self._store.glob(f"{prefix}*"):
+            # We hold the lock, so whoever made it is gone.
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=self._store) as scratch:
             requirements = Path(scratch, "requirements.txt")
             requirements.write_text(package.requirement + "\n", encoding="utf-8")
             target = Path(scratch, "site")
             command = [
-                *(sys.executable, "-m", "pip", "--python", interpreter.path, "install", "--quiet"),
+                *(sys.executable, "-m", "pip", "--python", interpreter.path, "install"),
                 *("--no-deps", "--no-compile", "--require-hashes", "--only-binary=:all:", "--no-input"),
                 *("--disable-pip-version-check", "--root-user-action=ignore", "--progress-bar=raw"),
                 *("--target", str(target), "--requirement", str(requirements)),
@@ -130,7 +141,7 @@ class Installer:
     def _call(self, command: list[str], package: Package) -> tuple[int, list[str]]:
         label = f"{package.name} {package.version}"
         with self._guard:
-            if self._closed:
+            if self._cancelled.is_set():
                 raise _Cancelled
             process = subprocess.Popen(
                 command,
@@ -154,7 +165,7 @@ class Installer:
         code = process.wait()
         with self._guard:
             self._processes.discard(process)
-            if self._closed:
+            if self._cancelled.is_set():
                 raise _Cancelled
         return code, tail
 

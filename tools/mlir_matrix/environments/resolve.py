@@ -68,4 +68,7 @@ def resolve(
             f"{interpreters.own().version}. A python{min(locked)[2]}.{min(locked)[3:]} on PATH would serve"
         )
         return UnavailableEnvironment(name=name, reason=reason)
-    return ResolvedEnvironment(name=name, interpreter=found, packages=read_lock(locked[found.tag]))
+    packages = read_lock(locked[found.tag])
+    # What the environment is named for is most of what has to be fetched: it goes first.
+    packages = tuple(sorted(packages, key=lambda package: package.name.lower().replace("_", "-") not in components))
+    return ResolvedEnvironment(name=name, interpreter=found, packages=packages)

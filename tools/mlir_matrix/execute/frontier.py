@@ -29,7 +29,7 @@ def critical_path(graph: Graph) -> dict[str, float]:
         action = graph.actions[identifier]
         cost = _COST.get(action.tool, _OTHER) + after.pop(identifier, 0.0)
         remaining[identifier] = cost
-        for source in action.sources():
+        for source in action.sources:
             after[source] = max(after[source], cost)
     return remaining
 
@@ -43,7 +43,7 @@ class Frontier:
         self._dependents: dict[str, list[str]] = defaultdict(list)
         self._ready: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for identifier, action in graph.actions.items():
-            sources = list(action.sources())
+            sources = action.sources
             self._waiting[identifier] = len(sources)
             for source in sources:
                 self._dependents[source].append(identifier)

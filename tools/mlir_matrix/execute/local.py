@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from mlir_matrix.actions.child import failure
+from mlir_matrix.actions.child import LOG_FILE, failure
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.install import Installer, PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.keys import action_key, input_names
-from mlir_matrix.execute.sandbox import NEVER_CACHED, Prepared, collect, make_folder
-from mlir_matrix.execute.store import Result, Store, sweep_scratch
+from mlir_matrix.execute.sandbox import Prepared, collect, is_kept, make_folder
+from mlir_matrix.execute.store import LostBlob, Result, Store, remove_folder, sweep_scratch
 from mlir_matrix.execute.workers import WorkerProcess, start_worker
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
@@ -32,6 +31,11 @@ from mlir_matrix.plan.graph import Action, File, Graph, Produced
 _TICK_S = 0.25
 #: An action whose worker died is tried once more, alone, to see whether it was the one.
 _ATTEMPTS = 2
+#: Seconds beyond an action's limit after which a worker that says nothing at all is ended: it may have been importing.
+_PATIENCE_S = 120.0
+#: Tools that build what is ours, not what is under test: no limit on tests makes them fail. Seconds.
+_BUILDING = frozenset({"link_kit"})
+_BUILDING_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,8 @@ class Done:
 
     result: Result
     cached: bool
+    #: True where this action itself was executed, rather than failed before it began or found to be another's twin.
+    executed: bool = False
 
 
 class Observer(Protocol):
@@ -98,6 +104,8 @@ class LocalExecutor:
         self._workers: dict[str, WorkerProcess] = {}
         self._alone: deque[_Job] = deque()
         self._broken: dict[str, str] = {}
+        #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
+        self._redone: dict[str, list[str]] = {}
         self._events: deque[PackageProgress] = deque()
         self._selector = selectors.DefaultSelector()
         self._installer: Installer | None = None
@@ -145,7 +153,7 @@ class LocalExecutor:
         wanted = [found for name in needed if isinstance(found := self._environments[name], ResolvedEnvironment)]
         wanted = [environment for environment in wanted if environment.missing(self._home.packages)]
         if wanted:
-            self._installer = Installer(self._home.packages, self._on_package)
+            self._installer = self._installer or Installer(self._home.packages, self._on_package)
             # Small environments first: the first verdicts then come while the large ones are on their way.
             self._installer.request(sorted(wanted, key=lambda environment: len(environment.packages)))
 
@@ -165,13 +173,35 @@ class LocalExecutor:
 
     def _settle(self, action: Action, done: Done) -> list[str]:
         self.done[action.id] = done
-        if self._observer.action_done(action, done):
-            self._stopping = True
-        return self._frontier.complete(action.id)
+        try:
+            if self._observer.action_done(action, done):
+                self._stopping = True
+        except LostBlob as lost:
+            return self._redo(action, lost)
+        return self._frontier.complete(action.id) + self._waiting_again(action)
+
+    def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
+        """What a known action made is damaged: execute it again, once, before those that are waiting for it."""
+        if action.id in self._redone:
+            reason = f"{lost}, and again after it was made anew"
+            return [
+                ready
+                for each in waiting or (action,)
+                for ready in self._settle(each, self._infrastructure(each, reason))
+            ]
+        self._redone[action.id] = [each.id for each in waiting]
+        return [action.id]
+
+    def _waiting_again(self, action: Action) -> list[str]:
+        waiting = self._redone.get(action.id)
+        if not waiting:
+            return []
+        self._redone[action.id] = []
+        return waiting
 
     def _without_execution(self, action: Action) -> Done | None:
         """The result of an action that failed before it began, or is known; None once it is queued for execution."""
-        for source in action.sources():
+        for source in action.sources:
             upstream = self.done[source]
             if not upstream.result.ok:
                 return Done(result=Result(outcome=upstream.result.outcome), cached=upstream.cached)
@@ -212,7 +242,8 @@ class LocalExecutor:
                 sources[name], digest = path, known
             read.append((name, names[name], digest))
         key = action_key(action, read, environment=environment.digest)
-        return Prepared(key=key, action=action, names=names, sources=sources)
+        digests = {name: digest for name, _, digest in read}
+        return Prepared(key=key, action=action, names=names, sources=sources, digests=digests)
 
     def _file_digest(self, path: Path, ref: File) -> str | None:
         if path not in self._files:
@@ -234,7 +265,20 @@ class LocalExecutor:
             else:
                 self._take_answers(key.data)
         self._observer.tick()
+        self._end_silent()
         self._dispatch()
+
+    def _end_silent(self) -> None:
+        """End workers that do not even say that an action took too long: stopped, or stuck in an import."""
+        now = time.monotonic()
+        for worker in self._workers.values():
+            if worker.pending and now - worker.heard > _PATIENCE_S + max(map(self._timeout, worker.pending.values())):
+                worker.kill()
+
+    def _timeout(self, job: _Job) -> float:
+        """Seconds that an action may take."""
+        limit = self._limits.timeout_s
+        return max(limit, _BUILDING_S) if job.action.tool in _BUILDING else limit
 
     def _take_packages(self) -> None:
         while self._events:
@@ -250,10 +294,17 @@ class LocalExecutor:
                 f"{package.name} {package.version}" == progress.package
                 for package in environment.missing(self._home.packages)
             ):
-                self._broken[environment.digest] = progress.error
-                for key in self._frontier.drain(environment.digest):
-                    job = self._jobs.pop(key)
-                    self._finish_job(job, self._infrastructure(job.action, progress.error))
+                self._break(environment, progress.error)
+
+    def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
+        self._broken[environment.digest] = reason
+        for key in self._frontier.drain(environment.digest):
+            self._give_up(self._jobs[key], reason)
+
+    def _give_up(self, job: _Job, reason: str) -> None:
+        """The machine cannot execute this action."""
+        del self._jobs[job.prepared.key]
+        self._finish_job(job, self._infrastructure(job.action, reason))
 
     def _dispatch(self) -> None:
         while self._running < self._limits.jobs and not self._stopping:
@@ -290,17 +341,39 @@ class LocalExecutor:
         self._serial += 1
         job.folder = str(self._scratch / str(self._serial))
         job.attempts += 1
-        make_folder(job.folder, job.prepared, self._store)
-        worker = self._worker(job.environment)
+        if job.environment.digest in self._broken:
+            self._give_up(job, self._broken[job.environment.digest])
+            return
+        try:
+            make_folder(job.folder, job.prepared, self._store)
+            worker = self._worker(job.environment)
+        except LostBlob as lost:
+            self._find_again(job, lost)
+            return
+        except OSError as error:
+            remove_folder(job.folder)
+            self._give_up(job, f"the machine failed: {error}")
+            return
         self._running += 1
         self._observer.action_started(job.action)
         try:
-            worker.send(
-                self._serial, job.folder, job, timeout_s=self._limits.timeout_s, memory_mb=self._limits.memory_mb
-            )
+            worker.send(self._serial, job.folder, job, timeout_s=self._timeout(job), memory_mb=self._limits.memory_mb)
         except BrokenPipeError:
             # The end of its answers tells the same, once.
             return
+
+    def _find_again(self, job: _Job, lost: LostBlob) -> None:
+        """An input is damaged: have it made anew, then come back."""
+        remove_folder(job.folder)
+        del self._jobs[job.prepared.key]
+        made_by = next(
+            ref.action
+            for ref in job.action.inputs.values()
+            if isinstance(ref, Produced) and self.done[ref.action].result.outputs[ref.output] == lost.digest
+        )
+        self._advance(self._redo(self._graph.actions[made_by], lost, job.action, *job.twins))
+        # What made it may be of an environment that nothing else in this run needs.
+        self._install()
 
     def _worker(self, environment: ResolvedEnvironment) -> WorkerProcess:
         worker = self._workers.get(environment.digest)
@@ -328,18 +401,27 @@ class LocalExecutor:
         answers, alive = worker.receive()
         for job, answer in answers:
             self._running -= 1
-            result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
-            if result.outcome["outcome"] not in NEVER_CACHED:
-                self._store.keep(job.prepared.key, result)
-            self._jobs.pop(job.prepared.key)
-            self._finish_job(job, Done(result=result, cached=False))
+            done = self._collect(job, answer)
+            del self._jobs[job.prepared.key]
+            self._finish_job(job, done)
         if not alive:
             self._mourn(environment, worker)
+
+    def _collect(self, job: _Job, answer: Mapping[str, Any]) -> Done:
+        try:
+            result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
+            if answer.get("exitCode"):
+                return self._infrastructure(job.action, str(answer.get("output")))
+            if is_kept(result.outcome):
+                self._store.keep(job.prepared.key, result)
+        except OSError as error:
+            return self._infrastructure(job.action, f"the machine failed: {error}")
+        return Done(result=result, cached=False, executed=True)
 
     def _finish_job(self, job: _Job, done: Done) -> None:
         ready = self._settle(job.action, done)
         for twin in job.twins:
-            ready.extend(self._settle(twin, done))
+            ready.extend(self._settle(twin, replace(done, executed=False)))
         self._advance(ready)
 
     def _mourn(self, environment: ResolvedEnvironment, worker: WorkerProcess) -> None:
@@ -350,18 +432,19 @@ class LocalExecutor:
         worker.stop()
         for job in worker.pending.values():
             self._running -= 1
-            shutil.rmtree(job.folder, ignore_errors=True)
+            began = os.path.exists(f"{job.folder}/{LOG_FILE}")
+            remove_folder(job.folder)
             if job.attempts < _ATTEMPTS:
                 self._alone.append(job)
-                continue
-            self._jobs.pop(job.prepared.key)
-            if worker.answered == 0 and words:
-                reason = f"the worker of environment {environment.name} does not start: {words}"
-                self._finish_job(job, self._infrastructure(job.action, reason))
-            else:
+            elif began:
+                del self._jobs[job.prepared.key]
                 reason = f"it ended the worker that ran it, twice (environment {environment.name})"
                 outcome = failure(job.action.stage, "crashed", reason, words, signal="SIGKILL")
-                self._finish_job(job, Done(result=Result(outcome=outcome), cached=False))
+                self._finish_job(job, Done(result=Result(outcome=outcome), cached=False, executed=True))
+            else:
+                reason = f"the worker of environment {environment.name} does not start: {words or 'it says nothing'}"
+                self._give_up(job, reason)
+                self._break(environment, reason)
 
     def _close(self) -> None:
         if self._installer is not None:
@@ -370,4 +453,4 @@ class LocalExecutor:
             worker.stop()
         self._selector.close()
         os.close(self._wake)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        remove_folder(self._scratch)

@@ -6,9 +6,11 @@ runs may share a cache. A blob is checked against its name whenever it is read.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -21,6 +23,14 @@ from mlir_matrix.errors import InfrastructureError
 #: Bump when the meaning of entries changes: older ones are then not found, rather than misread.
 _FORMAT = 1
 _serial = count()
+
+
+class LostBlob(FileNotFoundError):
+    """Bytes that a result speaks of are not here, or were not what their name says and have been removed."""
+
+    def __init__(self, digest: str, why: str) -> None:
+        super().__init__(f"the cached file {digest[:12]} {why}")
+        self.digest = digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +75,16 @@ class Store:
         return os.path.exists(self.blob_path(digest))
 
     def read_blob(self, digest: str) -> bytes:
-        """The bytes, checked; FileNotFoundError where they are not here or are not what their name says."""
+        """The bytes, checked. Raises LostBlob, after which whoever made them has to make them again."""
         path = self.blob_path(digest)
-        with open(path, "rb") as file:
-            data = file.read()
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            raise LostBlob(digest, "is gone") from None
         if digest_bytes(data) != digest:
             os.unlink(path)
-            raise FileNotFoundError(f"{path} was damaged and has been removed")
+            raise LostBlob(digest, "was damaged and has been removed")
         return data
 
     def take_file(self, path: str) -> str:
@@ -117,4 +130,12 @@ def sweep_scratch(scratch: Path) -> None:
     for name in names:
         owner = name.split("-", 1)[0]
         if not (owner.isdigit() and os.path.exists(f"/proc/{owner}")):
-            shutil.rmtree(scratch / name, ignore_errors=True)
+            remove_folder(scratch / name)
+
+
+def remove_folder(folder: Path | str) -> None:
+    """Remove what an action left, however deep it is."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        subprocess.run(["rm", "-rf", "--", str(folder)], stderr=subprocess.DEVNULL, check=False)

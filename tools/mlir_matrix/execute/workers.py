@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ class WorkerProcess:
     #: Request number to whatever the sender wants back with the answer.
     pending: dict[int, Any] = field(default_factory=dict)
     answered: int = 0
+    #: When it last answered, or was first asked after that.
+    heard: float = 0.0
     _buffer: bytes = b""
 
     @property
@@ -48,6 +51,8 @@ class WorkerProcess:
 
     def send(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
         """Ask for the action in ``folder``. BrokenPipeError where the worker is gone; the answer then never comes."""
+        if not self.pending:
+            self.heard = time.monotonic()
         self.pending[number] = payload
         message = {
             "requestId": number,
@@ -59,15 +64,20 @@ class WorkerProcess:
         os.write(self.process.stdin.fileno(), json.dumps(message).encode() + b"\n")
 
     def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Answers that have arrived, with their payloads, and whether the worker is still there."""
+        """Answers that have arrived, with their payloads, and whether the worker is still there and makes sense."""
         chunk = os.read(self.fileno(), 1 << 16)
         if not chunk:
             return [], False
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         answers = []
+        self.heard = time.monotonic()
         for line in lines:
-            message = json.loads(line)
-            answers.append((self.pending.pop(message["requestId"]), message))
+            try:
+                message = json.loads(line)
+                answers.append((self.pending.pop(message["requestId"]), message))
+            except (ValueError, LookupError, TypeError):
+                # Somebody else has written into its answers: no more of them can be trusted.
+                return answers, False
             self.answered += 1
         return answers, True
 
@@ -78,6 +88,10 @@ class WorkerProcess:
         except OSError:
             return ""
         return lines[-1] if lines else ""
+
+    def kill(self) -> None:
+        """End it at once; its answers then end."""
+        self.process.kill()
 
     def stop(self) -> None:
         """End the worker and, with it, everything that it runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,14 +44,12 @@ class Action:
     inputs: Mapping[str, Input]
     #: Output name to file name.
     outputs: Mapping[str, str]
+    #: Identifiers of the actions that this one waits for, each once.
+    sources: tuple[str, ...]
+    #: Digest of ``params``, which many actions share.
+    params_digest: str
     #: True where the output depends on the machine's CPU.
     native: bool = False
-    #: Digest of ``params``, which many actions share.
-    params_digest: str = ""
-
-    def sources(self) -> Iterator[str]:
-        """Identifiers of the actions that this one waits for, each once."""
-        return iter({ref.action: None for ref in self.inputs.values() if isinstance(ref, Produced)})
 
 
 @dataclass(slots=True)
@@ -80,12 +78,20 @@ class Graph:
         outputs: Mapping[str, str],
         native: bool = False,
     ) -> str:
-        """Add an action, unless the same is there already, and return its identifier."""
+        """Add an action, unless the same is there already, and return its identifier.
+
+        What many actions have in common (``params``, ``outputs``) is kept as it is given, so that they share it.
+        """
         params_digest = self._params_digest(params)
         # Names hold neither spaces nor newlines, so that joining them loses nothing.
         words = [tool, stage, environment, params_digest, "native" if native else ""]
+        sources: dict[str, None] = {}
         for name, ref in inputs.items():
-            words += (name, ref.action, ref.output) if isinstance(ref, Produced) else (name, str(ref.root), ref.path)
+            if isinstance(ref, Produced):
+                words += (name, ref.action, ref.output)
+                sources[ref.action] = None
+            else:
+                words += (name, str(ref.root), ref.path)
         for name, path in outputs.items():
             words += (name, path)
         identifier = f"{label}-{digest_bytes(chr(10).join(words).encode())[:16]}"
@@ -98,8 +104,9 @@ class Graph:
                 params=params,
                 inputs=inputs,
                 outputs=outputs,
-                native=native,
+                sources=tuple(sources),
                 params_digest=params_digest,
+                native=native,
             )
         return identifier
 
@@ -115,5 +122,5 @@ class Graph:
             elif identifier not in seen:
                 seen.add(identifier)
                 stack.append((identifier, True))
-                stack.extend((source, False) for source in self.actions[identifier].sources())
+                stack.extend((source, False) for source in self.actions[identifier].sources)
         return order

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from mlir_matrix.catalog.models import ParameterValue, Step, Workload
 from mlir_matrix.connect import Argument, Road, RoadStep
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
+from mlir_matrix.plan.workloads import add_inputs, file_of, judged, signature
 from mlir_matrix.tolerance import Resolved
 
 #: Tools whose output is IR again; what others give is called by its kind (``object``).
@@ -26,6 +27,10 @@ DRIVER_SOURCES = tuple(
         "memref.c", "memref.h", "missing.c", "npy.c", "npy.h", "spec.c", "spec.h",
     )
 )  # fmt: skip
+#: What many actions share is one object.
+_NO_PARAMS: Mapping[str, Any] = {}
+_KERNEL = {"kernel": "kernel"}
+_VERDICT = {"verdict": "verdict.json"}
 #: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]
 
@@ -53,58 +58,19 @@ def make_plan(
     return Plan(tests=chosen, graph=planner.graph, verdicts=verdicts)
 
 
-def file_of(catalog: Catalog, root: Path, path: Path, *, optional: bool = False) -> File:
-    """A catalog's file as plans name it: without the folder that the catalog happens to be in."""
-    return File(catalog.roots.index(root), path.relative_to(root).as_posix(), optional)
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Use:
+    """A step with its parameters, as roads use it: what its actions have in common, and those that are there already."""
 
-
-def sizes(shape: Iterable[int | str], dims: Mapping[str, int]) -> list[int]:
-    """A shape with its named dimensions replaced by their sizes."""
-    return [size if isinstance(size, int) else dims[size] for size in shape]
-
-
-def inputs_params(workload: Workload) -> dict[str, Any]:
-    """Parameters of the action that makes a workload's inputs."""
-    made = [
-        {"name": name, "shape": sizes(t.shape, workload.dims), "dtype": t.dtype, "formula": t.formula, "seed": t.seed}
-        for name, t in workload.inputs.items()
-    ]
-    return {"inputs": made, "dims": dict(workload.dims)}
-
-
-def add_inputs(graph: Graph, workload: Entry[Workload]) -> str:
-    """Add the action that makes a workload's inputs; its outputs have the inputs' names."""
-    return graph.add(
-        f"inputs/{workload.name}",
-        tool="inputs",
-        stage="import",
-        environment="numpy",
-        params=inputs_params(workload.document),
-        inputs={},
-        outputs={name: f"{name}.npy" for name in workload.document.inputs},
-    )
-
-
-def signature(workload: Workload) -> dict[str, Any]:
-    """What an ingress must know of a workload: inputs and outputs, with the positions of dimensions left open."""
-
-    def described(tensors: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": name,
-                "shape": sizes(tensor.shape, workload.dims),
-                "dtype": tensor.dtype,
-                "dynamic": [axis for axis, size in enumerate(tensor.shape) if size in workload.dynamic],
-            }
-            for name, tensor in tensors.items()
-        ]
-
-    return {
-        "inputs": described(workload.inputs),
-        "outputs": described(workload.outputs),
-        "dims": dict(workload.dims),
-        "dim_names": {name: [str(size) for size in tensor.shape] for name, tensor in workload.inputs.items()},
-    }
+    name: str
+    step: Step
+    params: Mapping[str, Any]
+    files: Mapping[str, Input]
+    #: What it gives: the name of the output, and its file.
+    output: str
+    outputs: Mapping[str, str]
+    #: By what comes in.
+    made: dict[Input, Produced] = field(default_factory=dict)
 
 
 class _Planner:
@@ -116,6 +82,9 @@ class _Planner:
         self._catalog = catalog
         self._tolerate = tolerate
         self._made: dict[Any, Any] = {}
+        #: By identity, because tests of a cell share their road, and comparing roads costs more than planning a step.
+        self._roads: dict[int, tuple[Road, tuple[_Use, ...]]] = {}
+        self._uses: dict[RoadStep, _Use] = {}
 
     def add(self, test: Test) -> str:
         """Add what a test needs and return its last action."""
@@ -130,8 +99,8 @@ class _Planner:
         assert test.road is not None
         workload = self._catalog.workloads[test.workload]
         artifact = self._import(test.framework, test.road, workload)
-        for step in test.road.steps:
-            artifact = self._step(step, artifact)
+        for use in self._uses_of(test.road):
+            artifact = use.made.get(artifact) or self._new_step(use, artifact)
         kernel = self._once(("link", artifact, test.target), lambda: self._link(artifact, test.target))
         results = self._once(("run", kernel, test.workload), lambda: self._run(kernel, workload, test.target))
         return self._judge(test, workload, results)
@@ -160,11 +129,18 @@ class _Planner:
         module = self._catalog.environments[self._swaps.get(environment, environment)].document.bindings
         return {"bindings": module} if module else {}
 
-    def _step(self, use: RoadStep, artifact: Input) -> Produced:
-        spec = self._once(("step", use), lambda: self._step_spec(use))
-        return self._once((use, artifact), lambda: self._new_step(use, spec, artifact))  # type: ignore[no-any-return]
+    def _uses_of(self, road: Road) -> tuple[_Use, ...]:
+        known = self._roads.get(id(road))
+        if known is None:
+            known = self._roads[id(road)] = (road, tuple(self._use(step) for step in road.steps))
+        return known[1]
 
-    def _step_spec(self, use: RoadStep) -> tuple[dict[str, Any], dict[str, Input]]:
+    def _use(self, road_step: RoadStep) -> _Use:
+        if road_step not in self._uses:
+            self._uses[road_step] = self._new_use(road_step)
+        return self._uses[road_step]
+
+    def _new_use(self, use: RoadStep) -> _Use:
         """Parameters and files of a step; the same for whatever comes in."""
         entry = self._catalog.steps[use.name]
         step: Step = entry.document
@@ -182,23 +158,23 @@ class _Planner:
             )
             if path is not None
         }
-        return params, files
-
-    def _new_step(self, use: RoadStep, spec: tuple[dict[str, Any], dict[str, Input]], artifact: Input) -> Produced:
-        step: Step = self._catalog.steps[use.name].document
-        params, files = spec
         output = "ir" if step.tool in _KEEPS_IR else use.gives
+        outputs = {output: self._catalog.kinds[use.gives].document.file}
+        return _Use(name=use.name, step=step, params=params, files=files, output=output, outputs=outputs)
+
+    def _new_step(self, use: _Use, artifact: Input) -> Produced:
         action = self.graph.add(
             use.name,
-            tool=step.tool,
-            stage=step.stage,
-            environment=step.environment,
-            params=params,
-            inputs={"ir": artifact, **files},
-            outputs={output: self._catalog.kinds[use.gives].document.file},
-            native=step.native,
+            tool=use.step.tool,
+            stage=use.step.stage,
+            environment=use.step.environment,
+            params=use.params,
+            inputs={"ir": artifact, **use.files},
+            outputs=use.outputs,
+            native=use.step.native,
         )
-        return Produced(action, output)
+        made = use.made[artifact] = Produced(action, use.output)
+        return made
 
     def _link(self, kernel: Produced, target: str) -> Produced:
         document = self._catalog.targets[target].document
@@ -208,9 +184,9 @@ class _Planner:
             tool="link",
             stage="codegen",
             environment=document.linker_environment,
-            params={},
+            params=_NO_PARAMS,
             inputs={"object": kernel, **kit},
-            outputs={"kernel": "kernel"},
+            outputs=_KERNEL,
         )
         return Produced(action, "kernel")
 
@@ -237,62 +213,65 @@ class _Planner:
         }
 
     def _run(self, kernel: Produced, workload: Entry[Workload], target: str) -> str:
-        made = self._once(("inputs", workload.name), lambda: add_inputs(self.graph, workload))
-        described = self._signature(workload)
+        arguments, params, outputs = self._once(("running", workload.name), lambda: self._running(workload))
         return self.graph.add(
             f"run/{workload.name}",
             tool="run",
             stage="run",
             environment=self._catalog.targets[target].document.runner_environment,
-            params={"arguments": described["inputs"], "results": described["outputs"]},
-            inputs={"kernel": kernel, **{f"arg-{name}": Produced(made, name) for name in workload.document.inputs}},
-            outputs={f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
+            params=params,
+            inputs={"kernel": kernel, **arguments},
+            outputs=outputs,
+        )
+
+    def _running(self, workload: Entry[Workload]) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
+        """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
+        made = add_inputs(self.graph, workload)
+        described = self._signature(workload)
+        return (
+            {f"arg-{name}": Produced(made, name) for name in workload.document.inputs},
+            {"arguments": described["inputs"], "results": described["outputs"]},
+            {f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
         )
 
     def _judge(self, test: Test, workload: Entry[Workload], results: str) -> str:
-        outputs = []
+        names = workload.document.outputs
+        bounds = tuple(self._tolerate(test, name) for name in names)
+        # Tests of a workload that the same layers apply to are judged by the same parameters.
+        key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
+        params = self._once(key, lambda: {"outputs": judged(workload.document, bounds)})
+        expected = self._once(("golden", test.workload), lambda: self._goldens(workload))
         files: dict[str, Input] = {}
-        for name, output in workload.document.outputs.items():
-            bound = self._tolerate(test, name)
-            outputs.append(
-                {
-                    "name": name,
-                    "dtype": output.dtype,
-                    "shape": sizes(output.shape, workload.document.dims),
-                    "compare": output.compare,
-                    "atol": bound.atol,
-                    "rtol": bound.rtol,
-                    "atol_text": bound.atol_text,
-                    "rtol_text": bound.rtol_text,
-                    "layer": bound.location,
-                    "rationale": bound.rationale,
-                }
-            )
+        for name in names:
             files[f"actual-{name}"] = Produced(results, f"out-{name}")
-            files[f"expected-{name}"] = file_of(
-                self._catalog, workload.root, workload.golden / f"{name}.npy", optional=True
-            )
+            files[f"expected-{name}"] = expected[name]
         return self.graph.add(
             f"judge/{workload.name}",
             tool="judge",
             stage="judge",
             environment="numpy",
-            params={"outputs": outputs},
+            params=params,
             inputs=files,
-            outputs={"verdict": "verdict.json"},
+            outputs=_VERDICT,
         )
+
+    def _goldens(self, workload: Entry[Workload]) -> dict[str, File]:
+        return {
+            name: file_of(self._catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
+            for name in workload.document.outputs
+        }
 
     def _ir_test(self, test: Test) -> str:
         entry = self._catalog.steps[test.pipeline]
         case = file_of(self._catalog, entry.root, entry.cases[test.workload])
-        result = self._step(self._once(("alone", entry.name), lambda: _alone(entry)), case)
+        use = self._once(("alone", entry.name), lambda: self._new_use(_alone(entry)))
         return self.graph.add(
             f"filecheck/{entry.name}/{test.workload}",
             tool="irtest",
             stage="judge",
             environment="filecheck",
-            params={},
-            inputs={"ir": result, "test": case},
+            params=_NO_PARAMS,
+            inputs={"ir": self._new_step(use, case), "test": case},
             outputs={"report": "report.json"},
         )
 

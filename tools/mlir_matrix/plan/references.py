@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models import Workload
 from mlir_matrix.plan.graph import Graph, Produced
-from mlir_matrix.plan.planner import add_inputs, file_of, signature
+from mlir_matrix.plan.workloads import add_inputs, file_of, signature
 
 
 def plan_references(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, str]]:

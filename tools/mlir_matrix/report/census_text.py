@@ -1,7 +1,7 @@
 """A verdict as text: what is wrong with each output, which elements are worst, where, and what bound would do.
 
-Standard library only: it takes the JSON that the ``judge`` action wrote. Lines are at most 100 columns wide, but for
-names, sentences of rationale and file names that are longer themselves.
+Standard library only: it takes the JSON that the ``judge`` action wrote. Sentences are broken so that an indented report
+fits a terminal of 80 columns; no line is longer than 100, but for names that are longer themselves.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-WIDTH = 100
+WIDTH = 76
 _HEADINGS = ("element", "expected", "actual", "|error|", "rel. error", "bound")
 _BAR = 30
 
@@ -36,8 +36,8 @@ def _output(output: Mapping[str, Any]) -> list[str]:
         f"  where     {output['where']}",
         *_layer(output),
         *_needed(output),
-        f"  largest   absolute error {_number(output['max_abs'])}, relative {_number(output['max_rel'])}, "
-        f"{_count(output['max_ulp'])} units in the last place",
+        f"  largest   absolute {_number(output['max_abs'])}, relative {_number(output['max_rel'])}, "
+        f"{_count(output['max_ulp'])} ulp",
         "",
         *_table(output),
     ]
@@ -73,7 +73,7 @@ def _needed(output: Mapping[str, Any]) -> list[str]:
         return ["  to pass   no tolerance would do: NaN and infinities must match"]
     atol, rtol = _up(output["atol_needed"]), _up(output["rtol_needed"])
     least = f"an rtol of at least {rtol}" if rtol != "inf" else "(no rtol: 0 is expected somewhere)"
-    return [f"  to pass   it takes an atol of at least {atol}, or {least}"]
+    return [f"  to pass   an atol of at least {atol}, or {least}"]
 
 
 def _table(output: Mapping[str, Any]) -> list[str]:

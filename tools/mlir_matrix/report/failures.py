@@ -17,6 +17,7 @@ from mlir_matrix.session import Session
 
 #: Tools whose outputs are about linking, of no use to who reads IR.
 _DULL = frozenset({"link_kit"})
+_MAKES_PROGRAMS = frozenset({"link"})
 
 
 def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], session: Session, command: str) -> Path:
@@ -40,16 +41,21 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
                 )
         for name, digest in done[identifier].result.outputs.items():
             try:
-                (folder / f"{number:02}-{label}-{action.outputs[name]}").write_bytes(store.read_blob(digest))
+                path = folder / f"{number:02}-{label}-{action.outputs[name]}"
+                path.write_bytes(store.read_blob(digest))
             except OSError:
                 continue
+            if action.tool in _MAKES_PROGRAMS:
+                path.chmod(0o755)
     report = result.to_json()
     (folder / "result.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if result.diagnostics:
         (folder / "diagnostics.txt").write_text(result.diagnostics + "\n", encoding="utf-8")
     if result.log:
         (folder / "log.txt").write_text(result.log, encoding="utf-8")
-    (folder / "repeat.sh").write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    script = folder / "repeat.sh"
+    script.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    script.chmod(0o755)
     return folder
 
 

@@ -28,7 +28,8 @@ def _case(parent: ElementTree.Element, result: TestResult) -> None:
         ElementTree.SubElement(case, "skipped", message=_text(f"{result.outcome}: {result.reason}"))
     elif not result.expected:
         tag = "error" if result.outcome == "infra-error" else "failure"
-        problem = ElementTree.SubElement(case, tag, type=result.outcome, message=_text(result.reason))
+        wanted = f"expected {result.expectation['outcome']}, got {result.outcome}: " if result.expectation else ""
+        problem = ElementTree.SubElement(case, tag, type=result.outcome, message=_text(wanted + result.reason))
         problem.text = _text(result.diagnostics)
     elif result.expectation is not None:
         ElementTree.SubElement(

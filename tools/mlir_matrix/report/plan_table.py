@@ -1,18 +1,17 @@
-"""A plan for people: a line a cell, what is left out and why, and what has to be fetched."""
+"""A plan for people: a line a cell, what does not run and why, and what has to be fetched."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.report.layout import columns, counted, not_run, print_lines, stdout_console
+from mlir_matrix.session import Environment, Session
 
 #: Up to so many tests are listed one by one.
 _FEW = 40
@@ -20,73 +19,69 @@ _FEW = 40
 
 def print_plan(tests: Sequence[Test], plan: Plan, session: Session) -> None:
     """Print the plan to stdout."""
-    console = Console(highlight=False)
-    console.print(_tests(tests) if len(tests) <= _FEW else _cells(tests))
-    console.print()
-    console.print(_environments(plan, session))
-    selected = sum(test.selected for test in tests)
-    unsupported = sum(test.outcome == "unsupported" for test in tests)
-    left_out = len(tests) - selected - unsupported
-    console.print(
-        f"\n[bold]{selected} tests[/] to run, {len(plan.graph.actions)} actions; "
-        f"{unsupported} unsupported, {left_out} left out. Why: matrix explain ID"
-    )
+    console = stdout_console()
+    print_lines(console, _tests(tests) if len(tests) <= _FEW else _cells(tests))
+    if plan.graph.actions:
+        print_lines(console, ["", *_environments(plan, session)])
+    print_lines(console, ["", _last_line(tests, plan)])
 
 
-def _tests(tests: Sequence[Test]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("test", no_wrap=True)
-    table.add_column("")
-    table.add_column("reason")
+def _state(test: Test) -> str:
+    return "run" if test.selected else test.outcome or "left out"
+
+
+def _tests(tests: Sequence[Test]) -> list[str]:
+    rows = []
     for test in tests:
-        state = "[green]run[/]" if test.selected else f"[dim]{test.outcome or 'left out'}[/]"
-        expectation = f"[cyan]expected {test.expectation.outcome}[/] " if test.expectation else ""
-        table.add_row(escape(test.id), state, expectation + escape(test.reason))
-    return table
+        state = "[green]run[/]" if test.selected else f"[dim]{_state(test)}[/]"
+        expected = f"expected {test.expectation.outcome}: {test.expectation.reason}" if test.expectation else ""
+        rows.append((escape(test.id), state, escape(expected or test.reason)))
+    return columns(("test", "", "reason"), rows)
 
 
-def _cells(tests: Sequence[Test]) -> Table:
-    cells: dict[str, list[Test]] = defaultdict(list)
+def _cells(tests: Sequence[Test]) -> Iterator[str]:
+    cells: dict[str, Counter[str]] = defaultdict(Counter)
     for test in tests:
-        name = f"{test.framework}/{test.pipeline}/{test.target}"
-        cells["IR tests of steps" if test.is_ir else name].append(test)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("cell", no_wrap=True)
-    table.add_column("tests", justify="right")
-    table.add_column("not run")
-    for cell, members in cells.items():
-        selected = sum(test.selected for test in members)
-        table.add_row(cell, f"[green]{selected}[/]" if selected else "[dim]–[/]", _left_out(members))
-    return table
+        name = "IR tests of steps" if test.is_ir else f"{test.framework}/{test.pipeline}/{test.target}"
+        cells[name][_state(test)] += 1
+    others = sorted({state for counts in cells.values() for state in counts} - {"run"})
+    rows = [
+        (
+            escape(name),
+            _green(counts["run"]),
+            *(f"[dim]{counts[state]}[/]" if counts[state] else "" for state in others),
+        )
+        for name, counts in cells.items()
+    ]
+    yield from columns(("cell", "run", *others), rows, right=range(1, len(others) + 2))
+    yield from not_run((_state(test), test.reason) for test in tests if not test.selected)
 
 
-def _left_out(members: Sequence[Test]) -> str:
-    reasons = Counter((test.outcome or "left out", test.reason) for test in members if not test.selected)
-    if not reasons:
-        return ""
-    if len(reasons) == 1:
-        (word, reason), number = next(iter(reasons.items()))
-        return f"[dim]{number} {word}: {escape(reason)}[/]"
-    return f"[dim]{sum(reasons.values())}, for {len(reasons)} reasons[/]"
+def _green(number: int) -> str:
+    return f"[green]{number}[/]" if number else "[dim]–[/]"
 
 
-def _environments(plan: Plan, session: Session) -> Table:
+def _environments(plan: Plan, session: Session) -> list[str]:
     users = Counter(action.environment for action in plan.graph.actions.values())
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("environment", no_wrap=True)
-    table.add_column("actions", justify="right")
-    table.add_column("pins")
-    table.add_column("here")
+    rows = []
     for name, environment in session.environments(users).items():
         pins = ", ".join(f"{component} {release}" for component, release in session.pins(name).items())
-        table.add_row(name, str(users[name]), pins or "[dim]the interpreter alone[/]", _state(environment, session))
-    return table
+        rows.append((name, str(users[name]), pins or "[dim]the interpreter alone[/]", _here(environment, session)))
+    return columns(("environment", "actions", "pins", "here"), rows, right=(1,))
 
 
-def _state(environment: object, session: Session) -> str:
+def _here(environment: Environment, session: Session) -> str:
     if not isinstance(environment, ResolvedEnvironment):
-        return f"[yellow]not to be had: {escape(environment.reason)}[/]"  # type: ignore[attr-defined]
+        return f"[yellow]not to be had: {escape(environment.reason)}[/]"
     missing = environment.missing(session.home.packages)
     if not missing:
         return "[green]yes[/]"
     return f"{len(missing)} of {len(environment.packages)} packages to fetch"
+
+
+def _last_line(tests: Sequence[Test], plan: Plan) -> str:
+    states = Counter(map(_state, tests))
+    selected = states.pop("run", 0)
+    parts = [f"[bold]{counted(selected, 'test')}[/] to run in {counted(len(plan.graph.actions), 'action')}"]
+    parts += [f"{number} {state}" for state, number in sorted(states.items())]
+    return f"{', '.join(parts)}. Why: matrix explain ID"

@@ -11,6 +11,9 @@ from mlir_matrix.environments.install import PackageProgress
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.results import TestResult
 
+#: Columns of a reason in a line of the progress; the summary has all of it.
+_LINE = 160
+
 
 class Progress(Protocol):
     """What a run tells its audience."""
@@ -23,13 +26,17 @@ class Progress(Protocol):
     def close(self) -> None: ...
 
 
+def _short(text: str) -> str:
+    return text if len(text) <= _LINE else text[:_LINE] + "…"
+
+
 def result_line(result: TestResult) -> str:
     """One test in one line."""
     note = "" if result.expected else "  UNEXPECTED"
-    why = f"  {result.reason}" if result.outcome != "pass" and result.reason else ""
+    why = f"  {_short(result.reason)}" if result.outcome != "pass" and result.reason else ""
     if result.expected and result.outcome != "pass" and result.expectation:
         note = "  (expected)"
-    return f"{result.outcome:<14} {result.id}{note}{why[:160]}"
+    return f"{result.outcome:<14} {result.id}{note}{why}"
 
 
 class PlainProgress:
@@ -43,8 +50,8 @@ class PlainProgress:
         self._last: dict[str, float] = {}
 
     def started(self, action: Action) -> None:
-        if action.tool == "link_kit" and "runtime" in action.outputs:
-            self._say(f"building the C library for {action.params['triple']} (once, about half a minute)")
+        if _slow_and_once(action):
+            self._say(f"building       {_name(action)}")
 
     def ended(self, action: Action) -> None:
         return
@@ -90,8 +97,10 @@ class LiveProgress:
         self._total = total
         self._results = 0
         self._unexpected = 0
+        self._actions = 0
         self._began = self._drawn = time.monotonic()
         self._running: OrderedDict[str, float] = OrderedDict()
+        self._names: dict[str, str] = {}
         self._packages: OrderedDict[str, PackageProgress] = OrderedDict()
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -99,9 +108,12 @@ class LiveProgress:
 
     def started(self, action: Action) -> None:
         self._running[action.id] = time.monotonic()
+        self._names[action.id] = _name(action)
 
     def ended(self, action: Action) -> None:
         self._running.pop(action.id, None)
+        self._names.pop(action.id, None)
+        self._actions += 1
 
     def package(self, progress: PackageProgress) -> None:
         if progress.done:
@@ -135,13 +147,25 @@ class LiveProgress:
         filled = width * self._results // max(1, self._total)
         bar = f"[green]{'━' * filled}[/][dim]{'━' * (width - filled)}[/]"
         trouble = f"  [bold red]{self._unexpected} unexpected[/]" if self._unexpected else ""
-        lines = [f"{bar} {self._results}/{self._total} tests  {now - self._began:.0f} s{trouble}"]
+        # Verdicts come late, since the longest roads go first: actions show that it moves.
+        done = f"{self._results}/{self._total} tests, {self._actions} actions done"
+        lines = [f"{bar} {done}  {now - self._began:.0f} s{trouble}"]
         for package in list(self._packages.values())[:4]:
             lines.append(f"  [cyan]fetching[/] {package.package}  [dim]{_megabytes(package)}[/]")
         for identifier, since in list(self._running.items())[:4]:
-            label = identifier.rsplit("-", 1)[0]
-            lines.append(f"  [blue]running[/]  {label}  [dim]{now - since:.1f} s[/]")
+            lines.append(f"  [blue]running[/]  {self._names[identifier]}  [dim]{now - since:.1f} s[/]")
         return "\n".join(lines)
+
+
+def _slow_and_once(action: Action) -> bool:
+    return action.tool == "link_kit" and "runtime" in action.outputs
+
+
+def _name(action: Action) -> str:
+    """What an action does, without the digits that tell it from others like it."""
+    if _slow_and_once(action):
+        return f"the C library for {action.params['triple']} (once, about half a minute)"
+    return action.id.rsplit("-", 1)[0]
 
 
 def _megabytes(progress: PackageProgress) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from mlir_matrix.report.census_text import render
-from mlir_matrix.results import TestResult, summarise
+from mlir_matrix.report.layout import columns, counted, not_run, print_lines, stdout_console
+from mlir_matrix.results import NOT_RUN, TestResult, summarise
 from mlir_matrix.runner import Run
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
@@ -21,8 +21,11 @@ _DIAGNOSTIC_LINES = 12
 
 def print_summary(run: Run, folders: Mapping[str, Path], *, repeat: Callable[[str], str]) -> None:
     """Print the summary of a run to stdout."""
-    console = Console(highlight=False)
-    console.print(_cells(run.results))
+    console = stdout_console()
+    print_lines(console, _cells(run.results))
+    print_lines(
+        console, not_run((result.outcome, result.reason) for result in run.results if result.outcome in NOT_RUN)
+    )
     wrong = [result for result in run.results if not result.expected]
     for result in wrong[:_SHOWN]:
         _print_failure(console, result, folders.get(result.id), repeat(result.id))
@@ -30,34 +33,28 @@ def print_summary(run: Run, folders: Mapping[str, Path], *, repeat: Callable[[st
         console.print(f"\n… and {len(wrong) - _SHOWN} more that are not as expected:")
         for result in wrong[_SHOWN:]:
             console.print(f"  {result.outcome:<14} {result.id}", markup=False, soft_wrap=True)
-    console.print(_last_line(run, len(wrong)))
+    print_lines(console, _last_lines(run, len(wrong)))
 
 
-def _cells(results: Sequence[TestResult]) -> Table:
+def _cells(results: Sequence[TestResult]) -> list[str]:
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
         name = f"{result.framework}/{result.pipeline}/{result.target}"
         cells["IR tests of steps" if result.target == "ir" else name].append(result)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("cell")
-    table.add_column("pass", justify="right")
-    table.add_column("other outcomes")
+    rows = []
     for cell, members in cells.items():
         counts = Counter((result.outcome, result.expected) for result in members)
         passed = counts.pop(("pass", True), 0)
         others = [_outcome(outcome, expected, number) for (outcome, expected), number in sorted(counts.items())]
-        reasons = {result.reason for result in members}
-        if set(counts) == {("unsupported", True)} and not passed and len(reasons) == 1:
-            others = [f"[dim]unsupported: {escape(reasons.pop())}[/]"]
-        table.add_row(cell, f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others))
-    return table
+        rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
+    return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
 
 
 def _outcome(outcome: str, expected: bool, number: int) -> str:
     if not expected:
         return f"[bold red]{number} {outcome}, unexpected[/]"
     colour = _COLOURS.get(outcome, "cyan")
-    note = "" if outcome in _COLOURS else " expected"
+    note = "" if outcome in _COLOURS else ", expected"
     return f"[{colour}]{number} {outcome}{note}[/]"
 
 
@@ -83,17 +80,19 @@ def _print_failure(console: Console, result: TestResult, folder: Path | None, co
 
 def _indent(console: Console, text: str) -> None:
     for line in text.splitlines():
-        console.print(f"    {line}", markup=False, soft_wrap=True)
+        console.print(f"    {line}".rstrip(), markup=False, soft_wrap=True)
 
 
-def _last_line(run: Run, wrong: int) -> str:
+def _last_lines(run: Run, wrong: int) -> list[str]:
     summary = summarise(run.results)
-    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in summary["by_outcome"].items())
-    ran = sum(result.outcome not in ("unsupported", "skipped") for result in run.results)
-    state = (
-        "[bold red]interrupted[/]"
-        if run.interrupted
-        else (f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]")
-    )
-    reuse = f"{summary['cached']} of {ran} from the cache, {run.executed} actions run"
-    return f"\n{summary['total']} tests: {outcomes} · {state} · {reuse}"
+    counts = sorted(summary["by_outcome"].items(), key=lambda item: (item[0] != "pass", item[0]))
+    ran = sum(result.outcome not in NOT_RUN for result in run.results)
+    if run.interrupted:
+        state = "[bold red]interrupted[/]: the same command goes on from here"
+    else:
+        state = f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
+    return [
+        "",
+        f"{counted(summary['total'], 'test')}: " + ", ".join(f"{number} {outcome}" for outcome, number in counts),
+        f"{state}; {summary['cached']} of {ran} from the cache, {counted(run.executed, 'action')} run",
+    ]

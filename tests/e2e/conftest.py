@@ -1,0 +1,73 @@
+"""A home of the tests' own, with the user's installed packages: what they run and what fails is kept apart from the user's.
+
+Its action cache stays from one session of tests to the next, so that the suite smoke is executed once and again only where
+something has changed. Tests of what is executed take a new cache, which holds nothing but the C runtime: zig takes most of a
+minute to build that.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from house import REPOSITORY, ROOMS, House, Report, copy_runtime, new_home
+
+from mlir_matrix.home import find_home
+
+#: Results that the lasting cache may hold: those of smoke a dozen times.
+_MOST_KEPT = 30_000
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    """The home that most tests share."""
+    made = House(new_home(tmp_path_factory.mktemp("house") / "home"))
+    lasting = find_home().cache / "tests" / "actions"
+    if House(lasting, cache=lasting).count() > _MOST_KEPT:
+        shutil.rmtree(lasting)
+    lasting.mkdir(parents=True, exist_ok=True)
+    made.actions.symlink_to(lasting, target_is_directory=True)
+    return made
+
+
+@pytest.fixture(scope="session")
+def smoke(house: House) -> Report:
+    """The suite smoke, run; afterwards everything in it is in the shared cache."""
+    return house.run()
+
+
+@pytest.fixture(scope="session")
+def warm(house: House, smoke: Report) -> House:
+    """The shared home once smoke has been run."""
+    assert smoke.tests
+    return house
+
+
+@pytest.fixture(scope="session")
+def runtime(house: House) -> Path:
+    """An action cache that holds the C runtime."""
+    house.run("mlir/linalg-loops/x86_64/transpose")
+    return house.actions
+
+
+@pytest.fixture
+def fresh(runtime: Path, tmp_path: Path) -> Callable[[str], House]:
+    """Homes with an action cache that holds the C runtime alone: ``fresh("first")``."""
+
+    def make(name: str) -> House:
+        made = House(new_home(tmp_path / name))
+        copy_runtime(runtime, made.actions)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def copied(warm: House, tmp_path: Path) -> House:
+    """The shared home with a copy of the catalog that a test may change."""
+    root = tmp_path / "copy"
+    for room in ROOMS:
+        shutil.copytree(REPOSITORY / room, root / room)
+    return House(warm.home, root=root)

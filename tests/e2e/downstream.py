@@ -1,0 +1,79 @@
+"""A catalog of somebody else, made file by file, and what is left of a run when it is over."""
+
+from __future__ import annotations
+
+import io
+import os
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+
+#: y = 2 * x for x = 0, 1, 2, 3: what the programs here ought to compute.
+WORKLOAD = """\
+description: Somebody's program.
+inputs:
+  x: {shape: [4], dtype: f32, formula: iota()}
+outputs:
+  y: {shape: [4], dtype: f32}
+"""
+REFERENCE = "def reference(x):\n    return x * 2\n"
+
+
+@dataclass(frozen=True)
+class Downstream:
+    """A catalog folder (``--catalog``)."""
+
+    root: Path
+
+    def write(self, path: str, content: str | bytes) -> Path:
+        """Write a file of the catalog."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return target
+
+    def workload(self, name: str, *, document: str = WORKLOAD, reference: str = REFERENCE, **sources: str) -> None:
+        """Add a workload that should double its input. ``sources``: ``jax="…"``, ``pytorch="…"``, ``linalg="…"``."""
+        folder = f"matrix/workloads/{name}"
+        self.write(f"{folder}/workload.yaml", document)
+        self.write(f"{folder}/reference.py", textwrap.dedent(reference))
+        for framework, source in sources.items():
+            ending = "mlir" if framework == "linalg" else "py"
+            self.write(f"{folder}/{framework}.{ending}", textwrap.dedent(source))
+        stream = io.BytesIO()
+        numpy.save(stream, numpy.arange(4, dtype=numpy.float64) * 2)
+        self.write(f"golden/{name}/y.npy", stream.getvalue())
+
+
+def processes(*, name: str = "", command: str = "") -> list[str]:
+    """Command lines of the living processes that are called ``name…`` or have ``command`` in their command line."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            line = Path("/proc", entry, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            called = Path("/proc", entry, "comm").read_text()
+        except OSError:
+            continue
+        if (name and called.startswith(name)) or (command and command in line):
+            found.append(f"{entry} {called.strip()}: {line}")
+    return found
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Everything below a folder: mode, time of change and content or target."""
+    seen = {}
+    for base, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(base, name)
+            status = path.lstat()
+            data = b""
+            if path.is_symlink():
+                data = os.fsencode(path.readlink())
+            elif path.is_file() and os.access(path, os.R_OK):
+                data = path.read_bytes() if status.st_size < 1 << 20 else str(status.st_size).encode()
+            seen[str(path.relative_to(folder))] = (status.st_mode, status.st_mtime_ns, data)
+    return seen

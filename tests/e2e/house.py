@@ -1,0 +1,180 @@
+"""The command line as a user with folders of their own calls it, and what comes out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.home import find_home
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: What a catalog consists of, and the driver's sources, which every kernel is linked with.
+ROOMS = ("matrix", "recipes", "golden", "toolchains", "tools/driver")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def document(self) -> Any:
+        """Its stdout as JSON."""
+        return json.loads(self.stdout)
+
+
+@dataclass(frozen=True)
+class House:
+    """Somebody's folders, and the command line as they call it."""
+
+    home: Path
+    #: The catalog (``MATRIX_ROOT``); None: the repository's own.
+    root: Path | None = None
+    #: An action cache other than the home's.
+    cache: Path | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def env(self) -> dict[str, str]:
+        env = {
+            "MATRIX_HOME": str(self.home),
+            "PYTHONPYCACHEPREFIX": str(self.home / "bytecode"),
+            "CI": "true",
+            "COLUMNS": "120",
+        }
+        return env | ({"MATRIX_ROOT": str(self.root)} if self.root else {}) | dict(self.more)
+
+    @property
+    def actions(self) -> Path:
+        """Where the action cache is."""
+        return self.cache or self.home / "actions"
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """The command line, without the launcher's shell."""
+        takes_cache = self.cache is not None and arguments[0] in ("run", "golden")
+        extra = ["--cache-dir", str(self.cache)] if takes_cache else []
+        return [
+            sys.executable,
+            "-P",
+            "-s",
+            str(REPOSITORY / "tools" / "mlir_matrix" / "__main__.py"),
+            *map(str, arguments),
+            *extra,
+        ]
+
+    def __call__(self, *arguments: str | Path, cwd: Path | None = None) -> Finished:
+        """Call ``matrix`` to its end. Whatever happens, no traceback may come out of it."""
+        done = subprocess.run(
+            self.command(*arguments),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            cwd=cwd or REPOSITORY,
+            env={**os.environ, **self.env},
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        assert "mistake in matrix itself" not in done.stderr, done.stderr
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def run(self, *tests: str, code: int | None = 0, catalog: Path | None = None) -> Report:
+        """Run tests and read the results document."""
+        extra: tuple[str | Path, ...] = ("--catalog", catalog) if catalog else ()
+        done = self("run", *tests, *extra, "--format", "json", "--quiet")
+        assert code is None or done.code == code, (done.code, done.stderr, done.stdout[-3000:])
+        return Report(done)
+
+    def plan(self, *tests: str) -> Any:
+        """The plan document."""
+        done = self("plan", *tests, "--format", "json")
+        assert done.code == 0, done.stderr
+        return done.document
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Start ``matrix`` as the leader of a process group and a session."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=REPOSITORY,
+            env={**os.environ, **self.env},
+            start_new_session=True,
+        )
+
+    def kept(self) -> dict[str, dict[str, Any]]:
+        """What the action cache holds: outcome and outputs (by digest) of every action, by its key."""
+        folder = self.actions / "results-v1"
+        entries = {path.name: json.loads(path.read_text()) for path in folder.glob("??/*") if "." not in path.name}
+        return {key: {"outcome": entry["outcome"], "outputs": entry["outputs"]} for key, entry in entries.items()}
+
+    def count(self) -> int:
+        """How many results the action cache holds."""
+        return sum(1 for path in (self.actions / "results-v1").glob("??/*") if "." not in path.name)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A finished run with its results document."""
+
+    finished: Finished
+
+    @cached_property
+    def document(self) -> Any:
+        return self.finished.document
+
+    @cached_property
+    def tests(self) -> dict[str, Any]:
+        return {test["id"]: test for test in self.document["tests"]}
+
+    @cached_property
+    def outcomes(self) -> dict[str, str]:
+        return {identifier: test["outcome"] for identifier, test in self.tests.items()}
+
+    @property
+    def executed(self) -> int:
+        return int(self.document["executed"])
+
+    @property
+    def actions(self) -> set[str]:
+        """The actions that were executed."""
+        return set(self.document["executed_actions"])
+
+    def surprises(self) -> set[str]:
+        """The tests that are not as expected."""
+        return {identifier for identifier, test in self.tests.items() if not test["expected"]}
+
+
+def new_home(folder: Path) -> Path:
+    """A home in ``folder`` that shares what is installed with the user's, and nothing else."""
+    real = find_home().cache
+    folder.mkdir(parents=True)
+    for name in ("packages", "bytecode", "tool"):
+        (real / name).mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(real / name, target_is_directory=True)
+    return folder
+
+
+def copy_runtime(source: Path, target: Path) -> None:
+    """Copy the C runtime, and nothing else, from one action cache to another."""
+    for path in (source / "results-v1").glob("??/*"):
+        if "." in path.name or b'"runtime":' not in path.read_bytes():
+            continue
+        outputs = json.loads(path.read_text())["outputs"]
+        names = [path.relative_to(source), *(Path("blobs", digest[:2], digest) for digest in outputs.values())]
+        for name in names:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, target / name)

@@ -1,0 +1,134 @@
+"""Expectations are strict: what is expected to fail is an ordinary result, and a surprise either way fails the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from xml.etree import ElementTree
+
+import pytest
+from house import House, Report
+
+FAILS = "jax/linalg-loops/x86_64/topk"
+SUITE = """\
+description: Expectations.
+include: ["mlir/linalg-loops/x86_64/{mlp,topk,softmax}", "jax/linalg-loops/x86_64/topk"]
+"""
+
+
+@pytest.fixture
+def suite(copied: House) -> Callable[[str], House]:
+    """Write the suite ``wishes`` with these expectations."""
+
+    def write(expectations: str) -> House:
+        assert copied.root is not None
+        (copied.root / "matrix" / "suites" / "wishes.yaml").write_text(SUITE + expectations)
+        return copied
+
+    return write
+
+
+def expect(tests: str, outcome: str, reason: str = "Somebody thinks so.") -> str:
+    return f"expect:\n  - tests: ['{tests}']\n    outcome: {outcome}\n    reason: {reason}\n    link: https://example.org/7\n"
+
+
+def test_an_expected_failure_is_cached_like_any_result(fresh: Callable[[str], House]) -> None:
+    house = fresh("home")
+    first = house.run(FAILS)
+    test = first.tests[FAILS]
+    assert (test["outcome"], test["stage"], test["expected"]) == ("lower-failed", "lower", True)
+    assert test["expectation"]["outcome"] == "lower-failed"
+    assert test["expectation"]["position"].startswith("matrix/suites/smoke.yaml:")
+    assert "stablehlo.sort" in test["diagnostics"]
+    assert first.executed
+    again = house.run(FAILS)
+    assert again.executed == 0
+    assert again.tests[FAILS]["cached"]
+    assert {key: value for key, value in again.tests[FAILS].items() if key != "cached"} == {
+        key: value for key, value in test.items() if key != "cached"
+    }
+
+
+def test_an_unexpected_failure_fails_the_run(suite: Callable[[str], House]) -> None:
+    report = suite("").run("wishes", code=1)
+    assert report.surprises() == {FAILS}
+    assert "expectation" not in report.tests[FAILS]
+
+
+def test_the_right_expectation_mends_it(suite: Callable[[str], House]) -> None:
+    report = suite(expect(FAILS, "lower-failed")).run("wishes")
+    assert report.surprises() == set()
+    assert report.tests[FAILS]["expectation"] == {
+        "outcome": "lower-failed", "reason": "Somebody thinks so.", "position": "matrix/suites/wishes.yaml:4:13",
+        "link": "https://example.org/7",
+    }  # fmt: skip
+
+
+def test_another_failure_than_the_expected_one_fails_the_run(suite: Callable[[str], House]) -> None:
+    house = suite(expect(FAILS, "mismatch"))
+    done = house("run", "wishes", "--quiet")
+    assert done.code == 1
+    assert f"lower-failed {FAILS}" in done.stdout
+    assert "expected mismatch (matrix/suites/wishes.yaml:4:13): Somebody thinks so." in done.stdout
+
+
+def test_a_pass_that_is_not_expected_fails_the_run(suite: Callable[[str], House]) -> None:
+    house = suite(expect("{mlir/*/*/softmax,jax/**}", "lower-failed"))
+    done = house("run", "wishes", "--quiet")
+    assert done.code == 1
+    assert "pass mlir/linalg-loops/x86_64/softmax" in done.stdout
+    assert "expected lower-failed (matrix/suites/wishes.yaml:4:13): Somebody thinks so." in done.stdout
+    report = house.run("wishes", code=1)
+    assert report.surprises() == {"mlir/linalg-loops/x86_64/softmax"}
+    (test,) = [test for test in report.tests.values() if not test["expected"]]
+    assert (test["outcome"], test["expectation"]["outcome"]) == ("pass", "lower-failed")
+
+
+def test_junit_counts(suite: Callable[[str], House]) -> None:
+    """An unexpected pass and an unexpected failure are failures; what is expected to fail is skipped."""
+    house = suite(
+        expect("mlir/*/*/softmax", "mismatch") + "  - {tests: ['mlir/*/*/topk'], outcome: crashed, reason: No.}\n"
+    )
+    path = house.home / "junit.xml"
+    assert house("run", "wishes", "jax/tosa-loops/x86_64/*", "jax/**", "mlir/**", "--junit", path, "--quiet").code == 1
+    root = ElementTree.parse(path).getroot()
+    suites = {element.get("name"): element for element in root.iter("testsuite")}
+    assert set(suites) == {"mlir/linalg-loops/x86_64", "jax/linalg-loops/x86_64"}
+    mlir, jax = suites["mlir/linalg-loops/x86_64"], suites["jax/linalg-loops/x86_64"]
+    counts = ("tests", "failures", "errors", "skipped")
+    assert [mlir.get(name) for name in counts] == ["3", "2", "0", "0"]
+    assert [jax.get(name) for name in counts] == ["1", "1", "0", "0"]
+    failures = {case.get("name"): case.find("failure") for case in mlir.iter("testcase")}
+    assert failures["mlp"] is None
+    for name, wanted in (("softmax", "mismatch"), ("topk", "crashed")):
+        failure = failures[name]
+        assert failure is not None
+        assert failure.get("message", "").startswith(f"expected {wanted}, got pass")
+    (case,) = jax.iter("testcase")
+    (failure,) = case
+    assert failure.get("type") == "lower-failed"
+    assert "stablehlo.sort" in (failure.text or "")
+
+
+def test_junit_of_smoke(smoke: Report, warm: House) -> None:
+    path = warm.home / "smoke.xml"
+    assert warm("run", "--junit", path, "--quiet").code == 0
+    cases = list(ElementTree.parse(path).getroot().iter("testcase"))
+    assert len(cases) == len(smoke.tests)
+    assert len({(case.get("classname"), case.get("name")) for case in cases}) == len(cases)
+    quiet = [case for case in cases if len(case) == 0]
+    assert len(quiet) == list(smoke.outcomes.values()).count("pass")
+    assert all(child.tag == "skipped" and child.get("message") for case in cases for child in case)
+
+
+def test_fail_fast_stops(suite: Callable[[str], House], fresh: Callable[[str], House]) -> None:
+    wrong = suite(expect("mlir/**", "mismatch"))
+    assert len(wrong.run("wishes", code=1).surprises()) == 4
+    house = House(fresh("home").home, root=wrong.root)
+    done = house("run", "wishes", "--fail-fast", "--jobs", "1", "--format", "json", "--quiet")
+    assert done.code == 1
+    document = done.document
+    assert sum(not test["expected"] for test in document["tests"]) == 1
+    assert len(document["tests"]) == 1
+    rest = house.run("wishes", code=1)
+    assert rest.executed > 0, "what was not begun is left for the next run"
+    assert len(rest.tests) == 4

@@ -1,0 +1,173 @@
+"""Goldens decide: one wrong sign in one of them fails its tests and no others, and says all about it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from house import REPOSITORY, House, Report
+
+#: Open dimensions keep StableHLO's road from lowering it, which smoke expects.
+WORKLOAD = "mlp_dynamic"
+ELEMENT = (7, 3)
+
+
+@pytest.fixture
+def flipped(copied: House) -> tuple[float, float]:
+    """Flip the sign of one element of a golden; returns what it was and what it is now."""
+    assert copied.root is not None
+    path = copied.root / "golden" / WORKLOAD / "y.npy"
+    golden = np.load(path)
+    right = float(golden[ELEMENT])
+    assert abs(right) > 0.01, "an element near zero would still be within its bound"
+    golden[ELEMENT] = -right
+    np.save(path, golden)
+    return right, -right
+
+
+@pytest.fixture
+def report(copied: House, flipped: tuple[float, float]) -> Report:
+    return copied.run(code=1)
+
+
+def test_exactly_its_tests_fail(report: Report, smoke: Report) -> None:
+    mine = {identifier for identifier, test in smoke.tests.items() if test["workload"] == WORKLOAD}
+    judged = {identifier for identifier in mine if smoke.outcomes[identifier] == "pass"}
+    assert len(judged) >= 10
+    assert any(smoke.outcomes[identifier] == "lower-failed" for identifier in mine)
+    assert report.surprises() == judged
+    assert report.outcomes == smoke.outcomes | dict.fromkeys(judged, "mismatch")
+
+
+def test_only_judging_is_done_again(report: Report) -> None:
+    """At most: a session before this one may have judged the same already."""
+    assert {action.rsplit("-", 1)[0] for action in report.actions} <= {f"judge/{WORKLOAD}"}
+
+
+def worst(test: dict[str, Any]) -> dict[str, Any]:
+    (output,) = test["verdict"]["outputs"]
+    assert output["wrong"] == 1
+    return dict(output["worst"][0], layer=output["layer"], where=output["where"])
+
+
+def test_the_census_names_the_element(report: Report, copied: House, flipped: tuple[float, float]) -> None:
+    assert copied.root is not None
+    for identifier in report.surprises():
+        test = report.tests[identifier]
+        element = worst(test)
+        assert element["index"] == list(ELEMENT)
+        assert element["expected"] == flipped[1]
+        assert element["actual"] == pytest.approx(flipped[0], rel=1e-4)
+        assert element["abs"] == pytest.approx(2 * abs(flipped[0]), rel=1e-4)
+        assert 0 < element["bound"] < 1e-4
+        file, line, _ = element["layer"].rsplit(":", 2)
+        assert file == f"golden/{WORKLOAD}/tolerances.yaml"
+        assert "atol" in (copied.root / file).read_text().splitlines()[int(line) - 1]
+        for word in ("[7, 3]", str(element["expected"]), str(element["actual"]), element["layer"]):
+            assert word in test["reason"], test["reason"]
+
+
+def test_people_are_told_the_same(copied: House, flipped: tuple[float, float]) -> None:
+    done = copied("run", f"*/*/x86_64/{WORKLOAD}", "--quiet")
+    assert done.code == 1
+    for words in (
+        "[7, 3]",
+        f"{flipped[1]:.9g}",
+        f"golden/{WORKLOAD}/tolerances.yaml:3:5",
+        "1 of 130 elements are wrong",
+    ):
+        assert words in done.stdout, done.stdout
+    assert f"repeat: tools/matrix run mlir/linalg-loops/x86_64/{WORKLOAD}" in done.stdout
+
+
+def test_the_folder_holds_the_ir_of_every_stage(copied: House, report: Report) -> None:
+    identifier = f"pytorch/linalg-vectorized/x86_64/{WORKLOAD}"
+    folder = copied.home / "state" / "failures" / identifier
+    plan = copied.plan(identifier)
+    kept = {path.name: path.read_bytes() for path in folder.iterdir()}
+    stages = [action for action in plan["actions"] if "ir" in action["outputs"]]
+    assert [action["id"].rsplit("-", 1)[0] for action in stages] == [
+        f"import/pytorch/{WORKLOAD}", "torch-to-linalg", "linalg-fuse", "linalg-tile-vectorize", "bufferize",
+        "linalg-to-loops", "vector-lowering", "loops-to-llvm",
+    ]  # fmt: skip
+    for action in stages:
+        label = action["id"].rsplit("-", 1)[0].replace("/", "-")
+        (name,) = [name for name in kept if name.endswith(f"{label}-{action['outputs']['ir']}")]
+        assert b"@main" in kept[name], name
+    order = sorted(name for name in kept if name.endswith(".mlir") and "schedule" not in name)
+    assert "torch" in order[0]
+    assert "llvm.func" in kept[order[-1]].decode()
+    for needed in ("result.json", "repeat.sh", "pytorch.py", f"judge-{WORKLOAD}-y.npy", f"run-{WORKLOAD}-y.npy"):
+        assert any(name.endswith(needed) for name in kept), (needed, sorted(kept))
+
+
+def test_the_command_to_repeat_fails_alike(copied: House, report: Report, tmp_path: Path) -> None:
+    identifier = f"jax/stablehlo-loops/x86_64/{WORKLOAD}"
+    script = copied.home / "state" / "failures" / identifier / "repeat.sh"
+    done = subprocess.run(
+        ["sh", str(script)], cwd=REPOSITORY, env={**os.environ, **copied.env}, capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert f"mismatch {identifier}" in done.stdout
+    assert report.tests[identifier]["reason"] in done.stdout
+    assert "1 test: 1 mismatch" in done.stdout
+
+
+def test_a_missing_golden_is_no_pass(copied: House) -> None:
+    assert copied.root is not None
+    (copied.root / "golden" / WORKLOAD / "y.npy").unlink()
+    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", "mlir/linalg-loops/x86_64/mlp", code=1)
+    test = report.tests[f"mlir/linalg-loops/x86_64/{WORKLOAD}"]
+    assert test["outcome"] == "mismatch"
+    assert "the golden is missing" in test["reason"]
+    assert "matrix golden update --write" in test["reason"]
+    assert report.outcomes["mlir/linalg-loops/x86_64/mlp"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [
+        (lambda golden: golden[:0], "shape"),
+        (lambda golden: golden.astype(np.float32), "<f4"),
+        (lambda golden: golden.T, "shape"),
+        (lambda golden: np.full_like(golden, np.nan), "130 of 130"),
+    ],
+    ids=["empty", "narrow", "transposed", "all-nan"],
+)
+def test_a_golden_that_proves_nothing_is_no_pass(copied: House, damage: Any, word: str) -> None:
+    assert copied.root is not None
+    path = copied.root / "golden" / WORKLOAD / "y.npy"
+    np.save(path, damage(np.load(path)))
+    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", code=1)
+    (test,) = report.tests.values()
+    assert test["outcome"] == "mismatch"
+    assert word in test["reason"]
+
+
+def test_a_golden_of_no_bytes_is_no_pass(copied: House) -> None:
+    assert copied.root is not None
+    (copied.root / "golden" / WORKLOAD / "y.npy").write_bytes(b"")
+    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", code=1)
+    (test,) = report.tests.values()
+    assert test["outcome"] == "mismatch"
+    assert "not a readable .npy file" in test["reason"]
+
+
+def test_update_writes_the_golden_back(copied: House) -> None:
+    assert copied.root is not None
+    path = copied.root / "golden" / WORKLOAD / "y.npy"
+    right = path.read_bytes()
+    path.write_bytes(right[:-8] + bytes(8))
+    stale = copied("golden", "update", WORKLOAD)
+    assert stale.code == 1
+    assert "differs" in stale.stdout
+    assert "nothing was written" in stale.stderr
+    assert path.read_bytes() != right
+    assert copied("golden", "update", "--write", WORKLOAD).code == 0
+    assert path.read_bytes() == right
+    assert {entry.name for entry in path.parent.iterdir()} == {"y.npy", "tolerances.yaml"}

@@ -1,0 +1,41 @@
+"""Links within README.md and docs/ lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def links(page: Path) -> list[str]:
+    return _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8")))
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    headings = _HEADING.findall(_FENCED.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_resolve(page: Path) -> None:
+    for link in links(page):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert target.is_relative_to(REPOSITORY), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    named = {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(REPOSITORY / "README.md")}
+    assert set(PAGES[1:]) <= named

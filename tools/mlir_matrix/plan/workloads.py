@@ -1,0 +1,85 @@
+"""What actions are told of a workload: its files, the sizes of its tensors, how its inputs are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.models import Workload
+from mlir_matrix.plan.graph import File, Graph
+from mlir_matrix.tolerance import Resolved
+
+
+def file_of(catalog: Catalog, root: Path, path: Path, *, optional: bool = False) -> File:
+    """A catalog's file as plans name it: without the folder that the catalog happens to be in."""
+    return File(catalog.roots.index(root), path.relative_to(root).as_posix(), optional)
+
+
+def sizes(shape: Iterable[int | str], dims: Mapping[str, int]) -> list[int]:
+    """A shape with its named dimensions replaced by their sizes."""
+    return [size if isinstance(size, int) else dims[size] for size in shape]
+
+
+def inputs_params(workload: Workload) -> dict[str, Any]:
+    """Parameters of the action that makes a workload's inputs."""
+    made = [
+        {"name": name, "shape": sizes(t.shape, workload.dims), "dtype": t.dtype, "formula": t.formula, "seed": t.seed}
+        for name, t in workload.inputs.items()
+    ]
+    return {"inputs": made, "dims": dict(workload.dims)}
+
+
+def add_inputs(graph: Graph, workload: Entry[Workload]) -> str:
+    """Add the action that makes a workload's inputs; its outputs have the inputs' names."""
+    return graph.add(
+        f"inputs/{workload.name}",
+        tool="inputs",
+        stage="import",
+        environment="numpy",
+        params=inputs_params(workload.document),
+        inputs={},
+        outputs={name: f"{name}.npy" for name in workload.document.inputs},
+    )
+
+
+def signature(workload: Workload) -> dict[str, Any]:
+    """What an ingress must know of a workload: inputs and outputs, with the positions of dimensions left open."""
+
+    def described(tensors: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": name,
+                "shape": sizes(tensor.shape, workload.dims),
+                "dtype": tensor.dtype,
+                "dynamic": [axis for axis, size in enumerate(tensor.shape) if size in workload.dynamic],
+            }
+            for name, tensor in tensors.items()
+        ]
+
+    return {
+        "inputs": described(workload.inputs),
+        "outputs": described(workload.outputs),
+        "dims": dict(workload.dims),
+        "dim_names": {name: [str(size) for size in tensor.shape] for name, tensor in workload.inputs.items()},
+    }
+
+
+def judged(workload: Workload, bounds: Iterable[Resolved]) -> list[dict[str, Any]]:
+    """What the judge is told of each output."""
+    return [
+        {
+            "name": name,
+            "dtype": output.dtype,
+            "shape": sizes(output.shape, workload.dims),
+            "compare": output.compare,
+            "atol": bound.atol,
+            "rtol": bound.rtol,
+            "atol_text": bound.atol_text,
+            "rtol_text": bound.rtol_text,
+            "layer": bound.location,
+            "rationale": bound.rationale,
+        }
+        for (name, output), bound in zip(workload.outputs.items(), bounds, strict=True)
+    ]

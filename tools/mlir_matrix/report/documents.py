@@ -1,0 +1,234 @@
+"""What the JSON documents of ``matrix plan`` and ``matrix run`` hold; their JSON Schemas are made from this.
+
+The documents are written by ``plan/serialize.py`` and ``results.py`` without these models, which only describe them. Within a
+version keys may join, and none leaves or changes its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mlir_matrix.catalog.models import Dtype, Outcome, Stage
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+#: A number, or what JSON has no number for.
+Number = float | Literal["nan", "inf", "-inf"]
+
+
+class Part(BaseModel):
+    """Base of everything in a document."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+class ExpectedOutcome(Part):
+    """What the suite expects instead of a pass."""
+
+    outcome: Outcome
+    reason: str
+    #: File, line and column of the rule.
+    position: str
+    link: str | None = None
+
+
+class Element(Part):
+    """One element of an output, compared."""
+
+    index: list[int]
+    expected: Number | bool
+    actual: Number | bool
+    #: Absolute error.
+    abs: Number
+    #: Relative error.
+    rel: Number
+    #: The largest absolute error that is right.
+    bound: Number
+    #: The share of the bound that the error takes.
+    used: Number
+    wrong: bool
+
+
+class Census(Part):
+    """One output, compared with its golden. What could not be compared has a reason and no numbers."""
+
+    name: str
+    dtype: Dtype | None = None
+    shape: list[int] | None = None
+    compare: Literal["numeric", "exact", "order-free"] | None = None
+    outcome: Literal["pass", "mismatch"]
+    reason: str
+    atol: Number | None = None
+    rtol: Number | None = None
+    #: The bounds as they are written in the layer.
+    atol_text: str | None = None
+    rtol_text: str | None = None
+    #: File, line and column of the tolerance layer that gives the bounds.
+    layer: str | None = None
+    rationale: str | None = None
+    elements: int | None = None
+    wrong: int | None = None
+    wrong_percent: float | None = None
+    over_bound: int | None = None
+    nan_mismatches: int | None = None
+    inf_mismatches: int | None = None
+    max_abs: Number | None = None
+    max_rel: Number | None = None
+    max_ulp: Number | None = None
+    #: The largest share of its bound that an error takes.
+    error_used: Number | None = None
+    #: The least atol that would do, with the rtol as it is.
+    atol_needed: Number | None = None
+    #: The least rtol that would do, with the atol as it is.
+    rtol_needed: Number | None = None
+    #: Elements by the decade of their absolute error.
+    abs_decades: list[tuple[Number, int]] | None = None
+    #: Elements over the bound by the decade of their relative error.
+    rel_decades_over_bound: list[tuple[Number, int]] | None = None
+    #: The worst elements, the worst of all first.
+    worst: list[Element] | None = None
+    #: Where the wrong ones are, in words.
+    where: str | None = None
+
+
+class Verdict(Part):
+    """What the judge found, output by output."""
+
+    outcome: Literal["pass", "mismatch"]
+    reason: str
+    outputs: list[Census]
+    metrics: dict[str, Number]
+
+
+class TestEntry(Part):
+    """The outcome of one test."""
+
+    #: framework/pipeline/target/workload
+    id: str
+    framework: str
+    pipeline: str
+    target: str
+    workload: str
+    outcome: Outcome
+    #: The stage that decided it; empty where nothing ran.
+    stage: Stage | Literal[""]
+    #: True where the outcome is the one that the suite expects.
+    expected: bool
+    reason: str
+    #: Seconds of its actions, those that other tests share and those from the cache too.
+    duration_s: float
+    #: True where all of its actions came from the cache.
+    cached: bool
+    #: Releases of the components that it met.
+    pins: dict[str, str]
+    #: Digests of the environments in which its actions ran.
+    environments: dict[str, Digest]
+    metrics: dict[str, Number]
+    #: Absent where a pass is expected.
+    expectation: ExpectedOutcome | None = None
+    #: Absent for a pass, and where nothing was compared.
+    verdict: Verdict | None = None
+    #: The full text of what failed.
+    diagnostics: str | None = None
+
+
+class Summary(Part):
+    """Totals."""
+
+    total: int
+    as_expected: int
+    by_outcome: dict[Outcome, int]
+    cached: int
+
+
+class Results(Part):
+    """The results of a run (`matrix run --format json`)."""
+
+    version: Annotated[Literal["mlir-matrix/results/v1"], Field(alias="schema")]
+    tests: list[TestEntry]
+    summary: Summary
+    #: True where somebody ended the run; the results are then those that were there.
+    interrupted: bool
+    #: How many actions were executed rather than found in the cache.
+    executed: int
+    #: Their identifiers, as in the plan.
+    executed_actions: list[str]
+
+
+class PlannedTest(Part):
+    """A test of the plan, or one that is left out, with the reason."""
+
+    #: framework/pipeline/target/workload
+    id: str
+    framework: str
+    pipeline: str
+    target: str
+    workload: str
+    #: True for what runs: neither unsupported nor left out.
+    selected: bool
+    reason: str
+    #: Absent where running decides it.
+    outcome: Literal["unsupported"] | None = None
+    #: Absent where a pass is expected.
+    expectation: ExpectedOutcome | None = None
+    #: The action that gives its verdict.
+    verdict: str | None = None
+
+
+class FromAction(Part):
+    """An input that another action makes."""
+
+    action: str
+    output: str
+
+
+class FromFile(Part):
+    """An input that is a file of a catalog."""
+
+    #: 0 is the repository, 1 the first `--catalog`, and so on.
+    catalog: int
+    file: str
+
+
+class PlannedAction(Part):
+    """One hermetic command. It holds no absolute path."""
+
+    id: str
+    #: The module of `mlir_matrix.actions` that does it.
+    kind: str
+    stage: Stage
+    environment: str
+    params: dict[str, Any]
+    inputs: dict[str, FromAction | FromFile]
+    #: Output names and their files.
+    outputs: dict[str, str]
+    #: True where the output depends on the CPU of the machine.
+    native: bool
+    #: The tests that need it.
+    tests: list[str]
+
+
+class PlannedEnvironment(Part):
+    """What actions run in."""
+
+    name: str
+    #: Releases of its components.
+    pins: dict[str, str]
+    digest: Digest | None = None
+    interpreter: str | None = None
+    packages: list[str] | None = None
+    #: Packages that are still to be fetched.
+    missing: list[str] | None = None
+    #: Why this machine cannot have it.
+    unavailable: str | None = None
+
+
+class Plan(Part):
+    """Tests, actions and environments (`matrix plan --format json`)."""
+
+    version: Annotated[Literal["mlir-matrix/plan/v1"], Field(alias="schema")]
+    tests: list[PlannedTest]
+    #: In an order in which each comes after what it reads.
+    actions: list[PlannedAction]
+    environments: list[PlannedEnvironment]

@@ -62,7 +62,7 @@ class House:
 
     def command(self, *arguments: str | Path) -> list[str]:
         """The command line, without the launcher's shell."""
-        takes_cache = self.cache is not None and arguments[0] in ("run", "golden")
+        takes_cache = self.cache is not None and arguments[:1] in (("run",), ("golden",))
         extra = ["--cache-dir", str(self.cache)] if takes_cache else []
         return [
             sys.executable,

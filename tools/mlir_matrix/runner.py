@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from mlir_matrix.environments.install import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.local import Done, Limits, LocalExecutor
+from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.local import LocalExecutor
 from mlir_matrix.execute.store import Store
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Graph

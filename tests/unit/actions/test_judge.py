@@ -127,7 +127,10 @@ def test_what_is_missing_or_more_is_a_mismatch() -> None:
     golden = save("e", [1.0], "<f8")
     for files, words in [
         ({"actual-y": one([1])}, "y: the golden is missing; matrix golden update --write makes it"),
-        ({"actual-y": one([1]), "expected-y": "absent.npy"}, "y: the golden is missing; matrix golden update --write makes it"),
+        (
+            {"actual-y": one([1]), "expected-y": "absent.npy"},
+            "y: the golden is missing; matrix golden update --write makes it",
+        ),
         ({"expected-y": golden}, "y: the output is missing"),
         ({"actual-y": one([1]), "expected-y": golden, "actual-z": one([1])}, "z: the kernel gave an output"),
         ({"actual-y": one([1]), "expected-y": golden, "expected-z": golden}, "z: there is a golden"),

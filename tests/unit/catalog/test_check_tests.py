@@ -1,4 +1,3 @@
-
 """What is tested and what is right: each wrong thing in workloads, suites, goldens and tolerances with its sentence."""
 
 from __future__ import annotations

@@ -94,6 +94,8 @@ def _unshare(flags: int) -> bool:
 def _stand_by(pid: int) -> None:
     """Wait for the child that does the work and end as it ended. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Only when the child is gone, and with it all in its namespace, do we end: then nothing is left.
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGKILL))
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         # Whoever waits for the end of our requests or answers waits for the child's alone.

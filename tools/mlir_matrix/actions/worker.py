@@ -280,7 +280,8 @@ def main(arguments: Sequence[str]) -> int:
         os.dup2(2, 1)
         _preload(options.tool)
         Worker(replies=replies, spaces=spaces).serve(0)
-        return 0
+        # Nobody waits for frameworks to tidy up.
+        os._exit(0)
     return _once(rest, spaces)
 
 

@@ -46,13 +46,25 @@ def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> N
 tests_argument = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
 
 
+class Folder(click.Path):
+    """A folder, made or not. Nothing is not the current one: it is a variable of somebody's script that was not set."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value):
+            self.fail("the name of the folder is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def catalog_option(function: F) -> F:
     """``--catalog DIR``, repeatable."""
     return click.option(
         "--catalog",
         "catalogs",
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=Folder(),
         metavar="DIR",
         help="A folder laid out like this repository, whose files join the catalog. Repeatable.",
     )(function)
@@ -60,9 +72,7 @@ def catalog_option(function: F) -> F:
 
 def cache_option(function: F) -> F:
     """``--cache-dir DIR``."""
-    return click.option(
-        "--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Keep the action cache here."
-    )(function)
+    return click.option("--cache-dir", type=Folder(), metavar="DIR", help="Keep the action cache here.")(function)
 
 
 def format_option(*formats: str) -> Callable[[F], F]:

@@ -13,7 +13,7 @@ from mlir_matrix.catalog.models import Workload
 from mlir_matrix.cli.common import Verb, VerbGroup, cache_option, catalog_option, session
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.local import Done, Limits
+from mlir_matrix.execute.job import Done, Limits
 from mlir_matrix.execute.store import Store
 from mlir_matrix.names import did_you_mean
 from mlir_matrix.plan.references import plan_references

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,7 +23,7 @@ from mlir_matrix.cli.common import (
     tests_argument,
 )
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.local import Limits
+from mlir_matrix.execute.job import Limits
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
 from mlir_matrix.results import TestResult, exit_code, to_document
@@ -31,6 +33,14 @@ from mlir_matrix.session import Session
 
 #: More folders of failures than anyone reads; the rest is named.
 _KEPT_FAILURES = 50
+
+
+class _Seconds(click.FloatRange):
+    """A range that also leaves out what is no number, which compares with nothing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        return self.fail("not a number", param, ctx) if math.isnan(seconds) else seconds
 
 
 def _substitutions(values: Sequence[str]) -> dict[str, str]:
@@ -59,7 +69,7 @@ def _substitutions(values: Sequence[str]) -> dict[str, str]:
 @click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 86_400),
+    type=_Seconds(0.1, 86_400),
     default=120.0,
     show_default=True,
     help="Seconds an action may take.",

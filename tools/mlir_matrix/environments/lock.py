@@ -6,12 +6,15 @@ The file is pip's own requirements format, so that it can be installed by hand:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.catalog.source import read_text
 from mlir_matrix.errors import CatalogError
+from mlir_matrix.names import printable
 
 _LINE = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.+!]+)(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)"
@@ -42,15 +45,20 @@ def lock_file(locks: Path, environment: str, tag: str) -> Path:
 
 
 def read_lock(path: Path) -> tuple[Package, ...]:
-    """The packages of a lock, in its order."""
+    """The packages of a lock, in its order. Raises CatalogError: it may come from a stranger like all files of a catalog."""
+    # LOCKS is ROOT/toolchains/locks.
+    root = os.path.realpath(path.parents[2])
+    if os.path.commonpath((os.path.realpath(path), root)) != root:
+        raise CatalogError(f"{path}: is a symbolic link that leaves the catalog; put the file itself here")
     packages = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(path, str(path)).splitlines(), 1):
         text = line.split("#", 1)[0].rstrip()
         if not text:
             continue
         match = _LINE.fullmatch(text)
         if match is None:
-            raise CatalogError(f"{path}:{number}:1: expected «name==version --hash=sha256:…», got {text!r}")
+            shown = printable(text, 80)
+            raise CatalogError(f"{path}:{number}:1: expected «name==version --hash=sha256:…», got '{shown}'")
         hashes = tuple(re.findall(r"sha256:([0-9a-f]{64})", match["hashes"]))
         packages.append(Package(name=match["name"], version=match["version"], hashes=hashes))
     return tuple(packages)

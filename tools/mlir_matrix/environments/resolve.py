@@ -54,7 +54,8 @@ def resolve(
     locked = {
         tag: path
         for tag in interpreters.SUPPORTED
-        for folder in lock_folders
+        # The first catalog's lock counts: one that joins adds environments and changes none.
+        for folder in reversed(lock_folders)
         if (path := lock_file(folder, name, tag)).is_file()
     }
     if not locked:

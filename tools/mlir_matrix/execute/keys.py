@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_matrix.digest import digest_bytes, digest_file, digest_value
 from mlir_matrix.plan.graph import Action, File, Graph
 
-OUTPUT_FOLDER = "out"
+INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Every action passes through these.
 _ALWAYS = ("bootstrap", "worker", "child", "isolation", "contract")
@@ -65,6 +65,21 @@ def cpu_digest() -> str:
     return digest_value(facts)
 
 
+class Read(NamedTuple):
+    """An input of an action: what it is called, its path in the action's folder, and its bytes."""
+
+    name: str
+    path: str
+    digest: str
+    #: The source file that has the bytes; None where they are a blob of the store.
+    file: Path | None
+
+
+@cache
+def _suffix(path: str) -> str:
+    return os.path.splitext(path)[1]
+
+
 def input_names(action: Action, graph: Graph) -> dict[str, str]:
     """Path of each input in the action's folder. Sources keep their file names: they show up in tracebacks."""
     names: dict[str, str] = {}
@@ -74,8 +89,7 @@ def input_names(action: Action, graph: Graph) -> dict[str, str]:
             base = os.path.basename(ref.path)
             path = f"in/{base}" if f"in/{base}" not in taken else f"in/{name}-{base}"
         else:
-            suffix = os.path.splitext(graph.actions[ref.action].outputs[ref.output])[1]
-            path = f"in/{name}{suffix}"
+            path = f"in/{name}{_suffix(graph.actions[ref.action].outputs[ref.output])}"
         taken.add(path)
         names[name] = path
     return names
@@ -92,15 +106,12 @@ def request(action: Action, inputs: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def action_key(action: Action, inputs: Sequence[tuple[str, str, str]], *, environment: str) -> str:
-    """The key under which the result of an action is kept.
-
-    ``inputs`` are name, path in the action's folder, and digest of each; ``environment`` is the environment's digest.
-    """
+def action_key(action: Action, inputs: Iterable[Read], *, environment: str) -> str:
+    """The key under which the result of an action is kept; ``environment`` is the environment's digest."""
     words = [action.tool, action.stage, action.params_digest, environment, tool_digest(action.tool)]
     words.append(cpu_digest() if action.native else "")
-    for described in inputs:
-        words += described
+    for read in inputs:
+        words += read[:3]
     for output in action.outputs.items():
         words += output
     return digest_bytes("\n".join(words).encode())

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import OUTCOME_FILE, REQUEST_FILE, failed_outcome, failure, open_plain, read_log
 from mlir_matrix.digest import digest_bytes
-from mlir_matrix.execute.keys import OUTPUT_FOLDER, request
-from mlir_matrix.execute.store import Result, Store, remove_folder
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.keys import INPUT_FOLDER, OUTPUT_FOLDER, Read, request
+from mlir_matrix.execute.store import Result, Store, read_bytes, remove_folder, write_bytes
+from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action
 
 #: Verdicts about the moment, not about the code: never kept.
@@ -23,23 +26,88 @@ _MOST_JSON = 4 << 20
 _OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """An action with everything it reads at hand: ready to be sent to a worker."""
 
     key: str
     action: Action
-    #: Input name to its path in the action's folder.
-    names: Mapping[str, str]
-    #: Input name to a path of this machine (a source file) or the digest of a blob.
-    sources: Mapping[str, Path | str]
-    #: Input name to the digest of its bytes, of which the key is made.
-    digests: Mapping[str, str]
+    reads: Sequence[Read]
 
     @property
     def request(self) -> dict[str, Any]:
         """The request file."""
-        return request(self.action, self.names)
+        return request(self.action, {read.name: read.path for read in self.reads})
+
+
+def make_scratch(home: Home) -> Path:
+    """A new folder for the folders of this run's actions; those of runs that were killed are removed."""
+    _sweep(home.scratch)
+    scratch = home.scratch / f"{os.getpid()}-{time.monotonic_ns()}"
+    try:
+        scratch.mkdir(parents=True)
+        home.packages.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InfrastructureError(f"the folder for running actions cannot be made: {error}") from error
+    return scratch
+
+
+def _sweep(scratch: Path) -> None:
+    """Remove the folders of runs that were killed: those whose process is gone."""
+    try:
+        names = os.listdir(scratch)
+    except FileNotFoundError:
+        return
+    for name in names:
+        owner = name.split("-", 1)[0]
+        if not (owner.isdigit() and os.path.exists(f"/proc/{owner}")):
+            remove_folder(scratch / name)
+
+
+class Folders:
+    """Folders for actions, used again: to make one and to remove it may take longer than a small action does."""
+
+    _INSIDE = (INPUT_FOLDER, OUTPUT_FOLDER)
+
+    def __init__(self, base: Path) -> None:
+        self._base = str(base)
+        self._free: list[str] = []
+        self._serial = 0
+        self._mode = 0
+
+    def take(self) -> str:
+        """An empty folder, with empty folders for inputs and outputs in it."""
+        if self._free:
+            return self._free.pop()
+        self._serial += 1
+        folder = f"{self._base}/{self._serial}"
+        for path in (folder, *(f"{folder}/{name}" for name in self._INSIDE)):
+            os.mkdir(path, 0o755)
+        self._mode = os.lstat(folder).st_mode
+        return folder
+
+    def give_back(self, folder: str) -> None:
+        """Take a folder back from an action that has ended. One that is not what it was is thrown away."""
+        try:
+            clean = self._clean(folder, self._INSIDE) and all(self._clean(f"{folder}/{it}") for it in self._INSIDE)
+        except OSError:
+            clean = False
+        if clean:
+            self._free.append(folder)
+        else:
+            remove_folder(folder)
+
+    def _clean(self, folder: str, inside: Sequence[str] = ()) -> bool:
+        """Remove the files of a folder; False where that is not all it takes."""
+        if os.lstat(folder).st_mode != self._mode:
+            return False
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+                elif entry.name not in inside:
+                    return False
+        return True
 
 
 class ChangedSource(OSError):
@@ -49,41 +117,34 @@ class ChangedSource(OSError):
 def make_folder(folder: str, prepared: Prepared, store: Store) -> None:
     """Lay out the request and copies of the inputs: an action may spoil its own copies, never the originals.
 
-    Raises LostBlob and ChangedSource, and any other OSError where the machine fails.
+    ``folder`` is one of :class:`Folders`. Raises LostBlob and ChangedSource, and any other OSError where the machine fails.
     """
-    os.makedirs(folder + "/in")
-    for name, path in prepared.names.items():
-        source = prepared.sources[name]
-        data = _source_bytes(source, prepared.digests[name]) if isinstance(source, Path) else store.read_blob(source)
-        with open(f"{folder}/{path}", "wb") as file:
-            file.write(data)
-    with open(f"{folder}/{REQUEST_FILE}", "w", encoding="utf-8") as file:
-        json.dump(prepared.request, file, sort_keys=True)
+    for read in prepared.reads:
+        data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
+        write_bytes(f"{folder}/{read.path}", data)
+    write_bytes(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
 
 
 def _source_bytes(path: Path, digest: str) -> bytes:
-    data = path.read_bytes()
+    data = read_bytes(str(path))
     if digest_bytes(data) != digest:
         raise ChangedSource(f"{path.name} changed while the run was going on; run it again")
     return data
 
 
 def collect(folder: str, action: Action, usage: Mapping[str, float], store: Store) -> Result:
-    """Read the outcome, move the outputs into the store, and remove the folder.
+    """Read the outcome and move the outputs into the store.
 
     The folder is what a stranger's code left: nothing in it is followed, waited for or believed unchecked. An OSError
     is the machine's.
     """
-    try:
-        outcome = _read_outcome(folder, action)
-        if outcome["outcome"] == "ok" and (odd := _odd_output(folder, action)):
-            outcome = _unfit(folder, action, f"it said that it was done, but {odd}")
-        if outcome["outcome"] != "ok":
-            return Result(outcome=outcome, usage=usage, metrics={"log": read_log(folder)})
-        outputs = {name: store.take_file(f"{folder}/{OUTPUT_FOLDER}/{path}") for name, path in action.outputs.items()}
-        return Result(outcome=outcome, outputs=outputs, usage=usage, metrics=_read_metrics(folder))
-    finally:
-        remove_folder(folder)
+    outcome = _read_outcome(folder, action)
+    if outcome["outcome"] == "ok" and (odd := _odd_output(folder, action)):
+        outcome = _unfit(folder, action, f"it said that it was done, but {odd}")
+    if outcome["outcome"] != "ok":
+        return Result(outcome=outcome, usage=usage, metrics={"log": read_log(folder)})
+    outputs = {name: store.take_file(f"{folder}/{OUTPUT_FOLDER}/{path}") for name, path in action.outputs.items()}
+    return Result(outcome=outcome, outputs=outputs, usage=usage, metrics=_read_metrics(folder))
 
 
 def is_kept(outcome: Mapping[str, str]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ def worker_command(
 class WorkerProcess:
     """A running worker and the requests that it has not answered."""
 
+    environment: ResolvedEnvironment
     process: subprocess.Popen[bytes]
     log: Path
     #: Request number to whatever the sender wants back with the answer.
@@ -90,19 +90,25 @@ class WorkerProcess:
         return lines[-1] if lines else ""
 
     def kill(self) -> None:
-        """End it at once; its answers then end."""
-        self.process.kill()
+        """End it at once; its answers then end. Whoever waits for it sees it end after all that it runs."""
+        self.process.terminate()
+
+    def hang_up(self) -> None:
+        """Let it end, with everything that it runs."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
     def stop(self) -> None:
         """End the worker and, with it, everything that it runs."""
-        assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
+        self.hang_up()
+        for end in (self.process.terminate, self.process.kill):
+            try:
+                self.process.wait(timeout=2)
+                break
+            except subprocess.TimeoutExpired:
+                end()
+        self.process.wait()
         self.process.stdout.close()
 
 
@@ -124,4 +130,4 @@ def start_worker(
             # Ctrl-C goes to us; what becomes of the workers is then ours to say.
             start_new_session=True,
         )
-    return WorkerProcess(process=process, log=log)
+    return WorkerProcess(environment=environment, process=process, log=log)

@@ -239,7 +239,7 @@ class _Planner:
         bounds = tuple(self._tolerate(test, name) for name in names)
         # Tests of a workload that the same layers apply to are judged by the same parameters.
         key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
-        params = self._once(key, lambda: {"outputs": judged(workload.document, bounds)})
+        params = self._once(key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})
         expected = self._once(("golden", test.workload), lambda: self._goldens(workload))
         files: dict[str, Input] = {}
         for name in names:

@@ -66,7 +66,14 @@ def signature(workload: Workload) -> dict[str, Any]:
     }
 
 
-def judged(workload: Workload, bounds: Iterable[Resolved]) -> list[dict[str, Any]]:
+def place_of(catalog: Catalog, position: str) -> str:
+    """A position in a catalog's file as plans name it: without the folder that the catalog happens to be in."""
+    for root in catalog.roots[1:]:
+        position = position.removeprefix(f"{root}/")
+    return position
+
+
+def judged(catalog: Catalog, workload: Workload, bounds: Iterable[Resolved]) -> list[dict[str, Any]]:
     """What the judge is told of each output."""
     return [
         {
@@ -78,7 +85,7 @@ def judged(workload: Workload, bounds: Iterable[Resolved]) -> list[dict[str, Any
             "rtol": bound.rtol,
             "atol_text": bound.atol_text,
             "rtol_text": bound.rtol_text,
-            "layer": bound.location,
+            "layer": place_of(catalog, bound.location),
             "rationale": bound.rationale,
         }
         for (name, output), bound in zip(workload.outputs.items(), bounds, strict=True)

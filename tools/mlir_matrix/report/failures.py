@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlir_matrix.execute.local import Done
+from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.store import Store
 from mlir_matrix.plan.graph import File
 from mlir_matrix.plan.planner import Plan

@@ -1,0 +1,411 @@
+"""A machine that does not do its part: nobody's verdict, nothing lost, and what can be done again is."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from downstream import Downstream, processes
+from house import REPOSITORY, House, Report, copy_runtime, new_home
+
+from mlir_matrix.home import find_home
+
+GOOD = "def workload(x):\n    return x * 2\n"
+TEST = "jax/linalg-loops/x86_64/mine"
+LOCKS = REPOSITORY / "toolchains" / "locks"
+TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
+Fresh = Callable[[str], House]
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Downstream:
+    made = Downstream(tmp_path / "catalog")
+    made.workload("mine", jax=GOOD)
+    return made
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB: the C runtime fits, a run does not."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=24m") != 0:
+        pytest.skip(f"no small file system can be mounted: {os.strerror(ctypes.get_errno())}")
+    yield folder
+    _libc.umount2(os.fsencode(folder), 2)
+
+
+def run(house: House, catalog: Downstream, *tests: str, code: int = 0, options: tuple[str, ...] = ()) -> Report:
+    done = house("run", *tests, "--catalog", catalog.root, "--format", "json", "--quiet", *options)
+    assert done.code == code, (done.code, done.stderr, done.stdout[-3000:])
+    return Report(done)
+
+
+# The cache
+
+
+def test_cache_that_is_a_file(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        done = fresh(f"home-{place.name}")("run", TEST, "--catalog", catalog.root, "--cache-dir", place)
+        assert (done.code, done.stdout) == (3, "")
+        assert re.search(r"action cache cannot be written.*(File exists|Not a directory)", done.stderr), done.stderr
+
+
+def test_cache_that_cannot_be_written(fresh: Fresh, catalog: Downstream, small_disk: Path) -> None:
+    assert _libc.mount(b"tmpfs", os.fsencode(small_disk), b"tmpfs", 32 | 1, b"") == 0
+    done = fresh("home")("run", TEST, "--catalog", catalog.root, "--cache-dir", small_disk / "cache")
+    assert (done.code, done.stdout) == (3, "")
+    assert "Read-only file system" in done.stderr
+
+
+def test_known_results_need_no_writing(fresh: Fresh, catalog: Downstream, small_disk: Path) -> None:
+    """Reading is enough where nothing has to be executed."""
+    house = fresh("home")
+    run(house, catalog, TEST)
+    shutil.copytree(house.actions, small_disk / "cache", ignore=shutil.ignore_patterns("scratch"))
+    assert _libc.mount(b"tmpfs", os.fsencode(small_disk), b"tmpfs", 32 | 1, b"") == 0
+    again = run(House(house.home, cache=small_disk / "cache"), catalog, TEST)
+    assert (again.outcomes[TEST], again.executed) == ("pass", 0)
+
+
+def test_full_disk(runtime: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+    """Infra-errors with the reason, exit 3, and with room again the same command gives the verdict."""
+    house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
+    copy_runtime(runtime, house.actions)
+    ballast = small_disk / "ballast"
+    descriptor = os.open(ballast, os.O_CREAT | os.O_WRONLY)
+    with contextlib.suppress(OSError):
+        while True:
+            os.write(descriptor, b"x" * 4096)
+    os.close(descriptor)
+    done = house("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
+    assert done.code == 3, (done.stdout[-2000:], done.stderr)
+    assert "No space left" in done.stderr + done.stdout or "disk is full" in done.stdout
+    if done.stdout:
+        assert Report(done).outcomes == {TEST: "infra-error"}
+    ballast.unlink()
+    assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
+
+
+@pytest.mark.parametrize("room", [100, 400, 900, 1500, 3000])
+def test_disk_that_fills_up(room: int, runtime: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+    """Wherever in the chain it happens (``room`` KiB from the beginning): never a verdict, never kept."""
+    house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
+    copy_runtime(runtime, house.actions)
+    for base in ("blobs", "results-v1"):
+        for shard in range(256):
+            (house.actions / base / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(small_disk).free - (room << 10)
+    (small_disk / "ballast").write_bytes(b"x" * max(free, 0))
+    done = house("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
+    outcomes = Report(done).outcomes if done.stdout else {TEST: "infra-error"}
+    assert (done.code, outcomes[TEST]) in ((3, "infra-error"), (0, "pass")), done
+    assert {entry["outcome"]["outcome"] for entry in house.kept().values()} == {"ok"}
+    (small_disk / "ballast").unlink()
+    assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def blobs(house: House, *outputs: str) -> list[Path]:
+    """Files of the outputs with these names."""
+    return [
+        house.actions / "blobs" / digest[:2] / digest
+        for entry in house.kept().values()
+        for name, digest in entry["outputs"].items()
+        if name in outputs or not outputs
+    ]
+
+
+@pytest.mark.parametrize(
+    "damage", [flip, Path.unlink, lambda path: path.write_bytes(b"")], ids=["flip", "gone", "empty"]
+)
+def test_damaged_cache(damage: Callable[[Path], object], fresh: Fresh, catalog: Downstream) -> None:
+    """All that was made is damaged, the runtime included in its absence: it is made again, with the same outcome."""
+    house = fresh("home")
+    first = run(house, catalog, TEST)
+    keep = set(blobs(house, "runtime"))
+    for path in set(blobs(house)) - keep:
+        damage(path)
+    assert run(house, catalog, TEST).outcomes == first.outcomes == {TEST: "pass"}
+
+
+@pytest.mark.parametrize("output", ["ir", "object", "x", "kernel", "out-y", "verdict"])
+def test_one_damaged_blob(output: str, fresh: Fresh, catalog: Downstream) -> None:
+    """Whatever it is: what reads it waits until it has been made anew, in the same run."""
+    house = fresh("home")
+    run(house, catalog, TEST)
+    for path in blobs(house, output):
+        flip(path)
+    # The verdict depends on the golden: with another one only the judge, or with a damaged verdict nothing, is new.
+    catalog.write("golden/mine/tolerances.yaml", "layers:\n  - {atol: 0.5, rtol: 0, rationale: Another.}\n")
+    again = run(house, catalog, TEST)
+    assert again.outcomes == {TEST: "pass"}
+    assert run(house, catalog, TEST).executed == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "null", "[]", '{"outcome": 1}', '{"outcome": {}}', '{"outcome": {"outcome": "ok"}}', "\0"]
+)
+def test_damaged_results(text: str, fresh: Fresh, catalog: Downstream) -> None:
+    """An entry that makes no sense is none."""
+    house = fresh("home")
+    first = run(house, catalog, TEST)
+    for path in (house.actions / "results-v1").glob("??/*"):
+        if '"runtime"' not in path.read_text():
+            path.write_text(text)
+    again = run(house, catalog, TEST)
+    assert again.outcomes == first.outcomes
+    assert again.executed == first.executed
+
+
+# Packages
+
+
+def lock_of(*names: str) -> str:
+    """Lines of the lock of JAX for some of its packages."""
+    lines = (LOCKS / f"jax-{TAG}-linux-x86_64.txt").read_text().splitlines()
+    return "\n".join(line for line in lines if line.split("==")[0] in names) + "\n"
+
+
+def with_environment(catalog: Downstream, lock: str, tag: str = TAG) -> str:
+    """A framework in an environment of the catalog's own, and the test that needs it."""
+    catalog.write("toolchains/environments/mine.yaml", "description: X.\ncomponents: [numpy]\n")
+    catalog.write(f"toolchains/locks/mine-{tag}-linux-x86_64.txt", lock)
+    catalog.write(
+        "matrix/frameworks/mine.yaml",
+        "description: X.\ntool: import_jax\nenvironment: mine\nemits: {stablehlo: jax.py}\n",
+    )
+    return "mine/linalg-loops/x86_64/mine"
+
+
+NOWHERE = {
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_EXTRA_INDEX_URL": "",
+    "PIP_RETRIES": "0",
+    "PIP_FIND_LINKS": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("lock", "index", "reason"),
+    [
+        ("numpy==2.4.6 --hash=sha256:" + "0" * 64 + "\n", {}, "another hash than the lock has"),
+        ("mlir-matrix-is-not-there==1.0 --hash=sha256:" + "0" * 64 + "\n", NOWHERE, "not on the|cannot be"),
+        ("numpy==2.4.5 --hash=sha256:" + "1" * 64 + "\n", NOWHERE, "not on the|cannot be"),
+    ],
+    ids=["hash", "name", "index"],
+)  # fmt: skip
+def test_package_that_cannot_be_had(
+    lock: str, index: dict[str, str], reason: str, fresh: Fresh, catalog: Downstream, tmp_path: Path
+) -> None:
+    """What needs it is an infra-error, the other tests pass, the exit code is 3, and no trace of it stays."""
+    base = fresh("home")
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for folder in find_home().packages.iterdir():
+        if not folder.name.startswith("."):
+            (packages / folder.name).symlink_to(folder)
+    (base.home / "packages").unlink()
+    (base.home / "packages").symlink_to(packages)
+    house = House(base.home, more=index)
+    mine = with_environment(catalog, lock)
+    before = set(os.listdir(packages))
+    report = run(house, catalog, mine, TEST, code=3)
+    assert report.outcomes == {mine: "infra-error", TEST: "pass"}
+    assert re.search(reason, report.tests[mine]["reason"]), report.tests[mine]["reason"]
+    assert set(os.listdir(packages)) - {".locks"} == before
+    assert processes(command=str(house.home)) == []
+
+
+def test_no_lock_for_this_python(fresh: Fresh, catalog: Downstream) -> None:
+    """Skipped, naming what would serve; the tests beside it pass."""
+    other = "cp312" if TAG == "cp311" and not shutil.which("python3.12") else "cp399"
+    mine = with_environment(catalog, lock_of("numpy"), tag=other)
+    report = run(fresh("home"), catalog, mine, TEST)
+    assert report.outcomes == {mine: "skipped", TEST: "pass"}
+    assert re.search("environment mine.*(no lock; make one with|locked for CPython 3.12)", report.tests[mine]["reason"])
+
+
+def damaged_home(house: House, tmp_path: Path, name: str, path: str) -> Path:
+    """Give a home packages of its own, one of them without a file."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for folder in find_home().packages.iterdir():
+        if folder.name.startswith(f"{name}-") and f"-{TAG}-" in folder.name:
+            shutil.copytree(folder, packages / folder.name)
+            (packages / folder.name / path).unlink()
+        elif not folder.name.startswith("."):
+            (packages / folder.name).symlink_to(folder)
+    (house.home / "packages").unlink()
+    (house.home / "packages").symlink_to(packages)
+    return packages
+
+
+def test_truncated_package(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:
+    """Nobody's verdict: the package is named, with what to do."""
+    house = fresh("home")
+    damaged_home(house, tmp_path, "opt_einsum", "opt_einsum/paths.py")
+    catalog.write("matrix/workloads/mine/linalg.mlir", "func.func @main() {\n  return\n}\n")
+    report = run(house, catalog, TEST, "mlir/linalg-loops/x86_64/mine", code=1)
+    assert report.outcomes == {TEST: "infra-error", "mlir/linalg-loops/x86_64/mine": "import-failed"}
+    assert re.search("opt_einsum.*paths.py is missing.*remove that folder", report.tests[TEST]["reason"])
+    alone = run(house, catalog, TEST, code=3)
+    assert alone.outcomes == {TEST: "infra-error"}
+    (bad,) = [path for path in (tmp_path / "packages").iterdir() if path.name.startswith("opt_einsum")]
+    shutil.rmtree(bad)
+    bad.symlink_to(find_home().packages / bad.name)
+    assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
+
+
+# Being ended
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it does not happen"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ended_while_actions_run(how: signal.Signals, fresh: Fresh, catalog: Downstream) -> None:
+    """Nothing that the run started outlives it, not even what hides in a session of its own."""
+    house = fresh("home")
+    catalog.workload("mine", jax="import os, time\nif os.fork() == 0: os.setsid()\nwhile True: time.sleep(1)")
+    process = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
+    wait_for(lambda: len(processes(command=str(house.home))) >= 4)
+    time.sleep(1)
+    process.send_signal(how)
+    process.wait(timeout=30)
+    wait_for(lambda: not processes(command=str(house.home)), 10)
+    assert process.returncode == (130 if how == signal.SIGINT else -how)
+
+
+def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:
+    """Ctrl-C ends pip, too, and at once; half an installation is none. Also while another run holds the lock."""
+    house = fresh("home")
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (house.home / "packages").unlink()
+    (house.home / "packages").symlink_to(packages)
+    first = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
+    wait_for(lambda: list(packages.glob(".new-*/site")) or list(packages.glob(".new-*")))
+    second = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
+    time.sleep(1.5)
+    for process in (second, first):
+        process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        process.wait(timeout=30)
+        assert time.monotonic() - started < 15
+        assert process.returncode == 130
+    wait_for(lambda: not processes(command=str(packages)), 10)
+    assert list(packages.glob(".new-*")) == []
+
+
+# Surroundings
+
+
+@pytest.mark.parametrize("name", ["with space", "mît-ünïcode-目", "quo'te\"s", "-dash", "$(id)"])
+def test_homes_with_odd_names(name: str, runtime: Path, catalog: Downstream, tmp_path: Path) -> None:
+    house = House(new_home(tmp_path / name))
+    copy_runtime(runtime, house.actions)
+    assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
+
+
+def test_relative_home(runtime: Path, catalog: Downstream, tmp_path: Path) -> None:
+    absolute = House(new_home(tmp_path / "home"))
+    copy_runtime(runtime, absolute.actions)
+    house = House(absolute.home, more={"MATRIX_HOME": "home"})
+    done = house("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet", cwd=tmp_path)
+    assert (done.code, Report(done).outcomes) == (0, {TEST: "pass"})
+    assert not (REPOSITORY / "home").exists()
+
+
+def bare(house: House, *words: str, launcher: bool = False, **streams: object) -> subprocess.CompletedProcess[str]:
+    """``matrix plan`` in an environment that holds next to nothing."""
+    command = house.command(*words)
+    if launcher:
+        command = [str(REPOSITORY / "tools" / "matrix"), *words]
+    env = {name: value for name, value in house.env.items() if name not in ("COLUMNS", "CI")}
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command, text=True, timeout=120, cwd=REPOSITORY, env={"PATH": os.environ["PATH"], **env}, check=False,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **streams},
+    )  # fmt: skip
+
+
+def test_without_home_and_term(fresh: Fresh) -> None:
+    done = bare(fresh("home"), "plan", "mlir/linalg-loops/x86_64/mlp")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "mlp" in done.stdout
+
+
+def test_without_any_folder_of_the_users(tmp_path: Path) -> None:
+    """Neither MATRIX_HOME nor HOME: the password database has a home; the launcher, too, does not stumble."""
+    house = House(tmp_path)
+    env = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        house.command("plan", "mlir/linalg-loops/x86_64/mlp"), env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["plan mlir/linalg-loops/x86_64/transpose", "run mlir/linalg-loops/x86_64/transpose"])
+def test_closed_streams(closed: str, words: str, warm: House) -> None:
+    shell = " ".join(f"'{word}'" for word in warm.command(*words.split())) + " " + closed
+    done = subprocess.run(
+        ["sh", "-c", shell], capture_output=True, text=True, timeout=300, env={**os.environ, **warm.env}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "mistake" not in done.stderr
+
+
+def test_streams_that_take_nothing(warm: House) -> None:
+    """What cannot be said is the machine's trouble, and no traceback."""
+    command = warm.command("run", "mlir/linalg-loops/x86_64/transpose", "--format", "json")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            env={**os.environ, **warm.env},
+            check=False,
+        )
+    assert done.returncode == 3, done.stderr
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unwritable_state(warm: House, catalog: Downstream, tmp_path: Path) -> None:
+    """The folder of failures cannot be made: the results are printed all the same."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("packages", "bytecode", "tool", "actions"):
+        (home / name).symlink_to(warm.home / name)
+    (home / "state").write_text("x")
+    catalog.workload("mine", jax="raise ValueError('boom')")
+    done = House(home)("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
+    assert done.code == 1, done.stderr
+    assert json.loads(done.stdout)["tests"][0]["outcome"] == "import-failed"
+    assert "state" in done.stderr

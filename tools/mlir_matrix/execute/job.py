@@ -1,0 +1,60 @@
+"""What an executor is asked for and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from mlir_matrix.actions.child import failure
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.sandbox import Prepared
+from mlir_matrix.execute.store import Result
+from mlir_matrix.plan.graph import Action
+
+if TYPE_CHECKING:
+    from mlir_matrix.environments.install import PackageProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one action may use, and how many run at a time."""
+
+    jobs: int
+    timeout_s: float = 120.0
+    memory_mb: int = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """An action that needs no more work: its result, and whether it came from the cache."""
+
+    result: Result
+    cached: bool
+    #: True where this action itself was executed, rather than failed before it began or found to be another's twin.
+    executed: bool = False
+
+
+def infrastructure(action: Action, reason: str) -> Done:
+    """An action that the machine could not execute."""
+    return Done(result=Result(outcome=failure(action.stage, "infra-error", reason)), cached=False)
+
+
+class Observer(Protocol):
+    """Who watches a run. ``action_done`` returns True to stop it."""
+
+    def action_started(self, action: Action) -> None: ...
+    def action_done(self, action: Action, done: Done) -> bool: ...
+    def package(self, progress: PackageProgress) -> None: ...
+    def tick(self) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """An action that is being executed, with the others that turned out to be the same one."""
+
+    action: Action
+    prepared: Prepared
+    environment: ResolvedEnvironment
+    folder: str = ""
+    twins: list[Action] = field(default_factory=list)
+    attempts: int = 0

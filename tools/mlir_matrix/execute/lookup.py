@@ -1,0 +1,73 @@
+"""From actions to the keys of their results, and to the results that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mlir_matrix.digest import digest_file
+from mlir_matrix.errors import CatalogError
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.keys import Read, action_key, input_names
+from mlir_matrix.execute.sandbox import Prepared
+from mlir_matrix.execute.store import Result, Store
+from mlir_matrix.plan.graph import Action, File, Graph, Produced
+
+
+class Lookup:
+    """Remembers, for the length of a run, what it has read: files are read once, and so are results that many share."""
+
+    def __init__(self, graph: Graph, roots: Sequence[Path], store: Store) -> None:
+        self._graph = graph
+        self._roots = roots
+        self._store = store
+        #: The digest is None where an optional file is absent.
+        self._files: dict[File, tuple[Path, str | None]] = {}
+        self._known: dict[str, Result] = {}
+
+    def prepare(self, action: Action, environment: str, done: Mapping[str, Done]) -> Prepared:
+        """What an action reads, and its key. ``environment`` is a digest; ``done`` has all that the action waits for."""
+        names = input_names(action, self._graph)
+        reads = []
+        for name, ref in action.inputs.items():
+            if isinstance(ref, Produced):
+                reads.append(Read(name, names[name], done[ref.action].result.outputs[ref.output], None))
+                continue
+            path, digest = self._file(ref)
+            if digest is not None:
+                reads.append(Read(name, names[name], digest, path))
+        return Prepared(action_key(action, reads, environment=environment), action, tuple(reads))
+
+    def _file(self, ref: File) -> tuple[Path, str | None]:
+        known = self._files.get(ref)
+        if known is None:
+            path = self._roots[ref.root] / ref.path
+            known = self._files[ref] = (path, self._digest(path, ref))
+        return known
+
+    @staticmethod
+    def _digest(path: Path, ref: File) -> str | None:
+        try:
+            return digest_file(path)
+        except OSError as error:
+            if not ref.optional:
+                raise CatalogError(f"{ref.path}: cannot be read: {error.strerror}") from error
+            return None
+
+    def find(self, prepared: Prepared) -> Result | None:
+        """The result of an action, if it is known."""
+        key = prepared.key
+        known = self._known.get(key) or self._store.find(key)
+        if known is None or (known.ok and known.outputs.keys() != prepared.action.outputs.keys()):
+            return None
+        self._known[key] = known
+        return known
+
+    def keep(self, key: str, result: Result) -> None:
+        """Keep a result, here and in the store."""
+        self._store.keep(key, result)
+        self._known[key] = result
+
+    def doubt(self) -> None:
+        """Something in the store was damaged: believe nothing that has not been looked at again."""
+        self._known.clear()

@@ -11,20 +11,29 @@ KINDS = ("linalg", "llvm", "object")
 STEPS = {"lower": ("linalg", "llvm"), "emit": ("llvm", "object")}
 
 
-def catalog(folder: Path, frameworks: int, pipelines: int, targets: int, workloads: int) -> Catalog:
-    """A catalog in a new folder. Suite ``all`` is the product; ``rules``, in large catalogs, has rules of all kinds."""
+def catalog(
+    folder: Path, frameworks: int, pipelines: int, targets: int, workloads: int, *, own_steps: bool = False
+) -> Catalog:
+    """A catalog in a new folder. Suite ``all`` is the product; ``rules``, in large catalogs, has rules of all kinds.
+
+    ``own_steps``: each pipeline gives its steps parameters of its own, so that pipelines share no actions.
+    """
     for kind in KINDS:
         write(folder / f"recipes/kinds/{kind}.yaml", f"description: d\nfile: {kind}.mlir\n")
     write(folder / "toolchains/environments/compiler.yaml", "description: d\n")
     for name, (accepts, gives) in STEPS.items():
-        text = f"description: d\nenvironment: compiler\naccepts: [{accepts}]\ngives: {gives}\npasses: canonicalize\n"
+        text = (
+            f"description: d\nenvironment: compiler\naccepts: [{accepts}]\ngives: {gives}\n"
+            "passes: canonicalize{max-iterations=${times}}\nparameters: {times: {description: d, default: 1}}\n"
+        )
         write(folder / f"recipes/steps/{name}/step.yaml", text)
         write(folder / f"recipes/steps/{name}/tests/case.mlir", "// CHECK: module\nmodule {}\n")
     text = "description: d\ntool: import_mlir\nenvironment: compiler\nemits: {linalg: linalg.mlir}\n"
     for number in range(frameworks):
         write(folder / f"matrix/frameworks/framework-{number:03}.yaml", text)
-    text = "description: d\nentry: {linalg: []}\nsteps: [lower, emit]\n"
     for number in range(pipelines):
+        use = f"with: {{times: {number if own_steps else 1}}}"
+        text = f"description: d\nentry: {{linalg: []}}\nsteps: [{{step: lower, {use}}}, {{step: emit, {use}}}]\n"
         write(folder / f"recipes/pipelines/pipeline-{number:03}.yaml", text)
     text = (
         "description: d\ntriple: x86_64-linux-musl\naccepts: [object]\nmachine: [x86_64]\n"
@@ -41,6 +50,8 @@ def catalog(folder: Path, frameworks: int, pipelines: int, targets: int, workloa
         write(home / "workload.yaml", text)
         write(home / "reference.py", "def reference(x):\n    return x\n")
         write(home / "linalg.mlir", "module {}\n")
+    layer = "{match: {}, atol: 4*eps(f32), rtol: sqrt(8)*eps(f32), rationale: r}"
+    write(folder / "golden/tolerances.yaml", f"layers: [{layer}]\n")
     write(folder / "matrix/suites/all.yaml", "description: d\nblocks: [{}]\n")
     if min(pipelines, workloads) >= 30:  # the rules name so many
         write(folder / "matrix/suites/rules.yaml", rules())

@@ -2,16 +2,27 @@
 # One environment a lock, under the user's cache folder; the checkout itself is never written to.
 
 root=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd -P)
+say() { printf 'matrix: %s\n' "$*" >&2; }
+
 if [ -n "${MATRIX_HOME:-}" ]; then
+    # Absolute, because tools/test changes folders.
+    case $MATRIX_HOME in
+        /*) ;;
+        *) MATRIX_HOME=$(pwd -P)/$MATRIX_HOME && export MATRIX_HOME ;;
+    esac
     cache=$MATRIX_HOME
 else
     case "${XDG_CACHE_HOME:-}" in
         /*) cache=$XDG_CACHE_HOME/mlir-matrix ;;
-        *) cache=$HOME/.cache/mlir-matrix ;;
+        *)
+            if [ -z "${HOME:-}" ]; then
+                say "neither HOME nor MATRIX_HOME is set: there is no place for the program's own environment"
+                exit 3
+            fi
+            cache=$HOME/.cache/mlir-matrix
+            ;;
     esac
 fi
-
-say() { printf 'matrix: %s\n' "$*" >&2; }
 
 # The first interpreter that is new enough and not too new, or nothing.
 find_python() {

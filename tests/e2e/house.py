@@ -93,8 +93,9 @@ class House:
         """Run tests and read the results document."""
         extra: tuple[str | Path, ...] = ("--catalog", catalog) if catalog else ()
         done = self("run", *tests, *extra, "--format", "json", "--quiet")
-        assert code is None or done.code == code, (done.code, done.stderr, done.stdout[-3000:])
-        return Report(done)
+        report = Report(done)
+        assert code is None or done.code == code, report.told()
+        return report
 
     def plan(self, *tests: str) -> Any:
         """The plan document."""
@@ -152,6 +153,13 @@ class Report:
     def actions(self) -> set[str]:
         """The actions that were executed."""
         return set(self.document["executed_actions"])
+
+    def told(self) -> str:
+        """What to show where the exit code is not the one that a test wants."""
+        if not self.finished.stdout:
+            return f"exit code {self.finished.code}: {self.finished.stderr}"
+        lines = [f"{name}: {self.outcomes[name]}: {self.tests[name]['reason']}" for name in sorted(self.surprises())]
+        return "\n".join([f"exit code {self.finished.code}, {len(lines)} not as expected", *lines[:8]])
 
     def surprises(self) -> set[str]:
         """The tests that are not as expected."""

@@ -39,7 +39,7 @@ def test_all_outputs_repeat_to_the_byte(tmp_path: Path) -> None:
     homes = []
     for jobs in ("2", "5"):
         house = House(new_home(tmp_path / jobs))
-        assert house("run", "--jobs", jobs, "--quiet").code == 0
+        assert house("run", "--jobs", jobs, "--timeout", "900", "--quiet").code == 0
         homes.append(house)
     assert homes[0].count() == homes[1].count() > 1000
     assert differences(*homes) == []

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,18 @@ def test_the_launcher_is_the_same(warm: House, tmp_path: Path) -> None:
     document: Any = json.loads(done.stdout)
     assert document["executed"] == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("entry", ["mlir_matrix", "mlir_matrix/__main__.py"])
+def test_python_runs_a_checkout(fresh: Callable[[str], House], entry: str) -> None:
+    """Without the launcher and its options; modules of ours must not stand for the standard library's."""
+    house = fresh("home")
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "tools" / entry), "run", IR_TEST, "--quiet", "--format", "json"],
+        cwd=REPOSITORY, env={**os.environ, **house.env}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [test["outcome"] for test in json.loads(done.stdout)["tests"]] == ["pass"]
 
 
 def test_timeout_is_an_outcome_that_is_not_kept(copied: House) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 if __name__ == "__main__":
     # Looking for plug-ins of pydantic reads the metadata of every installed package: 15 ms for nothing.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    here = Path(__file__).resolve().parent
+    # Python put this folder first: our modules, ``select`` among them, would then stand for the standard library's.
+    sys.path[:] = [str(here.parent), *(entry for entry in sys.path if Path(entry).resolve() != here)]
     from mlir_matrix.cli import main
 
     main()

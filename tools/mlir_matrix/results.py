@@ -106,7 +106,9 @@ class ResultMaker:
     def note(self, action: str, done: Done) -> None:
         """Remember what an action cost. Every action must be noted after those that it waits for."""
         spec = self._graph.actions[action]
-        duration, cached = done.result.usage.get("wall_s", 0.0), done.cached
+        # What is made once for a target is no test's time.
+        duration = 0.0 if spec.tool == "link_kit" else done.result.usage.get("wall_s", 0.0)
+        cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
         for source in spec.sources:
             before = self._chains[source]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from mlir_matrix.environments.install import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import Done, Limits
 from mlir_matrix.execute.local import LocalExecutor
@@ -16,6 +16,9 @@ from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import Progress
 from mlir_matrix.results import ResultMaker, TestResult
 from mlir_matrix.session import Session
+
+if TYPE_CHECKING:
+    from mlir_matrix.environments.install import PackageProgress
 
 
 @dataclass(kw_only=True)

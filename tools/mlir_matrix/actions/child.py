@@ -35,6 +35,8 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206
 _FRAME = re.compile(r'File "([^"]+)"')
 #: What programs that were started say when the disk is full; the last is Zig.
 _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
+#: Bytes free on the disk below which a failure may be for want of room, and an output may be cut short.
+_SCARCE, _NONE = 16 << 20, 64 << 10
 _LONGEST = 200_000
 _LONGEST_REASON = 2_000
 #: Errors of the machine rather than of what an action was given.
@@ -172,15 +174,28 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
         return failure(stage, failed_outcome(stage), f"the tool {request['tool']} did not write {', '.join(missing)}")
+    if _free_bytes() < _NONE:
+        return failure(stage, "infra-error", "the machine failed: the disk is full")
     return {"outcome": "ok", "stage": stage}
+
+
+def _free_bytes() -> int:
+    """Room on the disk that the action writes to."""
+    try:
+        disk = os.statvfs(".")
+    except OSError:
+        return _SCARCE
+    return disk.f_bavail * disk.f_frsize
 
 
 def _failed(stage: str, error: BaseException) -> dict[str, str]:
     """The outcome that an exception stands for."""
     outcome = failed_outcome(stage)
     match error:
-        case ActionFailed() if _DISK_FULL.search(error.diagnostics):
-            return failure(stage, "infra-error", "the machine failed: the disk is full", error.diagnostics)
+        case ActionFailed() if _free_bytes() < _SCARCE or _DISK_FULL.search(error.diagnostics):
+            # Not all programs say why they failed.
+            reason = f"the machine failed: the disk is full, or nearly; {error.reason}"
+            return failure(stage, "infra-error", reason, error.diagnostics)
         case ActionFailed():
             return failure(stage, outcome, error.reason, error.diagnostics)
         case ActionCrashed():

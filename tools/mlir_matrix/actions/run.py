@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions import isolation
 from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
 
 METRICS = "metrics.json"
@@ -83,7 +84,8 @@ def _executable(kernel: Path, scratch: Path) -> Path:
 
 
 def _limit() -> None:
-    """Gives the kernel the same stack everywhere and lets no core file appear beside the outputs."""
+    """Gives the kernel the same stack everywhere, lets no core file appear beside the outputs and none outlive us."""
+    isolation.die_with_parent()
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)
     stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
     resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))

@@ -110,10 +110,6 @@ def command(
     run = run_plan(current, plan, limits=limits, fail_fast=not keep_going, progress=_progress(quiet))
     repeat = partial(repeat_command, options=_repeated(current, tests, catalogs, cache_dir, swaps))
     folders = _keep_failures(run, plan, current, repeat)
-    if junit is not None:
-        from mlir_matrix.report.junit import write_junit
-
-        write_junit(junit, run.results)
     if form == "json":
         click.echo(
             json.dumps(to_document(run.results, interrupted=run.interrupted, executed_actions=run.executed_actions))
@@ -122,6 +118,10 @@ def command(
         from mlir_matrix.report.summary import print_summary
 
         print_summary(run, folders, repeat=repeat)
+    if junit is not None:
+        from mlir_matrix.report.junit import write_junit
+
+        write_junit(junit, run.results)
     if run.interrupted:
         raise KeyboardInterrupt
     return _code(run.results)
@@ -133,7 +133,8 @@ def _nothing_to_run(plan: Plan) -> str:
 
 
 def _progress(quiet: bool) -> Callable[[int], Progress]:
-    if quiet:
+    # None: it was closed when we began.
+    if quiet or sys.stderr is None:
         return Silent
     live = sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
     return LiveProgress if live else PlainProgress
@@ -160,9 +161,15 @@ def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str
         return {}
     from mlir_matrix.report.failures import keep_failure
 
-    return {
-        result.id: keep_failure(result, plan, run.done, current, repeat(result.id)) for result in wrong[:_KEPT_FAILURES]
-    }
+    folders = {}
+    for result in wrong[:_KEPT_FAILURES]:
+        try:
+            folders[result.id] = keep_failure(result, plan, run.done, current, repeat(result.id))
+        except OSError as error:
+            # The results are worth more than what is kept about them.
+            click.echo(f"matrix: nothing more is kept of failures: {error}", err=True)
+            break
+    return folders
 
 
 def _code(results: Sequence[TestResult]) -> int:

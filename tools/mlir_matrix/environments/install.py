@@ -162,6 +162,7 @@ class Installer:
                 self._listener(PackageProgress(package=label, received=received, total=total))
             elif line.strip() and "is ignored: it is neither" not in line:
                 tail = [*tail[-19:], line.rstrip()]
+        process.stdout.close()
         code = process.wait()
         with self._guard:
             self._processes.discard(process)

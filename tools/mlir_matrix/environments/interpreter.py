@@ -61,11 +61,11 @@ def _probe(command: str) -> Interpreter | None:
         return None
     try:
         done = subprocess.run([path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=20, check=True)
-        executable, version, name, libc = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
+        executable, version, name, libc = map(str, json.loads(done.stdout))
+    except (OSError, ValueError, TypeError, subprocess.SubprocessError):
         # A version manager's shim for a version that is not installed is on PATH but does not run.
         return None
-    return Interpreter(path=executable, version=version, libc=libc) if name == "cpython" else None
+    return Interpreter(path=executable, version=version, libc=libc) if name == "cpython" and "." in version else None
 
 
 def find(tags: tuple[str, ...]) -> Interpreter | None:

@@ -159,7 +159,7 @@ def _read_outcome(folder: str, action: Action) -> dict[str, str]:
         why = "left none" if isinstance(error, FileNotFoundError) else "left one that cannot be read"
         return _unfit(folder, action, f"it {why} (its outcome is missing)")
     possible = {"ok", "crashed", "timed-out", "infra-error", failed_outcome(action.stage)}
-    if outcome.get("outcome") not in possible or outcome.get("stage") != action.stage:
+    if str(outcome.get("outcome")) not in possible or outcome.get("stage") != action.stage:
         return _unfit(folder, action, "it claims an outcome that this action cannot have")
     return {name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)}
 

@@ -142,7 +142,8 @@ class Store:
             "metrics": dict(result.metrics),
         }
         path = self._result_path(key)
-        temporary = f"{path}.{_ME}.{next(_serial)}"
+        # All in one folder: to make a file in one of many costs file systems several times as much.
+        temporary = f"{self._results}/new-{_ME}-{next(_serial)}"
         try:
             write_bytes(temporary, json.dumps(entry, separators=(",", ":")).encode())
             os.replace(temporary, path)

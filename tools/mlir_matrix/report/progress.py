@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mlir_matrix.environments.install import PackageProgress
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.results import TestResult
+
+if TYPE_CHECKING:
+    # Where nothing is to be installed, nothing of it need be imported.
+    from mlir_matrix.environments.install import PackageProgress
 
 #: Columns of a reason in a line of the progress; the summary has all of it.
 _LINE = 160

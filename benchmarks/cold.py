@@ -1,0 +1,154 @@
+"""A cold run of smoke against one process per test doing the same work, and what our own bookkeeping takes of it.
+
+    benchmarks/run cold
+
+Cold: the environments' packages are there, the action cache is empty. The C library of the target, which Zig builds once
+per machine, counts as part of the environment for the ratio, because the baseline is given it too; a run that has to
+build it is printed beside it. The baseline runs a random sample of each framework's tests, as many at a time as there are
+cores, and is extrapolated to all of them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+
+from _baseline import Baseline, cores, strata
+from _matrix import Report, matrix, observed
+from _timing import verdict
+
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.keys import action_key
+from mlir_matrix.execute.store import Store
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.runner import run_graph
+from mlir_matrix.select import choose
+from mlir_matrix.session import Session, open_session
+
+RUNS = 3
+SAMPLE = 12
+_KIT = "link_kit"
+
+
+def smoke(session: Session) -> Plan:
+    """The plan of the suite."""
+    return session.plan(choose(session.catalog, ("smoke",)).tests())
+
+
+def kit(session: Session, plan: Plan) -> dict[str, Path]:
+    """The driver and the C library, from the user's own cache, which has them after its first run."""
+    graph = Graph({name: action for name, action in plan.graph.actions.items() if action.tool == _KIT})
+    store = Store(session.home.actions)
+    made = run_graph(session, graph, limits=Limits(jobs=1))
+    return {
+        output: Path(store.blob_path(digest))
+        for done in made.values()
+        for output, digest in done.result.outputs.items()
+    }
+
+
+def template(session: Session, plan: Plan, folder: Path) -> None:
+    """A cache that has nothing but the C library."""
+    action = next(each for each in plan.graph.actions.values() if each.tool == _KIT and not each.inputs)
+    environment = session.environment(action.environment)
+    assert isinstance(environment, ResolvedEnvironment)
+    key = action_key(action, (), environment=environment.digest)
+    ours, new = Store(session.home.actions), Store(folder)
+    new.prepare()
+    result = ours.find(key)
+    assert result is not None
+    for digest in result.outputs.values():
+        shutil.copyfile(ours.blob_path(digest), new.blob_path(digest))
+    new.keep(key, result)
+
+
+def usages(cache: Path, before: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """What each action of a run took, from the results that the run added to a cache."""
+    store = Store(cache)
+    for file in (cache / "results-v1").glob("??/*"):
+        if file.name not in before and (result := store.find(file.name)) is not None:
+            yield dict(result.usage)
+
+
+def results(cache: Path) -> frozenset[str]:
+    return frozenset(file.name for file in (cache / "results-v1").glob("??/*"))
+
+
+def once(cache: Path) -> tuple[float, Report]:
+    """Wall time of a run into a cache, and its report; what it came to must be what the suite expects."""
+    begin = time.perf_counter()
+    report = observed("smoke", "--cache-dir", str(cache))
+    seconds = time.perf_counter() - begin
+    summary = report.document["summary"]
+    if summary["as_expected"] != summary["total"]:
+        raise SystemExit(f"not as expected, so not worth measuring: {summary}")
+    return seconds, report
+
+
+def cold(prepared: Path, folder: Path) -> tuple[float, float, float, float, int]:
+    """One cold run: wall, and CPU seconds of our process, of actions, of the rest (workers' imports); executed."""
+    cache = folder / "cache"
+    shutil.copytree(prepared, cache)
+    before = results(cache)
+    wall, report = once(cache)
+    actions = sum(usage["user_s"] + usage["sys_s"] for usage in usages(cache, before))
+    shutil.rmtree(cache)
+    return wall, report.own_s, actions, report.others_s - actions, report.document["executed"]
+
+
+def main() -> int:
+    """Print the ratios; exit code 1 where one does not hold."""
+    matrix("run", "smoke", "--quiet")  # installs what is missing, and builds the C library
+    session = open_session()
+    plan = smoke(session)
+    tests = [test for test in plan.tests if test.id in plan.verdicts]
+    rows: list[tuple[float, float, float, float, int]] = []
+    spent: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory(dir=session.home.cache) as name:
+        folder = Path(name)
+        template(session, plan, folder / "template")
+        baseline = Baseline(session, plan, kit(session, plan), folder / "baseline")
+        # Turns, so that a slow moment of the machine meets both sides.
+        for run in range(RUNS):
+            rows.append(cold(folder / "template", folder))
+            for group, (sample, number) in strata(tests, SAMPLE, run).items():
+                seconds = baseline.seconds(sample, cores())
+                spent.setdefault(group, []).append(seconds / len(sample) * number)
+            shutil.rmtree(folder / "baseline", ignore_errors=True)
+        whole, _ = once(folder / "empty")
+    return report(tests_run=len(tests), rows=rows, spent=spent, whole=whole)
+
+
+def report(
+    *, tests_run: int, rows: list[tuple[float, float, float, float, int]], spent: dict[str, list[float]], whole: float
+) -> int:
+    """Print what was measured and the ratios."""
+    wall, own, actions, workers = (statistics.median(row[column] for row in rows) for column in range(4))
+    print(f"     {tests_run} tests, {rows[0][4]} actions, {cores()} at a time; medians of {RUNS} runs")
+    print(f"     cold run: {wall:.1f} s (with the C library to be built: {whole:.1f} s, one run)")
+    for group, seconds in spent.items():
+        print(f"     one process per test, {group}: {statistics.median(seconds):.1f} s (samples of {SAMPLE})")
+    theirs = sum(statistics.median(seconds) for seconds in spent.values())
+    print(f"     one process per test, all: {theirs:.1f} s, extrapolated")
+    print(f"     CPU: actions {actions:.1f} s, workers' imports and forks {workers:.1f} s, matrix itself {own:.2f} s")
+    share = statistics.median(row[1] / (row[1] + row[2] + row[3]) for row in rows)
+    holds = [
+        verdict("one process per test / cold run", theirs / wall, 5, at_most=False),
+        verdict("bookkeeping, % of the cold run's CPU time", 100 * share, 5, at_most=True),
+    ]
+    print(f"     bookkeeping, % of the cold run's wall time on all cores: {100 * own / (wall * cores()):.2f}")
+    return 0 if all(holds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

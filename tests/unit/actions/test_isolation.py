@@ -1,0 +1,267 @@
+"""What is taken away from a process, tried in processes of their own: by root and by nobody, and where it is forbidden."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.environments.interpreter import own
+
+TOOLS = Path(__file__).parents[3] / "tools"
+AS_NOBODY = """
+import ctypes, os
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+"""
+PREPARE = """
+import ctypes, json, os, resource, signal, socket, sys, time
+from mlir_matrix.actions import isolation
+found = {}
+# Nobody may not be allowed to read where the interpreter lies, later.
+import codecs; codecs.lookup("ascii"), codecs.lookup("idna")
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that anybody may write to; pytest's own are for their owner alone."""
+    place = Path(tempfile.mkdtemp(prefix="isolation-"))
+    place.chmod(0o777)
+    yield place
+    shutil.rmtree(place)
+
+
+def tried(code: str, folder: Path, *, nobody: bool = False) -> Any:
+    """What the code puts into ``found``, run in ``folder``."""
+    text = PREPARE + (AS_NOBODY if nobody else "") + textwrap.dedent(code) + "\nprint(json.dumps(found), flush=True)\n"
+    done = subprocess.run(
+        [own().path, "-S", "-c", text], cwd=folder, env={"PYTHONPATH": str(TOOLS)}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return json.loads(done.stdout or "null")
+
+
+WHO = [
+    pytest.param(False, id="self"),
+    pytest.param(True, id="nobody", marks=pytest.mark.skipif(os.getuid() != 0, reason="only root can become nobody")),
+]
+#: enter(), then a child in a space of its own that is confined and says through a pipe what it found.
+CHILD = """
+spaces = isolation.enter()
+found["entered"] = spaces is not None
+space = spaces.open()
+read, write = os.pipe()
+pid = os.fork()
+if pid == 0:
+    try:
+        os.setsid()
+        isolation.limit_resources(memory_mb=512)
+        found["confined"] = isolation.confine(os.getcwd())
+        os.chdir(FOLDER)
+        isolation.drop_privileges()
+        BODY
+    except BaseException as error:
+        found["error"] = repr(error)
+    os.write(write, json.dumps(found).encode())
+    os._exit(0)
+os.close(write)
+_, status = os.waitpid(pid, 0)
+space.kill(); space.close()
+with open(read) as file: found.update(json.loads(file.read() or "{}"))
+found["status"] = os.waitstatus_to_exitcode(status)
+"""
+
+
+def confined(body: str, folder: Path, *, nobody: bool = False) -> Any:
+    body = textwrap.indent(textwrap.dedent(body).strip(), " " * 8).strip()
+    found = tried(CHILD.replace("FOLDER", repr(str(folder))).replace("BODY", body), folder, nobody=nobody)
+    if not found["entered"]:
+        pytest.skip("this kernel or container allows no namespaces")
+    assert "error" not in found, found
+    return found
+
+
+@pytest.mark.parametrize("nobody", WHO)
+def test_only_its_folder_can_be_written(folder: Path, nobody: bool) -> None:
+    outside = folder.with_name(folder.name + "-outside")
+    outside.mkdir()
+    outside.chmod(0o777)
+    try:
+        found = confined(
+            f"""
+            open("mine", "w").write("x")
+            for path in ({str(outside / "x")!r}, "/dev/shm/x", "/tmp/x-{folder.name}", "/proc/self/oom_score_adj"):
+                try: open(path, "w").close(); found[path] = "written"
+                except OSError as error: found[path] = error.strerror
+            open("/dev/null", "w").write("x")
+            """,
+            folder,
+            nobody=nobody,
+        )
+        assert found["confined"]
+        assert (folder / "mine").read_text() == "x"
+        assert not list(outside.iterdir())
+        for path in (outside / "x", "/dev/shm/x", f"/tmp/x-{folder.name}"):
+            assert found[str(path)] == "Read-only file system"
+        assert found["/proc/self/oom_score_adj"] != "written"
+    finally:
+        shutil.rmtree(outside)
+
+
+@pytest.mark.parametrize("nobody", WHO)
+def test_it_cannot_be_undone(folder: Path, nobody: bool) -> None:
+    """Privileges go last: no remounting, no way back into the namespaces outside."""
+    found = confined(
+        """
+        libc = ctypes.CDLL(None, use_errno=True)
+        found["remount"] = libc.mount(None, b"/", None, 32 | 4096, None)
+        found["umount"] = libc.umount2(b"/proc", 2)
+        found["unshare"] = libc.unshare(0x20000)
+        found["capabilities"] = [line.split()[1] for line in open("/proc/self/status") if line.startswith(("CapEff", "CapBnd"))]
+        found["new"] = [line.split()[1] for line in open("/proc/self/status") if line.startswith("NoNewPrivs")]
+        """,
+        folder,
+        nobody=nobody,
+    )
+    assert (found["remount"], found["umount"], found["unshare"]) == (-1, -1, -1)
+    assert {int(value, 16) for value in found["capabilities"]} <= {0, 2}
+    assert found["new"] == ["1"]
+
+
+@pytest.mark.parametrize("nobody", WHO)
+def test_it_is_alone(folder: Path, nobody: bool) -> None:
+    """No network, no process but its own, none that it could signal."""
+    found = confined(
+        """
+        found["ids"] = [os.getpid(), os.getppid()]
+        found["seen"] = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+        for pid in (-1, 1):
+            try: os.kill(pid, 9); found[str(pid)] = "sent"
+            except OSError as error: found[str(pid)] = error.strerror
+        for address in ("127.0.0.1", "192.0.2.1"):
+            try: socket.create_connection((address, 9), 3)
+            except OSError as error: found[address] = error.strerror
+        found["interfaces"] = [name for _, name in socket.if_nameindex()]
+        """,
+        folder,
+        nobody=nobody,
+    )
+    assert found["ids"] == [2, 0]
+    assert set(found["seen"]) <= {1, 2}
+    assert found["127.0.0.1"] == found["192.0.2.1"] == "Network is unreachable"
+    assert found["interfaces"] == ["lo"]
+    assert found["status"] == 0
+
+
+@pytest.mark.parametrize("nobody", WHO)
+def test_a_space_ends_with_all_in_it(folder: Path, nobody: bool) -> None:
+    """Sessions, ignored signals and stopped processes do not help."""
+    found = tried(
+        f"""
+        spaces = isolation.enter()
+        found["entered"] = spaces is not None
+        if spaces:
+            space = spaces.open()
+            pid = os.fork()
+            if pid == 0:
+                for number in range(20):
+                    if os.fork() == 0:
+                        os.setsid()
+                        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                        if number % 2 and os.fork() == 0: os.kill(os.getpid(), signal.SIGSTOP)
+                        while True: open({str(folder / "alive")!r}, "w").close(); time.sleep(0.02)
+                time.sleep(0.3)
+                os._exit(0)
+            os.waitpid(pid, 0)
+            space.kill(); space.close()
+            os.unlink({str(folder / "alive")!r})
+            time.sleep(0.3)
+            found["alive"] = os.path.exists({str(folder / "alive")!r})
+            # And there can be a next one.
+            again = spaces.open()
+            pid = os.fork()
+            if pid == 0: os._exit(os.getpid())
+            found["next"] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            again.kill(); again.close()
+        """,
+        folder,
+        nobody=nobody,
+    )
+    if not found["entered"]:
+        pytest.skip("this kernel or container allows no namespaces")
+    assert (found["alive"], found["next"]) == (False, 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [("os._exit(7)", 7), ("os.kill(os.getpid(), 9)", 128 + 9), ("os.abort()", 128 + 11)]
+)
+def test_the_process_that_stands_by_ends_alike(code: str, expected: int, folder: Path) -> None:
+    """The first process of a namespace cannot be killed by itself, and its abort is a fault; from outside it is as usual."""
+    text = PREPARE + f"spaces = isolation.enter()\nif spaces is None: os._exit(99)\n{code}\nos._exit(55)"
+    done = subprocess.run([own().path, "-S", "-c", text], env={"PYTHONPATH": str(TOOLS)}, timeout=60, check=False)
+    if done.returncode == 99:
+        pytest.skip("this kernel or container allows no namespaces")
+    assert done.returncode in ((55,) if "kill" in code else (expected,))
+
+
+def test_where_namespaces_are_forbidden(folder: Path) -> None:
+    """None, without a word, and the caller is still itself."""
+    if os.getuid() != 0:
+        pytest.skip("only root can give the right to namespaces up")
+    found = tried(
+        """
+        before = os.getpid()
+        isolation.drop_privileges()
+        found["spaces"] = repr(isolation.enter())
+        found["same"] = os.getpid() == before
+        found["confined"] = isolation.confine(os.getcwd())
+        open("x", "w").close()
+        """,
+        folder,
+    )
+    assert found == {"spaces": "None", "same": True, "confined": False}
+
+
+def test_limits_hold_for_good(folder: Path) -> None:
+    found = tried(
+        """
+        isolation.limit_resources(memory_mb=300)
+        isolation.drop_privileges()
+        for name in ("DATA", "AS", "FSIZE", "CORE"):
+            kind = getattr(resource, "RLIMIT_" + name)
+            soft, hard = resource.getrlimit(kind)
+            found[name] = [soft, hard]
+            try: resource.setrlimit(kind, (hard, hard + 4096)); found[name].append("lifted")
+            except (OSError, ValueError): pass
+        try: bytearray(1 << 30)
+        except MemoryError: found["memory"] = "refused"
+        found["score"] = open("/proc/self/oom_score_adj").read().strip()
+        """,
+        folder,
+    )
+    assert found["DATA"] == [300 << 20, 300 << 20]
+    assert (600 << 20) < found["AS"][0] < (8 << 30)
+    assert found["AS"][0] == found["AS"][1]
+    assert found["FSIZE"] == [4 << 30, 4 << 30]
+    assert found["CORE"] == [0, 0]
+    assert (found["memory"], found["score"]) == ("refused", "1000")
+
+
+def test_memory_kills_are_counted() -> None:
+    from mlir_matrix.actions.isolation import memory_kills
+
+    text = Path("/proc/vmstat").read_text()
+    if "oom_kill " not in text:
+        pytest.skip("this kernel does not count them")
+    assert memory_kills() >= 0
+    assert memory_kills() == int(next(line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")))

@@ -1,0 +1,257 @@
+"""Folders of actions: laid out, read with suspicion, and used again only where nothing strange is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.digest import digest_bytes
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.keys import Read
+from mlir_matrix.execute.sandbox import ChangedSource, Folders, Prepared, collect, is_kept, make_folder, make_scratch
+from mlir_matrix.execute.store import LostBlob, Store
+from mlir_matrix.home import Home
+from mlir_matrix.plan.graph import Action, Graph
+
+OK = {"outcome": "ok", "stage": "lower"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = Store(tmp_path / "cache")
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    (tmp_path / "scratch").mkdir()
+    return Folders(tmp_path / "scratch")
+
+
+def action(stage: str = "lower") -> Action:
+    graph = Graph()
+    name = graph.add(
+        "a",
+        tool="passes",
+        stage=stage,
+        environment="mlir",
+        params={"passes": "cse"},
+        inputs={},
+        outputs={"ir": "ir.mlir"},
+    )
+    return graph.actions[name]
+
+
+def leave(folder: str, outcome: object = OK, output: str | None = "module") -> None:
+    """What a well-behaved action leaves."""
+    Path(folder, "outcome.json").write_text(json.dumps(outcome))
+    if output is not None:
+        Path(folder, "out", "ir.mlir").write_text(output)
+
+
+def prepared(tmp_path: Path, store: Store) -> Prepared:
+    source = tmp_path / "source.py"
+    source.write_bytes(b"source")
+    (tmp_path / "blob").write_bytes(b"blob" * 40_000)
+    blob = store.take_file(str(tmp_path / "blob"))
+    reads = (
+        Read("source", "in/source.py", digest_bytes(b"source"), source),
+        Read("ir", "in/ir.mlir", blob, None),
+    )
+    return Prepared("key", action(), reads)
+
+
+def test_what_an_action_finds(tmp_path: Path, store: Store, folders: Folders) -> None:
+    given = prepared(tmp_path, store)
+    folder = folders.take()
+    make_folder(folder, given, store)
+    assert Path(folder, "in/source.py").read_bytes() == b"source"
+    assert Path(folder, "in/ir.mlir").read_bytes() == b"blob" * 40_000
+    assert json.loads(Path(folder, "action.json").read_text()) == {
+        "tool": "passes", "stage": "lower", "params": {"passes": "cse"},
+        "inputs": {"source": "in/source.py", "ir": "in/ir.mlir"}, "outputs": {"ir": "out/ir.mlir"},
+    }  # fmt: skip
+    assert str(tmp_path) not in Path(folder, "action.json").read_text()
+
+
+def test_copies_not_originals(tmp_path: Path, store: Store, folders: Folders) -> None:
+    given = prepared(tmp_path, store)
+    folder = folders.take()
+    make_folder(folder, given, store)
+    for path in Path(folder, "in").iterdir():
+        path.write_bytes(b"spoilt")
+    assert (tmp_path / "source.py").read_bytes() == b"source"
+    assert Store(tmp_path / "cache").read_blob(given.reads[1].digest) == b"blob" * 40_000
+
+
+def test_a_source_that_changed_meanwhile(tmp_path: Path, store: Store, folders: Folders) -> None:
+    """The key was made of other bytes: a result under it would be a lie."""
+    given = prepared(tmp_path, store)
+    (tmp_path / "source.py").write_bytes(b"sourcf")
+    with pytest.raises(ChangedSource, match=r"source\.py changed while the run was going on"):
+        make_folder(folders.take(), given, store)
+
+
+def test_a_blob_that_is_lost(tmp_path: Path, store: Store, folders: Folders) -> None:
+    given = prepared(tmp_path, store)
+    os.unlink(store.blob_path(given.reads[1].digest))
+    with pytest.raises(LostBlob):
+        make_folder(folders.take(), given, Store(tmp_path / "cache"))
+
+
+def test_a_result(store: Store, folders: Folders) -> None:
+    folder = folders.take()
+    leave(folder)
+    Path(folder, "metrics.json").write_text('{"kernel_ns": [1, 2]}')
+    result = collect(folder, action(), {"wall_s": 1.0}, store)
+    assert (result.outcome, result.usage, result.metrics) == (OK, {"wall_s": 1.0}, {"kernel_ns": [1, 2]})
+    assert store.read_blob(result.outputs["ir"]) == b"module"
+
+
+def test_a_failure_keeps_its_log(store: Store, folders: Folders) -> None:
+    folder = folders.take()
+    leave(folder, {"outcome": "lower-failed", "stage": "lower", "reason": "r", "diagnostics": "d", "more": [1]}, None)
+    Path(folder, "log.txt").write_text("it said")
+    result = collect(folder, action(), {}, store)
+    assert result.outcome == {"outcome": "lower-failed", "stage": "lower", "reason": "r", "diagnostics": "d"}
+    assert (result.outputs, result.metrics) == ({}, {"log": "it said"})
+
+
+def replace(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def spoil(folder: Path) -> None:
+        path = folder / name
+        if path.is_dir():
+            for inner in path.iterdir():
+                inner.unlink()
+            path.rmdir()
+        else:
+            path.unlink()
+        make(path)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda folder: (folder / "outcome.json").unlink(),
+        replace("outcome.json", Path.mkdir),
+        replace("outcome.json", os.mkfifo),
+        replace("outcome.json", lambda path: path.symlink_to("/dev/zero")),
+        replace("outcome.json", lambda path: path.write_text("")),
+        replace("outcome.json", lambda path: path.write_text("[1]")),
+        replace("outcome.json", lambda path: path.write_text("[" * 1_000_000)),
+        replace("outcome.json", lambda path: path.write_text(json.dumps({**OK, "x": "x" * (5 << 20)}))),
+        replace("outcome.json", lambda path: path.write_bytes(b'{"outcome": "\xff"}')),
+        *(
+            replace("outcome.json", lambda path, outcome=outcome: path.write_text(json.dumps(outcome)))
+            for outcome in (
+                {}, {"outcome": "pass", "stage": "lower"}, {"outcome": "skipped", "stage": "lower"},
+                {"outcome": "unsupported", "stage": "lower"}, {"outcome": "ok"}, {"outcome": "ok", "stage": "judge"},
+                {"outcome": "mismatch", "stage": "lower"}, {"outcome": "import-failed", "stage": "lower"},
+                {"outcome": None, "stage": "lower"}, {"outcome": {"a": 1}, "stage": "lower"}, {"outcome": [], "stage": "lower"},
+            )
+        ),
+        lambda folder: (folder / "out" / "ir.mlir").unlink(),
+        replace("out/ir.mlir", Path.mkdir),
+        replace("out/ir.mlir", os.mkfifo),
+        replace("out/ir.mlir", lambda path: path.symlink_to(path.parents[3] / "kept")),
+        replace("out", lambda path: path.symlink_to(path.parents[2] / "others")),
+        replace("out", lambda path: path.write_text("x")),
+    ],
+)  # fmt: skip
+def test_strange_leavings(tmp_path: Path, store: Store, folders: Folders, spoil: Callable[[Path], object]) -> None:
+    """A failure of the action, without waiting, following or taking what is not its own."""
+    (tmp_path / "kept").write_text("kept")
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "ir.mlir").write_text("kept")
+    folder = folders.take()
+    leave(folder)
+    spoil(Path(folder))
+    started = time.monotonic()
+    result = collect(folder, action(), {}, store)
+    assert time.monotonic() - started < 5
+    assert (result.outcome["outcome"], result.outcome["stage"]) == ("lower-failed", "lower")
+    assert not result.outputs
+    folders.give_back(folder)
+    assert (tmp_path / "kept").read_text() == (tmp_path / "others" / "ir.mlir").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "{", "[" * 1_000_000, '{"x": "' + "x" * (5 << 20) + '"}'], ids=lambda text: text[:3]
+)
+def test_strange_metrics_are_left_out(store: Store, folders: Folders, text: str) -> None:
+    folder = folders.take()
+    leave(folder)
+    Path(folder, "metrics.json").write_text(text)
+    result = collect(folder, action(), {}, store)
+    assert (result.outcome, result.metrics) == (OK, {})
+
+
+def test_folders_are_used_again(folders: Folders) -> None:
+    first, second = folders.take(), folders.take()
+    assert first != second
+    leave(first)
+    Path(first, "in", "x").write_text("x")
+    Path(first, "link").symlink_to("/etc/passwd")
+    os.mkfifo(Path(first, "pipe"))
+    folders.give_back(first)
+    assert folders.take() == first
+    assert sorted(os.listdir(first)) == ["in", "out"]
+    assert os.listdir(f"{first}/in") == os.listdir(f"{first}/out") == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda folder: (folder / "more").mkdir(),
+        lambda folder: (folder / "in" / "more").mkdir(),
+        lambda folder: folder.chmod(0o700),
+        lambda folder: (folder / "out").chmod(0o500),
+        lambda folder: (folder / "out").rmdir(),
+        replace("out", lambda path: path.symlink_to("/tmp")),
+        replace("in", lambda path: path.write_text("x")),
+    ],
+)
+def test_spoilt_folders_are_not(folders: Folders, spoil: Callable[[Path], object]) -> None:
+    folder = folders.take()
+    spoil(Path(folder))
+    folders.give_back(folder)
+    assert not os.path.lexists(folder)
+    assert folders.take() != folder
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kept"),
+    [
+        ({"outcome": "ok"}, True), ({"outcome": "lower-failed"}, True), ({"outcome": "crashed", "signal": "SIGSEGV"}, True),
+        ({"outcome": "mismatch"}, True), ({"outcome": "crashed", "signal": "SIGKILL"}, False), ({"outcome": "timed-out"}, False),
+        ({"outcome": "infra-error"}, False), ({"outcome": "skipped"}, False),
+    ],
+)  # fmt: skip
+def test_what_is_kept(outcome: dict[str, str], kept: bool) -> None:
+    assert is_kept(outcome) == kept
+
+
+def home(folder: Path) -> Home:
+    return Home(cache=folder, state=folder / "state", actions=folder / "actions")
+
+
+def test_folders_of_dead_runs_are_swept(tmp_path: Path) -> None:
+    scratch = home(tmp_path).scratch
+    for name in ("999999999-1", f"{os.getpid()}-1", "odd"):
+        (scratch / name / "x").mkdir(parents=True)
+    made = make_scratch(home(tmp_path))
+    assert sorted(os.listdir(scratch)) == sorted([f"{os.getpid()}-1", made.name])
+
+
+def test_no_room_for_folders(tmp_path: Path) -> None:
+    (tmp_path / "actions").write_text("x")
+    with pytest.raises((InfrastructureError, NotADirectoryError)):
+        make_scratch(home(tmp_path))

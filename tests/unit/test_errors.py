@@ -1,0 +1,65 @@
+"""Errors carry the exit code that the interfaces promise, and the command line ends with it."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from mlir_matrix import cli
+from mlir_matrix.catalog.source import SourceError
+from mlir_matrix.errors import CatalogError, InfrastructureError, MatrixError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MatrixError("m"), 2), (UsageError("m"), 2), (CatalogError("m"), 2), (InfrastructureError("m"), 3),
+        (SourceError("f.yaml", (1, 2), "m"), 2), (OSError(28, "No space left on device"), 3), (KeyboardInterrupt(), 130),
+        (click.Abort(), 130), (click.UsageError("m"), 2), (click.BadParameter("m"), 2),
+    ],
+)  # fmt: skip
+def test_exit_codes(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli.matrix, "main", fail)
+    assert cli._call([]) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err
+    assert "Traceback" not in said.err
+
+
+def test_lines_after_the_first_are_indented(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**options: object) -> None:
+        raise CatalogError("a.yaml:1:1: one\nb.yaml:2:2: two")
+
+    monkeypatch.setattr(cli.matrix, "main", fail)
+    cli._call([])
+    assert capsys.readouterr().err == "matrix: a.yaml:1:1: one\n        b.yaml:2:2: two\n"
+
+
+def test_a_mistake_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No verdict and no traceback: it is kept for a report."""
+    home = tmp_path_factory.mktemp("home")
+
+    def fail(**options: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(cli.matrix, "main", fail)
+    monkeypatch.setenv("MATRIX_HOME", str(home))
+    assert cli._call([]) == 3
+    said = capsys.readouterr().err
+    assert "this is a mistake in matrix itself: ZeroDivisionError: ours" in said
+    assert "Traceback" not in said
+    assert "Traceback" in (home / "state" / "crash.txt").read_text()
+
+
+def test_one_hierarchy() -> None:
+    assert all(issubclass(kind, MatrixError) for kind in (UsageError, CatalogError, InfrastructureError, SourceError))

@@ -20,6 +20,7 @@ from _synthetic import catalog
 from _timing import medians, verdict
 
 from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.cli import COLLECTING
 from mlir_matrix.expand import expand
 from mlir_matrix.expansion import Test
 from mlir_matrix.home import find_home
@@ -53,6 +54,7 @@ def memory(session: Session, tests: Sequence[Test]) -> float:
 
 def main() -> int:
     """Print the ratios; exit code 1 where one does not hold."""
+    gc.set_threshold(*COLLECTING)  # as in use
     seconds, bytes_each = [], []
     with tempfile.TemporaryDirectory() as name:
         for workloads in WORKLOADS:

@@ -26,7 +26,7 @@ def main() -> int:
     done = [results["executed"], len(imported), int(report.others_rss > 0)]
     print(
         f"     {results['summary']['total']} tests: {done[0]} actions executed; frameworks imported: "
-        f"{', '.join(imported) or 'none'}; processes started: {'some' if done[2] else 'none'}"
+        f"{', '.join(imported) or 'none'}; processes started: {'some' if done[2] else 'none'}; CPU {report.own_s:.3f} s"
     )
     times = medians({"run": partial(matrix, "run", "smoke"), "--help": partial(matrix, "--help")}, RUNS)
     for name, seconds in times.items():

@@ -353,7 +353,7 @@ def test_without_home_and_term(tmp_path: Path) -> None:
     done = bare(command)
     assert (done.returncode, done.stderr) == (0, "")
     assert "mlp" in done.stdout
-    assert bare(command, MATRIX_HOME=str(tmp_path)).stdout == done.stdout
+    assert "mlp" in bare(command, MATRIX_HOME=str(tmp_path)).stdout
 
 
 def test_the_launcher_without_home() -> None:

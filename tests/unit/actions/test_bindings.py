@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -151,3 +152,30 @@ def test_importing_the_adapter_imports_no_package() -> None:
         "assert not {'numpy', 'torch_mlir.ir', 'mlir.ir'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any) -> None:
+    """Workers fork after ``preload``: it must leave one thread, and no two sessions may share what it made."""
+    environment = environments.require("mlir")
+    script = (
+        "import os\n"
+        "from mlir_matrix.actions import bindings\n"
+        "bindings.preload(); bindings.preload()\n"
+        "assert len(os.listdir('/proc/self/task')) == 1\n"
+        "package = bindings.load(bindings.default_root())\n"
+        "with package.session() as first:\n"
+        "    pass\n"
+        "with package.session() as second:\n"
+        "    assert first.context is not second.context\n"
+        "    assert second.text(second.parse(b'module {}')) == 'module {\\n}\\n'\n"
+    )
+    sites = [str(Path(bindings.__file__).parents[2]), *environment.sites(environments.packages)]
+    done = subprocess.run(
+        [environment.interpreter.path, "-P", "-s", "-S", "-c", script],
+        env={"PYTHONPATH": os.pathsep.join(sites)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -204,8 +204,9 @@ def limit_resources(*, memory_mb: int) -> None:
     Memory that is shared counts only as address space, of which there is as much again. Should the machine itself run
     out of memory, this process is the first to go.
     """
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
+    # As bytes, without a buffer: a text file's machinery costs a forked child five times as much in copied pages.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+        file.write(b"1000")
     memory = memory_mb << 20
     for kind, value in (
         (resource.RLIMIT_DATA, memory),
@@ -221,7 +222,7 @@ def limit_resources(*, memory_mb: int) -> None:
 def _address_space() -> int:
     """Bytes of address space that this process has now; plenty where that cannot be known."""
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
             return int(file.read().split()[0]) * resource.getpagesize()
     except OSError:
         return sys.maxsize >> 20

@@ -19,6 +19,7 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from mlir_matrix.actions import isolation
@@ -244,6 +245,7 @@ def _children() -> set[int]:
         return set()
 
 
+@cache
 def _request_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="request")
     parser.add_argument("request", nargs="?", default=REQUEST_FILE)

@@ -23,6 +23,9 @@ VERBS = {
     "toolchain": "Lock what environments consist of.",
 }
 
+#: When Python looks for cycles. Plans and results are many objects without any: its own 700 take a tenth of the time.
+COLLECTING = (100_000, 20, 20)
+
 
 class _Verbs(click.Group):
     """A group that knows its commands by name and loads one at a time."""
@@ -114,8 +117,7 @@ def _bug() -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of ``matrix``; exits with the code that the interfaces promise."""
-    # Plans and results are many objects without cycles: looking for some after every 700 new ones takes a tenth of the time.
-    gc.set_threshold(100_000, 20, 20)
+    gc.set_threshold(*COLLECTING)
     code = _call(arguments)
     for stream in (sys.stdout, sys.stderr):
         # None: it was closed when we began. What cannot be written now was complained about before.

@@ -1,0 +1,198 @@
+"""Planning the repository's own suite: what tests share, what each reads, and that no folder of this machine shows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from mlir_matrix.expansion import Test
+from mlir_matrix.plan.graph import Action, File, Produced
+from mlir_matrix.plan.planner import DRIVER_SOURCES, Plan
+from mlir_matrix.plan.references import plan_references
+from mlir_matrix.plan.serialize import action_document
+from mlir_matrix.select import choose
+from mlir_matrix.session import Session
+
+
+@pytest.fixture(scope="module")
+def smoke(current: Session) -> Plan:
+    return current.plan(choose(current.catalog, ("smoke",)).tests())
+
+
+def planned(current: Session, *globs: str) -> Plan:
+    return current.plan(choose(current.catalog, globs).tests())
+
+
+def chain(plan: Plan, test: str) -> list[Action]:
+    return [plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test])]
+
+
+def labels(plan: Plan, test: str) -> list[str]:
+    return [action.id.rsplit("-", 1)[0] for action in chain(plan, test)]
+
+
+def test_every_test_that_can_run_has_its_verdict_and_no_other(smoke: Plan) -> None:
+    assert smoke.verdicts.keys() == {test.id for test in smoke.tests if test.outcome is None}
+    ends = {smoke.graph.actions[action].tool for action in smoke.verdicts.values()}
+    assert ends == {"judge", "irtest"}
+
+
+def test_a_test_goes_its_pipelines_road(current: Session, smoke: Plan) -> None:
+    test = "jax/linalg-vectorized/x86_64/mlp"
+    found = next(each for each in smoke.tests if each.id == test)
+    assert found.road is not None
+    steps = [step.name for step in found.road.steps]
+    made = labels(smoke, test)
+    assert [label for label in made if label in steps] == steps
+    others = Counter(label.split("/", 1)[0] for label in made if label not in steps)
+    assert others == {"import": 1, "link": 1, "driver": 1, "runtime": 1, "inputs": 1, "run": 1, "judge": 1}
+
+
+def test_each_step_reads_what_the_one_before_made(smoke: Plan) -> None:
+    """Along the road every action reads its predecessor, so that none of a test's steps is left out."""
+    for test in ("pytorch/linalg-loops/x86_64/conv2d", "onnx/tosa-loops/x86_64/softmax"):
+        road = [action for action in chain(smoke, test) if action.tool in ("passes", "object", "link", "run", "judge")]
+        for before, after in pairwise(road):
+            assert before.id in after.sources
+
+
+def test_sources_come_first_everywhere(smoke: Plan) -> None:
+    seen: set[str] = set()
+    for action in smoke.graph.actions.values():
+        assert set(action.sources) <= seen
+        for ref in action.inputs.values():
+            if isinstance(ref, Produced):
+                assert ref.output in smoke.graph.actions[ref.action].outputs
+        seen.add(action.id)
+
+
+def test_tests_share_what_they_have_in_common(current: Session) -> None:
+    loops, named = "pytorch/linalg-loops/x86_64/mlp", "pytorch/linalg-named/x86_64/mlp"
+    plan = planned(current, loops, named)
+    shared = {action.id for action in chain(plan, loops)} & {action.id for action in chain(plan, named)}
+    assert {plan.graph.actions[name].tool for name in shared} >= {"import_pytorch", "inputs", "link_kit", "passes"}
+    assert {"object", "link", "run", "judge"}.isdisjoint(plan.graph.actions[name].tool for name in shared)
+
+
+def test_each_framework_imports_a_workload_once(smoke: Plan) -> None:
+    imports = Counter(label for label in (name.rsplit("-", 1)[0] for name in smoke.graph.actions) if "import/" in label)
+    assert set(imports.values()) == {1}
+    assert {label.split("/")[1] for label in imports} == {"pytorch", "jax", "onnx", "mlir"}
+
+
+def test_planning_does_not_depend_on_what_else_is_planned(current: Session, smoke: Plan) -> None:
+    test = "mlir/linalg-loops/x86_64/matmul"
+    alone = planned(current, test)
+    assert alone.verdicts[test] == smoke.verdicts[test]
+    assert [action.id for action in chain(alone, test)] == [action.id for action in chain(smoke, test)]
+
+
+def test_two_plans_are_equal(current: Session, smoke: Plan) -> None:
+    again = current.plan(choose(current.catalog, ("smoke",)).tests())
+    assert list(again.graph.actions.items()) == list(smoke.graph.actions.items())
+    assert again.verdicts == smoke.verdicts
+
+
+def test_no_folder_of_this_machine_shows(current: Session, smoke: Plan) -> None:
+    text = json.dumps([action_document(action) for action in smoke.graph.actions.values()])
+    for folder in (*current.catalog.roots, current.home.cache, current.home.state):
+        assert str(folder) not in text
+
+
+def test_what_a_judge_is_told(current: Session, smoke: Plan) -> None:
+    judge = chain(smoke, "pytorch/linalg-loops/x86_64/topk")[-1]
+    outputs = current.catalog.workloads["topk"].document.outputs
+    assert [told["name"] for told in judge.params["outputs"]] == list(outputs)
+    for told in judge.params["outputs"]:
+        bound = current.tolerance(
+            next(t for t in smoke.tests if t.id.endswith("linalg-loops/x86_64/topk")), told["name"]
+        )
+        assert (told["atol"], told["rtol"], told["layer"]) == (bound.atol, bound.rtol, bound.location)
+        golden = judge.inputs[f"expected-{told['name']}"]
+        assert golden == File(0, f"golden/topk/{told['name']}.npy", optional=True)
+
+
+def test_tests_that_differ_in_their_bounds_are_judged_apart(current: Session, smoke: Plan) -> None:
+    """Parameters of judges are shared where the bounds are the same, and only there."""
+    by_params: dict[str, set[Any]] = {}
+    for test in smoke.tests:
+        if test.id in smoke.verdicts and not test.is_ir:
+            action = smoke.graph.actions[smoke.verdicts[test.id]]
+            by_params.setdefault(action.params_digest, set()).add(bounds(current, test))
+    assert len(by_params) > 1
+    assert all(len(found) == 1 for found in by_params.values())
+
+
+def bounds(current: Session, test: Test) -> tuple[Any, ...]:
+    names = current.catalog.workloads[test.workload].document.outputs
+    found = [current.tolerance(test, name) for name in names]
+    return (test.workload, *((bound.atol, bound.rtol, bound.location) for bound in found))
+
+
+def test_an_ir_test_is_its_step_and_the_check(smoke: Plan) -> None:
+    test = "mlir/linalg-fuse/ir/chain"
+    step, check = chain(smoke, test)
+    case = File(0, "recipes/steps/linalg-fuse/tests/chain.mlir")
+    assert step.inputs["ir"] == case
+    assert (check.tool, check.inputs) == ("irtest", {"ir": Produced(step.id, "ir"), "test": case})
+
+
+def test_parameters_reach_the_step(current: Session) -> None:
+    plan = planned(current, "mlir/linalg-vectorized/x86_64/matmul")
+    tile = next(action for action in plan.graph.actions.values() if action.id.startswith("linalg-tile-vectorize"))
+    assert tile.params["parameters"] == {"rows": 8, "columns": 16, "depth": 1, "vector": 16}
+    assert tile.inputs["schedule"] == File(0, "recipes/steps/linalg-tile-vectorize/schedule.mlir")
+    objects = [action for action in plan.graph.actions.values() if action.tool == "object"]
+    assert [(action.params["parameters"], action.native) for action in objects] == [({"opt-level": 3}, True)]
+
+
+def test_the_driver_is_linked_into_every_kernel_and_the_library_reads_none_of_it(current: Session, smoke: Plan) -> None:
+    kits = {tuple(action.outputs): action for action in smoke.graph.actions.values() if action.tool == "link_kit"}
+    assert kits.keys() == {("runtime",), ("driver",)}
+    assert kits["runtime",].inputs == {}
+    assert {ref.path for ref in kits["driver",].inputs.values() if isinstance(ref, File)} == set(DRIVER_SOURCES)
+    assert all((current.catalog.roots[0] / path).is_file() for path in DRIVER_SOURCES)
+    expected = {kits["runtime",].id, kits["driver",].id}
+    links = [action for action in smoke.graph.actions.values() if action.tool == "link"]
+    assert links
+    assert all(expected <= set(action.sources) for action in links)
+
+
+def test_every_driver_source_is_listed(current: Session) -> None:
+    folder = current.catalog.roots[0] / "tools" / "driver"
+    found = {path.name for path in folder.iterdir() if path.suffix in (".c", ".h")}
+    assert found == {path.rsplit("/", 1)[1] for path in DRIVER_SOURCES}
+
+
+def test_an_environment_that_stands_in_changes_no_name(current: Session) -> None:
+    swapped = Session(catalog=current.catalog, home=current.home, swaps={"mlir": "torch"})
+    test = "mlir/linalg-loops/x86_64/matmul"
+    plan = planned(swapped, test)
+    assert {action.environment for action in chain(plan, test)} == {
+        action.environment for action in chain(planned(current, test), test)
+    }
+
+
+def test_references_read_only_their_source_and_the_inputs(current: Session) -> None:
+    entry = current.catalog.workloads["mlp"]
+    graph, ends = plan_references(current.catalog, [entry])
+    end = graph.actions[ends["mlp"]]
+    made = graph.actions[end.sources[0]]
+    assert [action.tool for action in graph.actions.values()] == ["inputs", "reference"]
+    assert end.inputs == {
+        "source": File(0, "matrix/workloads/mlp/reference.py"),
+        **{f"arg-{name}": Produced(made.id, name) for name in entry.document.inputs},
+    }
+    assert list(end.outputs) == [f"expected-{name}" for name in entry.document.outputs]
+
+
+def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke: Plan) -> None:
+    graph, _ = plan_references(current.catalog, current.catalog.workloads.values())
+    ours: Mapping[str, Action] = {action.id: action for action in graph.actions.values() if action.tool == "inputs"}
+    theirs = {action.id for action in smoke.graph.actions.values() if action.tool == "inputs"}
+    assert ours.keys() == theirs

@@ -1,0 +1,189 @@
+"""Results: the outcome, whether it is expected, and what it took, for every way in which an action can end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from mlir_matrix.areas import Rule
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.store import LostBlob, Result
+from mlir_matrix.expansion import Test
+from mlir_matrix.plan.graph import Graph, Produced
+from mlir_matrix.results import ResultMaker, TestResult, exit_code, summarise, to_document
+
+VERDICTS = {
+    "good": {"outcome": "pass", "reason": "all right", "outputs": [], "metrics": {"max_ulp": 2}},
+    "bad": {"outcome": "mismatch", "reason": "y: 3 of 4 are wrong", "outputs": [{"name": "y"}], "metrics": {}},
+}
+
+
+def case(expects: str = "", name: str = "mlp") -> Test:
+    rule = Rule("expect", "suite.yaml:3:5", "**", "known", expects, "") if expects else None
+    cell = ("jax", "linalg-loops", "x86_64")
+    return Test("/".join((*cell, name)), *cell, name, None, None, "in by suite.yaml:1:1", rule, True)
+
+
+def done(outcome: str = "ok", *, cached: bool = False, seconds: float = 1.0, **outputs: str) -> Done:
+    words = {"outcome": outcome, "stage": "judge" if outcome == "ok" else "lower"}
+    if outcome != "ok":
+        words |= {"reason": "it failed", "diagnostics": "error: no"}
+    result = Result(outcome=words, outputs=outputs, usage={"wall_s": seconds}, metrics={"log": "said"})
+    return Done(result=result, cached=cached)
+
+
+class Made:
+    """A graph of an import, a step and a judge, with a maker whose verdicts are those above."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+        graph = Graph()
+        self.names: list[str] = []
+        for tool, environment in (("import", "jax"), ("passes", "mlir"), ("judge", "numpy")):
+            inputs = {"ir": Produced(self.names[-1], "ir")} if self.names else {}
+            self.names.append(
+                graph.add(
+                    tool,
+                    tool=tool,
+                    stage="lower",
+                    environment=environment,
+                    params={},
+                    inputs=inputs,
+                    outputs={"ir": "ir"},
+                )
+            )
+        self.maker = ResultMaker(
+            graph,
+            pins={"jax": {"jax": "1"}, "mlir": {"llvm": "2"}, "numpy": {}},
+            digests={"jax": "aa", "mlir": "bb"},
+            read_blob=self._read,
+        )
+
+    def _read(self, digest: str) -> bytes:
+        self.read.append(digest)
+        if digest not in VERDICTS:
+            raise LostBlob(digest, "is gone")
+        return json.dumps(VERDICTS[digest]).encode()
+
+    def result(self, test: Test, *steps: Done) -> TestResult:
+        """The result of a test whose three actions came to this."""
+        for name, step in zip(self.names, steps, strict=True):
+            self.maker.note(name, step)
+        return self.maker.finished(test, self.names[-1], steps[-1])
+
+
+@pytest.fixture
+def made() -> Made:
+    return Made()
+
+
+def test_a_pass(made: Made) -> None:
+    result = made.result(case(), done(seconds=1.0), done(seconds=0.5), done(seconds=0.25, verdict="good"))
+    assert (result.outcome, result.stage, result.expected, result.cached) == ("pass", "judge", True, False)
+    assert result.duration_s == 1.75
+    assert result.pins == {"jax": "1", "llvm": "2"}
+    assert result.environments == {"jax": "aa", "mlir": "bb"}
+    assert result.metrics == {"max_ulp": 2}
+    entry = result.to_json()
+    assert "verdict" not in entry
+    assert "diagnostics" not in entry
+
+
+def test_a_mismatch_shows_its_census(made: Made) -> None:
+    result = made.result(case(), done(), done(), done(verdict="bad"))
+    assert (result.outcome, result.expected) == ("mismatch", False)
+    assert result.to_json()["verdict"] == VERDICTS["bad"]
+
+
+def test_a_failure_that_was_passed_on(made: Made) -> None:
+    result = made.result(case(), done(), done("lower-failed"), done("lower-failed"))
+    assert (result.outcome, result.stage, result.reason) == ("lower-failed", "lower", "it failed")
+    assert (result.diagnostics, result.log, result.expected) == ("error: no", "said", False)
+
+
+def test_a_check_that_says_nothing_when_it_succeeds(made: Made) -> None:
+    assert made.result(case(), done(), done(), done(report="r")).outcome == "pass"
+
+
+@pytest.mark.parametrize("flags", list(product((True, False), repeat=3)))
+def test_cached_is_only_what_was_cached_all_along(made: Made, flags: tuple[bool, bool, bool]) -> None:
+    first, second, third = flags
+    steps = (done(cached=first), done(cached=second), done(cached=third, verdict="good"))
+    assert made.result(case(), *steps).cached == all(flags)
+
+
+@pytest.mark.parametrize(
+    ("expects", "verdict", "expected"),
+    [
+        ("", "good", True),
+        ("", "bad", False),
+        ("mismatch", "bad", True),
+        ("mismatch", "good", False),
+        ("crashed", "bad", False),
+    ],
+)
+def test_expectations_are_strict(made: Made, expects: str, verdict: str, expected: bool) -> None:
+    result = made.result(case(expects), done(), done(), done(verdict=verdict))
+    assert result.expected == expected
+    shown = result.to_json().get("expectation")
+    assert shown == ({"outcome": expects, "reason": "known", "position": "suite.yaml:3:5"} if expects else None)
+
+
+def test_a_machine_that_lacks_something_surprises_nobody(made: Made) -> None:
+    result = made.result(case("mismatch"), done("skipped"), done("skipped"), done("skipped"))
+    assert (result.outcome, result.expected) == ("skipped", True)
+
+
+def test_a_verdict_that_many_tests_come_to_is_read_once(made: Made) -> None:
+    for name in ("mlp", "softmax", "topk"):
+        assert made.result(case(name=name), done(), done(), done(verdict="good")).metrics == {"max_ulp": 2}
+    assert made.read == ["good"]
+
+
+def test_a_verdict_that_is_lost_can_be_made_again(made: Made) -> None:
+    with pytest.raises(LostBlob):
+        made.result(case(), done(), done(), done(verdict="gone"))
+
+
+def results(*outcomes: tuple[str, bool]) -> Iterator[TestResult]:
+    for number, (outcome, expected) in enumerate(outcomes):
+        yield TestResult(
+            id=f"a/b/c/{number}", framework="a", pipeline="b", target="c", workload=str(number), outcome=outcome,
+            stage="", expected=expected, reason="", cached=number == 0,
+        )  # fmt: skip
+
+
+def test_totals() -> None:
+    found = list(results(("pass", True), ("mismatch", True), ("pass", True), ("crashed", False)))
+    assert summarise(found) == {
+        "total": 4,
+        "as_expected": 3,
+        "by_outcome": {"crashed": 1, "mismatch": 1, "pass": 2},
+        "cached": 1,
+    }
+
+
+def test_the_document_is_json_and_sorted() -> None:
+    found = list(results(("pass", True)))
+    document: dict[str, Any] = json.loads(json.dumps(to_document(found, interrupted=True, executed_actions=["b", "a"])))
+    assert document["schema"] == "mlir-matrix/results/v1"
+    assert (document["interrupted"], document["executed"], document["executed_actions"]) == (True, 2, ["a", "b"])
+    assert document["tests"][0]["id"] == "a/b/c/0"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([], 0),
+        ([("pass", True), ("mismatch", True)], 0),
+        ([("pass", True), ("mismatch", False)], 1),
+        ([("infra-error", False)], 3),
+        ([("infra-error", False), ("pass", False)], 1),
+    ],
+)
+def test_exit_codes(outcomes: list[tuple[str, bool]], code: int) -> None:
+    assert exit_code(results(*outcomes)) == code

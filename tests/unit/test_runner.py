@@ -1,0 +1,147 @@
+"""Running plans: real actions of the small environments, from an empty cache, again, and ended early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.execute.job import Limits
+from mlir_matrix.expansion import Test
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.workloads import add_inputs
+from mlir_matrix.report.progress import Silent
+from mlir_matrix.results import TestResult
+from mlir_matrix.runner import Run, run_graph, run_plan
+from mlir_matrix.select import choose
+from mlir_matrix.session import Session, open_session
+
+LIMITS = Limits(jobs=2)
+#: IR tests need neither a framework nor the C library.
+GLOB = "mlir/{linalg-fuse,linalg-to-loops}/ir/*"
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, environments: Any) -> Session:
+    """A session with an empty cache, whose environments are installed."""
+    for name in ("mlir", "filecheck", "numpy"):
+        environments.require(name)
+    return open_session(cache_dir=tmp_path / "cache")
+
+
+def planned(session: Session, *extra: str) -> Plan:
+    return session.plan(choose(session.catalog, (GLOB, *extra)).tests())
+
+
+class Told(Silent):
+    """A display that remembers what it was told."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__(total)
+        self.total = total
+        self.results: list[TestResult] = []
+        self.open: set[str] = set()
+        self.closed = False
+
+    def started(self, action: Any) -> None:
+        self.open.add(action.id)
+
+    def ended(self, action: Any) -> None:
+        self.open.discard(action.id)
+
+    def result(self, result: TestResult) -> None:
+        self.results.append(result)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def run(session: Session, plan: Plan, progress: Callable[[int], Any] = Silent, *, fail_fast: bool = False) -> Run:
+    return run_plan(session, plan, limits=LIMITS, fail_fast=fail_fast, progress=progress)
+
+
+def test_results_come_in_the_plans_order_and_again_from_the_cache(fresh: Session) -> None:
+    plan = planned(fresh)
+    first, second = run(fresh, plan), run(fresh, plan)
+    assert [result.id for result in first.results] == [test.id for test in plan.tests]
+    assert {result.outcome for result in first.results} == {"pass"}
+    assert sorted(first.executed_actions) == sorted(plan.graph.actions)
+    assert not any(result.cached for result in first.results)
+    assert second.executed == 0
+    assert all(result.cached for result in second.results)
+    assert [(result.id, result.outcome, result.reason) for result in second.results] == [
+        (result.id, result.outcome, result.reason) for result in first.results
+    ]
+    assert not first.interrupted
+
+
+def test_the_display_is_told_all_and_closed(fresh: Session) -> None:
+    plan = planned(fresh)
+    displays: list[Told] = []
+
+    def display(total: int) -> Told:
+        displays.append(Told(total))
+        return displays[-1]
+
+    made = run(fresh, plan, display)
+    (told,) = displays
+    assert told.total == len(plan.verdicts)
+    assert sorted(result.id for result in told.results) == sorted(result.id for result in made.results)
+    assert told.closed
+    assert not told.open
+
+
+def test_the_first_surprise_ends_a_run_that_is_to_fail_fast(fresh: Session) -> None:
+    plan = planned(fresh)
+    # Every test now is a surprise: what passes was expected to fail.
+    rule = next(test.expectation for test in choose(fresh.catalog, ("smoke",)).tests() if test.expectation)
+    surprised = Plan(
+        tests=tuple(expecting(test, rule) for test in plan.tests), graph=plan.graph, verdicts=plan.verdicts
+    )
+    assert len(run(fresh, surprised, fail_fast=True).results) < len(plan.tests)
+    everything = run(fresh, surprised)
+    assert len(everything.results) == len(plan.tests)
+    assert not any(result.expected for result in everything.results)
+
+
+def expecting(test: Test, rule: Any) -> Test:
+    cell = (test.framework, test.pipeline, test.target, test.workload)
+    return Test(test.id, *cell, test.road, test.outcome, test.reason, rule, test.selected)
+
+
+def test_an_interruption_keeps_what_was_finished(fresh: Session) -> None:
+    plan = planned(fresh)
+
+    class Interrupting(Told):
+        def result(self, result: TestResult) -> None:
+            super().result(result)
+            raise KeyboardInterrupt
+
+    stopped = run(fresh, plan, Interrupting)
+    assert stopped.interrupted
+    assert stopped.executed_actions
+    rest = run(fresh, plan)
+    assert set(stopped.executed_actions).isdisjoint(rest.executed_actions)
+    assert {result.outcome for result in rest.results} == {"pass"}
+
+
+def test_what_cannot_run_is_among_the_results(fresh: Session) -> None:
+    tests = [test for test in choose(fresh.catalog, ("smoke",)).tests() if test.outcome == "unsupported"][:3]
+    made = run(fresh, fresh.plan(tests))
+    assert [(result.id, result.outcome, result.reason) for result in made.results] == [
+        (test.id, "unsupported", test.reason) for test in tests
+    ]
+    assert made.executed == 0
+    assert not (fresh.home.actions).exists()
+
+
+def test_a_graph_without_tests(fresh: Session) -> None:
+    graph = Graph()
+    action = add_inputs(graph, fresh.catalog.workloads["mlp"])
+    (done,) = run_graph(fresh, graph, limits=LIMITS).values()
+    assert done.result.ok
+    assert done.result.outputs.keys() == graph.actions[action].outputs.keys()
+    assert run_graph(fresh, graph, limits=LIMITS)[action].cached

@@ -75,13 +75,13 @@ def template(session: Session, plan: Plan, folder: Path) -> None:
 def usages(cache: Path, before: frozenset[str]) -> Iterator[dict[str, Any]]:
     """What each action of a run took, from the results that the run added to a cache."""
     store = Store(cache)
-    for file in (cache / "results-v1").glob("??/*"):
+    for file in Path(store.results).glob("??/*"):
         if file.name not in before and (result := store.find(file.name)) is not None:
             yield dict(result.usage)
 
 
 def results(cache: Path) -> frozenset[str]:
-    return frozenset(file.name for file in (cache / "results-v1").glob("??/*"))
+    return frozenset(file.name for file in Path(Store(cache).results).glob("??/*"))
 
 
 def once(cache: Path) -> tuple[float, Report]:
@@ -95,14 +95,15 @@ def once(cache: Path) -> tuple[float, Report]:
     return seconds, report
 
 
-def cold(prepared: Path, folder: Path) -> tuple[float, float, float, float, int]:
-    """One cold run: wall, and CPU seconds of our process, of actions, of the rest (workers' imports); executed."""
-    cache = folder / "cache"
+def cold(prepared: Path, cache: Path) -> tuple[float, float, float, float, int]:
+    """One cold run: wall, and CPU seconds of our process, of actions, of the rest (workers' imports); executed.
+
+    The cache is left: where many files were just removed, some file systems are slow for a while.
+    """
     shutil.copytree(prepared, cache)
     before = results(cache)
     wall, report = once(cache)
     actions = sum(usage["user_s"] + usage["sys_s"] for usage in usages(cache, before))
-    shutil.rmtree(cache)
     return wall, report.own_s, actions, report.others_s - actions, report.document["executed"]
 
 
@@ -117,14 +118,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=session.home.cache) as name:
         folder = Path(name)
         template(session, plan, folder / "template")
-        baseline = Baseline(session, plan, kit(session, plan), folder / "baseline")
+        baselines = [Baseline(session, plan, kit(session, plan), folder / f"baseline-{run}") for run in range(RUNS)]
         # Turns, so that a slow moment of the machine meets both sides.
         for run in range(RUNS):
-            rows.append(cold(folder / "template", folder))
+            rows.append(cold(folder / "template", folder / f"cache-{run}"))
             for group, (sample, number) in strata(tests, SAMPLE, run).items():
-                seconds = baseline.seconds(sample, cores())
+                seconds = baselines[run].seconds(sample, cores())
                 spent.setdefault(group, []).append(seconds / len(sample) * number)
-            shutil.rmtree(folder / "baseline", ignore_errors=True)
         whole, _ = once(folder / "empty")
     return report(tests_run=len(tests), rows=rows, spent=spent, whole=whole)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from machine import namespaces
 from mlir_matrix.environments.install import Installer, PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.workers import worker_command
@@ -23,57 +22,22 @@ from mlir_matrix.session import Session, open_session
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A command that has ended."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def document(self) -> Any:
-        """Its stdout as JSON."""
-        return json.loads(self.stdout)
-
-    def outcomes(self) -> dict[str, str]:
-        """Outcome by test, from a results document."""
-        return {test["id"]: test["outcome"] for test in self.document["tests"]}
-
-
-def matrix_command(*arguments: str | Path) -> list[str]:
-    """The command line of ``matrix``, without the launcher's shell."""
-    return [sys.executable, "-P", "-s", str(REPOSITORY / "tools" / "mlir_matrix"), *map(str, arguments)]
-
-
-def call_matrix(
-    *arguments: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 900
-) -> Finished:
-    """Run ``matrix`` to its end."""
-    done = subprocess.run(
-        matrix_command(*arguments),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        cwd=cwd or REPOSITORY,
-        env={**os.environ, "CI": "true", "COLUMNS": "120", **(env or {})},
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    assert "mistake in matrix itself" not in done.stderr, done.stderr
-    return Finished(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture(scope="session")
-def matrix() -> Callable[..., Finished]:
-    """Call the command line: ``matrix("run", "--format", "json")``."""
-    return call_matrix
+def pytest_configure() -> None:
+    """Have what tests start obey Ctrl-C, also where a CI system starts us in the background, with SIGINT ignored."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def current() -> Session:
     """The repository's own catalog, with the user's folders."""
     return open_session()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what cannot be tried here."""
+    if item.get_closest_marker("namespaces") and not namespaces():
+        pytest.skip("this kernel or container allows no namespaces")
 
 
 @dataclass(frozen=True)
@@ -163,22 +127,3 @@ class Environments:
 def environments(current: Session) -> Environments:
     """Environments of the repository, installed when first asked for."""
     return Environments(current)
-
-
-def start_matrix(*arguments: str | Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start ``matrix`` in a process group of its own."""
-    return subprocess.Popen(
-        matrix_command(*arguments),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=REPOSITORY,
-        env={**os.environ, "CI": "true", **(env or {})},
-        start_new_session=True,
-    )
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    """End a process that a test started, at once and without warning."""
-    process.send_signal(signal.SIGKILL)
-    process.wait()

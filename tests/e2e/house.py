@@ -7,17 +7,34 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.execute.store import Store
 from mlir_matrix.home import find_home
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What a catalog consists of, and the driver's sources, which every kernel is linked with.
 ROOMS = ("matrix", "recipes", "golden", "toolchains", "tools/driver")
+
+
+def results(cache: Path) -> Iterator[Path]:
+    """The files of an action cache that hold results, each called like its key."""
+    return (path for path in Path(Store(cache).results).glob("??/*") if "." not in path.name)
+
+
+def wait_until(true: Callable[[], object], seconds: float = 120) -> bool:
+    """Wait for something; returns whether it came true."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @dataclass(frozen=True)
@@ -118,13 +135,12 @@ class House:
 
     def kept(self) -> dict[str, dict[str, Any]]:
         """What the action cache holds: outcome and outputs (by digest) of every action, by its key."""
-        folder = self.actions / "results-v1"
-        entries = {path.name: json.loads(path.read_text()) for path in folder.glob("??/*") if "." not in path.name}
+        entries = {path.name: json.loads(path.read_text().splitlines()[0]) for path in results(self.actions)}
         return {key: {"outcome": entry["outcome"], "outputs": entry["outputs"]} for key, entry in entries.items()}
 
     def count(self) -> int:
         """How many results the action cache holds."""
-        return sum(1 for path in (self.actions / "results-v1").glob("??/*") if "." not in path.name)
+        return sum(1 for _ in results(self.actions))
 
 
 @dataclass(frozen=True)
@@ -178,10 +194,10 @@ def new_home(folder: Path) -> Path:
 
 def copy_runtime(source: Path, target: Path) -> None:
     """Copy the C runtime, and nothing else, from one action cache to another."""
-    for path in (source / "results-v1").glob("??/*"):
-        if "." in path.name or b'"runtime":' not in path.read_bytes():
+    for path in results(source):
+        if b'"runtime":' not in path.read_bytes():
             continue
-        outputs = json.loads(path.read_text())["outputs"]
+        outputs = json.loads(path.read_text().splitlines()[0])["outputs"]
         names = [path.relative_to(source), *(Path("blobs", digest[:2], digest) for digest in outputs.values())]
         for name in names:
             (target / name).parent.mkdir(parents=True, exist_ok=True)

@@ -200,7 +200,7 @@ def test_their_failure_can_be_repeated_from_anywhere(downstream: Downstream, tmp
         assert downstream("run", test, "--quiet").code == 1
         script = downstream.house.home / "state" / "failures" / test / "repeat.sh"
         done = subprocess.run(
-            ["sh", str(script)], cwd=REPOSITORY, env={**os.environ, **downstream.house.env},
+            ["sh", str(script)], cwd="/", env={**os.environ, **downstream.house.env},
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     finally:

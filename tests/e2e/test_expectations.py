@@ -120,6 +120,19 @@ def test_junit_of_smoke(smoke: Report, warm: House) -> None:
     assert all(child.tag == "skipped" and child.get("message") for case in cases for child in case)
 
 
+def test_an_expected_mismatch_hides_no_missing_golden(suite: Callable[[str], House]) -> None:
+    """Nothing was compared: that is nobody's expected outcome."""
+    house = suite(
+        expect("mlir/linalg-loops/x86_64/softmax", "mismatch")
+        + "  - tests: ['jax/**']\n    outcome: lower-failed\n    reason: x\n"
+    )
+    assert house.root is not None
+    (house.root / "golden" / "softmax" / "y.npy").unlink()
+    report = house.run("wishes", code=1)
+    assert report.surprises() == {"mlir/linalg-loops/x86_64/softmax"}
+    assert "the golden is missing" in report.tests["mlir/linalg-loops/x86_64/softmax"]["reason"]
+
+
 def test_fail_fast_stops(suite: Callable[[str], House], fresh: Callable[[str], House]) -> None:
     wrong = suite(expect("mlir/**", "mismatch"))
     assert len(wrong.run("wishes", code=1).surprises()) == 4
@@ -128,7 +141,11 @@ def test_fail_fast_stops(suite: Callable[[str], House], fresh: Callable[[str], H
     assert done.code == 1
     document = done.document
     assert sum(not test["expected"] for test in document["tests"]) == 1
-    assert len(document["tests"]) == 1
+    assert len(document["tests"]) == 4, "no test is left out"
+    (surprise,) = [test["id"] for test in document["tests"] if not test["expected"]]
+    left_out = [test for test in document["tests"] if test["id"] != surprise]
+    assert {test["outcome"] for test in left_out} == {"skipped"}
+    assert {test["reason"] for test in left_out} == {f"not run: --fail-fast ended the run at {surprise}"}
     rest = house.run("wishes", code=1)
     assert rest.executed > 0, "what was not begun is left for the next run"
     assert len(rest.tests) == 4

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from downstream import Downstream
 from house import REPOSITORY, House, Report
 
 #: Open dimensions keep StableHLO's road from lowering it, which smoke expects.
@@ -171,3 +172,15 @@ def test_update_writes_the_golden_back(copied: House) -> None:
     assert copied("golden", "update", "--write", WORKLOAD).code == 0
     assert path.read_bytes() == right
     assert {entry.name for entry in path.parent.iterdir()} == {"y.npy", "tolerances.yaml"}
+
+
+def test_a_reference_that_never_ends(fresh: Any, tmp_path: Path) -> None:
+    """It is ended when its time is up, and nothing is written for it."""
+    catalog = Downstream(tmp_path / "catalog")
+    catalog.workload("endless", reference="while True: pass", jax="def workload(x):\n    return x * 2")
+    golden = tmp_path / "catalog/golden/endless/y.npy"
+    before = golden.read_bytes()
+    done = fresh("home")("golden", "update", "--write", "endless", "--catalog", catalog.root, "--timeout", "1")
+    assert done.code == 1
+    assert "endless: no answer within 1 s" in done.stderr
+    assert golden.read_bytes() == before

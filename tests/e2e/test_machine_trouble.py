@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 from downstream import Downstream, processes
-from house import REPOSITORY, House, Report, copy_runtime, new_home
+from house import REPOSITORY, House, Report, copy_runtime, new_home, results, wait_until
 
+from mlir_matrix.execute.store import Store
 from mlir_matrix.home import find_home
 
 GOOD = "def workload(x):\n    return x * 2\n"
@@ -105,9 +106,9 @@ def test_disk_that_fills_up(room: int, runtime: Path, catalog: Downstream, small
     """Wherever in the chain it happens (``room`` KiB from the beginning): never a verdict, never kept."""
     house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
     copy_runtime(runtime, house.actions)
-    for base in ("blobs", "results-v1"):
+    for base in (house.actions / "blobs", Path(Store(house.actions).results)):
         for shard in range(256):
-            (house.actions / base / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
+            (base / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(small_disk).free - (room << 10)
     (small_disk / "ballast").write_bytes(b"x" * max(free, 0))
     done = house("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
@@ -168,7 +169,7 @@ def test_damaged_results(text: str, fresh: Fresh, catalog: Downstream) -> None:
     """An entry that makes no sense is none."""
     house = fresh("home")
     first = run(house, catalog, TEST)
-    for path in (house.actions / "results-v1").glob("??/*"):
+    for path in results(house.actions):
         if '"runtime"' not in path.read_text():
             path.write_text(text)
     again = run(house, catalog, TEST)
@@ -278,25 +279,26 @@ def test_truncated_package(fresh: Fresh, catalog: Downstream, tmp_path: Path) ->
 # Being ended
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it does not happen"
-        time.sleep(0.05)
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGINT,
+        signal.SIGTERM,
+        # Only a namespace ends with the process that made it, whatever is in it.
+        pytest.param(signal.SIGKILL, marks=pytest.mark.namespaces),
+    ],
+)
 def test_ended_while_actions_run(how: signal.Signals, fresh: Fresh, catalog: Downstream) -> None:
     """Nothing that the run started outlives it, not even what hides in a session of its own."""
     house = fresh("home")
     catalog.workload("mine", jax="import os, time\nif os.fork() == 0: os.setsid()\nwhile True: time.sleep(1)")
     process = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
-    wait_for(lambda: len(processes(command=str(house.home))) >= 4)
+    assert wait_until(lambda: len(processes(command=str(house.home))) >= 4, 60)
     time.sleep(1)
     process.send_signal(how)
     process.communicate(timeout=30)
-    wait_for(lambda: not processes(command=str(house.home)), 10)
-    assert process.returncode == (130 if how == signal.SIGINT else -how)
+    assert wait_until(lambda: not processes(command=str(house.home)), 10)
+    assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
 
 
 def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:
@@ -307,7 +309,7 @@ def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_pat
     (house.home / "packages").unlink()
     (house.home / "packages").symlink_to(packages)
     first = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
-    wait_for(lambda: list(packages.glob(".new-*/site")) or list(packages.glob(".new-*")))
+    assert wait_until(lambda: list(packages.glob(".new-*/site")) or list(packages.glob(".new-*")), 60)
     second = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
     time.sleep(1.5)
     for process in (second, first):
@@ -316,7 +318,7 @@ def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_pat
         process.communicate(timeout=30)
         assert time.monotonic() - started < 15
         assert process.returncode == 130
-    wait_for(lambda: not processes(command=str(packages)), 10)
+    assert wait_until(lambda: not processes(command=str(packages)), 10)
     assert list(packages.glob(".new-*")) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,18 @@ from mlir_matrix.results import ResultMaker, TestResult, exit_code, summarise, t
 
 VERDICTS = {
     "good": {"outcome": "pass", "reason": "all right", "outputs": [], "metrics": {"max_ulp": 2}},
+    "unmeasurable": {
+        "outcome": "mismatch",
+        "reason": "y: the golden is missing",
+        "metrics": {},
+        "outputs": [{"name": "x"}, {"name": "y", "measurable": False}],
+    },
+    "elsewhere": {
+        "outcome": "mismatch",
+        "reason": "y: from <1>/golden/t.yaml:1:1, <9>/golden/t.yaml:1:1",
+        "metrics": {},
+        "outputs": [{"name": "y", "layer": "<1>/golden/t.yaml:1:1"}],
+    },
     "bad": {"outcome": "mismatch", "reason": "y: 3 of 4 are wrong", "outputs": [{"name": "y"}], "metrics": {}},
 }
 
@@ -61,6 +74,7 @@ class Made:
             pins={"jax": {"jax": "1"}, "mlir": {"llvm": "2"}, "numpy": {}},
             digests={"jax": "aa", "mlir": "bb"},
             read_blob=self._read,
+            roots=(Path("/here"), Path("../mine")),
         )
 
     def _read(self, digest: str) -> bytes:
@@ -131,6 +145,19 @@ def test_expectations_are_strict(made: Made, expects: str, verdict: str, expecte
     assert result.expected == expected
     shown = result.to_json().get("expectation")
     assert shown == ({"outcome": expects, "reason": "known", "position": "suite.yaml:3:5"} if expects else None)
+
+
+@pytest.mark.parametrize("expects", ["", "mismatch"])
+def test_nobody_can_expect_that_there_is_nothing_to_compare_with(made: Made, expects: str) -> None:
+    result = made.result(case(expects), done(), done(), done(verdict="unmeasurable"))
+    assert (result.outcome, result.expected) == ("mismatch", False)
+
+
+def test_places_are_where_the_catalog_is(made: Made) -> None:
+    result = made.result(case(), done(), done(), done(verdict="elsewhere"))
+    assert result.reason == "y: from ../mine/golden/t.yaml:1:1, <9>/golden/t.yaml:1:1"
+    assert result.verdict is not None
+    assert result.verdict["outputs"][0]["layer"] == "../mine/golden/t.yaml:1:1"
 
 
 def test_a_machine_that_lacks_something_surprises_nobody(made: Made) -> None:

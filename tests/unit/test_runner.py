@@ -101,7 +101,12 @@ def test_the_first_surprise_ends_a_run_that_is_to_fail_fast(fresh: Session) -> N
     surprised = Plan(
         tests=tuple(expecting(test, rule) for test in plan.tests), graph=plan.graph, verdicts=plan.verdicts
     )
-    assert len(run(fresh, surprised, fail_fast=True).results) < len(plan.tests)
+    ended = run(fresh, surprised, fail_fast=True)
+    assert [result.id for result in ended.results] == [test.id for test in plan.tests]
+    (first, *_) = [result for result in ended.results if not result.expected]
+    left_out = [result for result in ended.results if result.outcome == "skipped"]
+    assert left_out
+    assert {result.reason for result in left_out} == {f"not run: --fail-fast ended the run at {first.id}"}
     everything = run(fresh, surprised)
     assert len(everything.results) == len(plan.tests)
     assert not any(result.expected for result in everything.results)
@@ -123,6 +128,10 @@ def test_an_interruption_keeps_what_was_finished(fresh: Session) -> None:
     stopped = run(fresh, plan, Interrupting)
     assert stopped.interrupted
     assert stopped.executed_actions
+    assert [result.id for result in stopped.results] == [test.id for test in plan.tests]
+    assert {(result.outcome, result.reason) for result in stopped.results if result.outcome != "pass"} == {
+        ("skipped", "not run: the run was interrupted")
+    }
     rest = run(fresh, plan)
     assert set(stopped.executed_actions).isdisjoint(rest.executed_actions)
     assert {result.outcome for result in rest.results} == {"pass"}

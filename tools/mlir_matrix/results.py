@@ -6,12 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
-from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.execute.store import LostBlob
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.workloads import found_place
 
 SCHEMA = "mlir-matrix/results/v1"
 #: What a run reports about tests that it did not have to run.
@@ -94,12 +96,14 @@ class ResultMaker:
         pins: Mapping[str, Mapping[str, str]],
         digests: Mapping[str, str],
         read_blob: Callable[[str], bytes],
+        roots: Sequence[Path] = (),
     ) -> None:
-        """``pins`` gives component releases by environment; ``digests`` the environments' own."""
+        """``pins`` gives component releases by environment; ``digests`` the environments' own; ``roots`` are the catalogs."""
         self._graph = graph
         self._pins = pins
         self._digests = digests
         self._read_blob = read_blob
+        self._roots = roots
         self._chains: dict[str, _Chain] = {}
         self._alone: dict[str, frozenset[str]] = {}
         #: By digest: many tests come to the same one.
@@ -110,7 +114,7 @@ class ResultMaker:
         """Remember what an action cost. Every action must be noted after those that it waits for."""
         spec = self._graph.actions[action]
         # What is made once for a target is no test's time.
-        duration = 0.0 if spec.tool == "link_kit" else done.result.usage.get("wall_s", 0.0)
+        duration = 0.0 if spec.tool in BUILDING else done.result.usage.get("wall_s", 0.0)
         cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
         for source in spec.sources:
@@ -128,6 +132,10 @@ class ResultMaker:
         return TestResult(
             **_names(test), outcome=test.outcome or "skipped", stage="", expected=True, reason=test.reason
         )
+
+    def left_out(self, test: Test, reason: str) -> TestResult:
+        """The result of a test that the run did not come to."""
+        return TestResult(**_names(test), outcome="skipped", stage="", expected=True, reason=reason)
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """The result of a test whose last action is done."""
@@ -151,6 +159,8 @@ class ResultMaker:
         chain = self._chains[action]
         pins, environments = self._environment_facts(chain.environments)
         expected, expectation = _compare(test, outcome["outcome"])
+        # An expected mismatch must not hide that there was nothing to compare with.
+        expected = expected and all(output.get("measurable", True) for output in (verdict or {}).get("outputs", ()))
         return TestResult(
             **_names(test),
             outcome=outcome["outcome"],
@@ -170,7 +180,11 @@ class ResultMaker:
 
     def _verdict(self, digest: str) -> dict[str, Any]:
         if digest not in self._verdicts:
-            self._verdicts[digest] = json.loads(self._read_blob(digest))
+            verdict = json.loads(self._read_blob(digest))
+            for part in (verdict, *verdict["outputs"]):
+                for key in {"reason", "layer"} & part.keys():
+                    part[key] = found_place(self._roots, part[key])
+            self._verdicts[digest] = verdict
         return self._verdicts[digest]
 
     def _environment_facts(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -23,13 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Run:
-    """What a run came to. ``interrupted`` where somebody ended it; its results are then those that were there."""
+    """What a run came to. ``interrupted`` where somebody ended it: what was not run until then is ``skipped``."""
 
     results: list[TestResult] = field(default_factory=list)
     done: dict[str, Done] = field(default_factory=dict)
-    interrupted: bool = False
+    #: What ended the run before its time: Ctrl-C, or a signal that asks for the same.
+    interruption: KeyboardInterrupt | None = None
     #: Identifiers of the actions that were executed, in the order in which they ended.
     executed_actions: list[str] = field(default_factory=list)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody ended it."""
+        return self.interruption is not None
 
     @property
     def executed(self) -> int:
@@ -45,6 +51,8 @@ class _Observer:
         self._progress = progress
         self._run = run
         self._fail_fast = fail_fast
+        #: The test that ended a run which is to fail fast.
+        self.surprise = ""
         self._ends: dict[str, list[Test]] = {}
         for test in plan.tests:
             if test.id in plan.verdicts:
@@ -58,13 +66,13 @@ class _Observer:
         if done.executed:
             self._run.executed_actions.append(action.id)
         self._maker.note(action.id, done)
-        stop = False
         for test in self._ends.get(action.id, ()):
             result = self._maker.finished(test, action.id, done)
             self._run.results.append(result)
             self._progress.result(result)
-            stop = stop or (self._fail_fast and not result.expected)
-        return stop
+            if self._fail_fast and not result.expected:
+                self.surprise = self.surprise or test.id
+        return bool(self.surprise)
 
     def package(self, progress: PackageProgress) -> None:
         self._progress.package(progress)
@@ -106,25 +114,30 @@ def run_plan(
         pins={name: session.pins(name) for name in environments},
         digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
         read_blob=Store(session.home.actions).read_blob,
+        roots=session.catalog.roots,
     )
     run = Run()
     display = progress(len(plan.verdicts))
+    observer = _Observer(plan, maker, display, run, fail_fast=fail_fast)
     executor = LocalExecutor(
         plan.graph,
         roots=session.catalog.roots,
         environments=environments,
         home=session.home,
         limits=limits,
-        observer=_Observer(plan, maker, display, run, fail_fast=fail_fast),
+        observer=observer,
     )
     try:
         executor.run()
-    except KeyboardInterrupt:
-        run.interrupted = True
+    except KeyboardInterrupt as interruption:
+        run.interruption = interruption
     finally:
         display.close()
     run.done = executor.done
     run.results.extend(maker.decided(test) for test in plan.tests if test.outcome is not None)
+    missing = plan.verdicts.keys() - {result.id for result in run.results}
+    why = f"--fail-fast ended the run at {observer.surprise}" if observer.surprise else "the run was interrupted"
+    run.results.extend(maker.left_out(test, f"not run: {why}") for test in plan.tests if test.id in missing)
     order = {test.id: number for number, test in enumerate(plan.tests)}
     run.results.sort(key=lambda result: order[result.id])
     return run

@@ -94,7 +94,10 @@ def test_exact_is_exact_whatever_the_tolerance(dtype: str) -> None:
 
 def test_exact_holds_for_floating_point_too() -> None:
     assert compare([0.5, np.nan, -np.inf, 0.0], [0.5, np.nan, -np.inf, -0.0], compare="exact")["outcome"] == "pass"
-    assert compare([np.float32(0.1)], [0.1], compare="exact")["outcome"] == "mismatch"
+    # The nearest number that there is, and its neighbour.
+    assert compare([np.float32(0.1)], [0.1], compare="exact")["outcome"] == "pass"
+    neighbour = np.nextafter(np.float32(0.1), np.float32(1))
+    assert compare([neighbour], [0.1], compare="exact")["outcome"] == "mismatch"
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
@@ -138,6 +141,8 @@ def test_what_is_missing_or_more_is_a_mismatch() -> None:
         found = verdict([spec([1])], files)
         assert found["outcome"] == "mismatch"
         assert words in found["reason"]
+        measurable = all(output.get("measurable", True) for output in found["outputs"])
+        assert measurable == ("the golden is missing" not in words)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +184,22 @@ def test_files_that_are_no_arrays_are_a_mismatch() -> None:
             found = verdict([spec([2])], files)
             assert found["outcome"] == "mismatch", name
             assert "is not a readable .npy file" in found["reason"], name
+            assert found["outputs"][0].get("measurable", True) == (files["actual-y"] == "bad.npy"), name
+
+
+def test_nobody_can_do_better_than_the_rounded_golden() -> None:
+    """A third is no single; what is too large for a dtype is infinite in it, on the right side."""
+    exact = {**spec([3], atol=0.0, rtol=0.0), "compare": "exact"}
+    golden = np.array([1 / 3, 1e39, -1e39])
+    with np.errstate(over="ignore"):
+        right = golden.astype("<f4")
+    assert list(right[1:]) == [np.inf, -np.inf]
+    for given, outcome in ((right, "pass"), (-right, "mismatch"), (np.nextafter(right, np.float32(0)), "mismatch")):
+        for one_spec in (exact, spec([3], atol=0.0, rtol=0.0)):
+            found = verdict([one_spec], {"actual-y": one(given), "expected-y": save("e", golden, "<f8")})
+            assert found["outcome"] == outcome, (given, found["reason"])
+    wrong = verdict([exact], {"actual-y": one(-right), "expected-y": save("e", golden, "<f8")})
+    assert "they must be equal" in wrong["reason"]
 
 
 def test_a_pickle_is_never_opened() -> None:

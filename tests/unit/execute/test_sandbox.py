@@ -13,7 +13,7 @@ import pytest
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import Read
-from mlir_matrix.execute.sandbox import ChangedSource, Folders, Prepared, collect, is_kept, make_folder, make_scratch
+from mlir_matrix.execute.sandbox import ChangedSource, Folders, Prepared, collect, is_kept, make_scratch
 from mlir_matrix.execute.store import LostBlob, Store
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph
@@ -70,7 +70,7 @@ def prepared(tmp_path: Path, store: Store) -> Prepared:
 def test_what_an_action_finds(tmp_path: Path, store: Store, folders: Folders) -> None:
     given = prepared(tmp_path, store)
     folder = folders.take()
-    make_folder(folder, given, store)
+    folders.fill(folder, given, store)
     assert Path(folder, "in/source.py").read_bytes() == b"source"
     assert Path(folder, "in/ir.mlir").read_bytes() == b"blob" * 40_000
     assert json.loads(Path(folder, "action.json").read_text()) == {
@@ -83,7 +83,7 @@ def test_what_an_action_finds(tmp_path: Path, store: Store, folders: Folders) ->
 def test_copies_not_originals(tmp_path: Path, store: Store, folders: Folders) -> None:
     given = prepared(tmp_path, store)
     folder = folders.take()
-    make_folder(folder, given, store)
+    folders.fill(folder, given, store)
     for path in Path(folder, "in").iterdir():
         path.write_bytes(b"spoilt")
     assert (tmp_path / "source.py").read_bytes() == b"source"
@@ -95,14 +95,14 @@ def test_a_source_that_changed_meanwhile(tmp_path: Path, store: Store, folders: 
     given = prepared(tmp_path, store)
     (tmp_path / "source.py").write_bytes(b"sourcf")
     with pytest.raises(ChangedSource, match=r"source\.py changed while the run was going on"):
-        make_folder(folders.take(), given, store)
+        folders.fill(folders.take(), given, store)
 
 
 def test_a_blob_that_is_lost(tmp_path: Path, store: Store, folders: Folders) -> None:
     given = prepared(tmp_path, store)
     os.unlink(store.blob_path(given.reads[1].digest))
     with pytest.raises(LostBlob):
-        make_folder(folders.take(), given, Store(tmp_path / "cache"))
+        folders.fill(folders.take(), given, Store(tmp_path / "cache"))
 
 
 def test_a_result(store: Store, folders: Folders) -> None:
@@ -232,7 +232,7 @@ def test_spoilt_folders_are_not(folders: Folders, spoil: Callable[[Path], object
     [
         ({"outcome": "ok"}, True), ({"outcome": "lower-failed"}, True), ({"outcome": "crashed", "signal": "SIGSEGV"}, True),
         ({"outcome": "mismatch"}, True), ({"outcome": "crashed", "signal": "SIGKILL"}, False), ({"outcome": "timed-out"}, False),
-        ({"outcome": "infra-error"}, False), ({"outcome": "skipped"}, False),
+        ({"outcome": "infra-error"}, False), ({"outcome": "skipped"}, False), ({"outcome": "run-failed", "kept": "no"}, False),
     ],
 )  # fmt: skip
 def test_what_is_kept(outcome: dict[str, str], kept: bool) -> None:

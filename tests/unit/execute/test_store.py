@@ -79,8 +79,28 @@ def test_a_result_without_its_outputs_is_none(store: Store, tmp_path: Path) -> N
     ids=lambda text: text[:30],
 )  # fmt: skip
 def test_entries_that_make_no_sense(store: Store, tmp_path: Path, text: str) -> None:
-    (tmp_path / "cache" / "results-v1" / KEY[:2] / KEY).write_bytes(text.encode("latin-1"))
-    assert store.find(KEY) is None
+    data = text.encode("latin-1")
+    path = Path(store.results) / KEY[:2] / KEY
+    for content in (data, data + b"\n" + digest_bytes(data).encode()):
+        path.write_bytes(content)
+        assert store.find(KEY) is None
+
+
+def test_a_flipped_bit_anywhere_is_noticed(store: Store, tmp_path: Path) -> None:
+    store.keep(KEY, Result(outcome={"outcome": "lower-failed", "reason": "so"}))
+    path = Path(store.results) / KEY[:2] / KEY
+    right = path.read_bytes()
+    for place in range(len(right)):
+        path.write_bytes(right[:place] + bytes([right[place] ^ 1]) + right[place + 1 :])
+        assert store.find(KEY) is None, place
+
+
+def test_an_entry_belongs_to_its_key(store: Store, tmp_path: Path) -> None:
+    store.keep(KEY, Result(outcome={"outcome": "ok"}))
+    other = KEY[:2] + "1" * 62
+    folder = Path(store.results) / KEY[:2]
+    (folder / other).write_bytes((folder / KEY).read_bytes())
+    assert store.find(other) is None
 
 
 def test_a_later_result_replaces(store: Store) -> None:
@@ -92,7 +112,7 @@ def test_a_later_result_replaces(store: Store) -> None:
 
 
 def test_writing_leaves_nothing_half_done(store: Store, tmp_path: Path) -> None:
-    folder = tmp_path / "cache" / "results-v1" / KEY[:2]
+    folder = Path(store.results) / KEY[:2]
     (folder / KEY).mkdir()
     with pytest.raises(OSError):
         store.keep(KEY, Result(outcome={"outcome": "ok"}))
@@ -169,12 +189,14 @@ def test_removing_what_was_left(tmp_path: Path, fill: Callable[[Path], object]) 
 
 
 def test_the_format_of_an_entry(store: Store, tmp_path: Path) -> None:
-    """Other programs may read it: plain JSON under the key."""
+    """Other programs may read it: a line of JSON under the key, and one with what proves it."""
     store.keep(KEY, Result(outcome={"outcome": "lower-failed", "reason": "«so»"}))
-    entry = json.loads((tmp_path / "cache" / "results-v1" / "ab" / KEY).read_text())
-    assert entry == {
+    entry, check = (Path(store.results) / "ab" / KEY).read_bytes().split(b"\n")
+    assert check.decode() == digest_bytes(KEY.encode() + b"\n" + entry)
+    assert json.loads(entry) == {
         "outcome": {"outcome": "lower-failed", "reason": "«so»"},
         "outputs": {},
         "usage": {},
         "metrics": {},
+        "memory_mb": 0,
     }

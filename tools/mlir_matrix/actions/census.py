@@ -1,9 +1,9 @@
 """The census of a comparison: how many elements are wrong, by how much, where, and which bound would do.
 
 An element is right when ``|a - e| <= atol + rtol * |e|``; NaN is right only where NaN is expected, an infinity only
-where the same one is. A :class:`Census` takes the elements block by block (each pass stays within the cache) and
-remembers only what the report needs, so its memory does not grow with the output, bar one counter per index of each
-axis.
+where the same one is, and what is nearest to the expected value in its dtype is always right. A :class:`Census` takes
+the elements block by block (each pass stays within the cache) and remembers only what the report needs, so its memory
+does not grow with the output, bar one counter per index of each axis.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Block:
     actual: Array
     expected: Array
     size: Doubles  # |expected|
-    error: Doubles  # |actual - expected|, 0 where either is not finite
+    error: Doubles  # |actual - expected|, 0 where nothing nearer exists and where either is not finite
     bound: Doubles
     used: Doubles
     wrong: Mask
@@ -61,22 +61,23 @@ class Census:
         left, right = actual.reshape(-1), expected.reshape(-1)
         for start in range(0, left.size, _BLOCK):
             part = slice(start, start + _BLOCK)
-            self._max_ulp = max(self._max_ulp, float(dtypes.ulp_distance(left[part], right[part], self._dtype).max()))
-            self._add(self._compare(start, dtypes.decode(left[part], self._dtype), right[part]))
+            apart = dtypes.ulp_distance(left[part], right[part], self._dtype)
+            self._max_ulp = max(self._max_ulp, float(apart.max()))
+            self._add(self._compare(start, dtypes.decode(left[part], self._dtype), right[part], apart))
 
-    def _compare(self, start: int, actual: Array, expected: Array) -> _Block:
+    def _compare(self, start: int, actual: Array, expected: Array, apart: Doubles) -> _Block:
         size: Doubles = np.abs(expected.astype(np.float64))
         with np.errstate(all="ignore"):
             bound = self._atol + self._rtol * size
             if self._dtype in FLOATS:
                 nan = np.isnan(actual) | np.isnan(expected)
                 finite = np.isfinite(actual) & np.isfinite(expected)
-                same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
-                error = np.where(finite, np.abs(actual - expected), 0.0)
+                # Nobody can do better than the expected value rounded to the dtype, which may be infinite.
+                same = np.where(nan, np.isnan(actual) & np.isnan(expected), apart == 0)
+                error = np.where(finite & ~same, np.abs(actual - expected), 0.0)
             else:
                 nan = np.zeros(actual.shape, dtype=bool)
-                finite, same = ~nan, actual == expected
-                error = dtypes.difference(actual, expected)
+                finite, same, error = ~nan, apart == 0, apart
             wrong = ~(same | (finite & (error <= bound)))
             used = np.where(same, 0.0, np.where(finite, error / bound, np.inf))
         return _Block(

@@ -32,6 +32,8 @@ EXIT_MACHINE = 74
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
 #: What a terminal would obey, and what is no text at all: a stranger's words end up on people's screens.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+#: MLIR's locations, which may hold folders of this machine.
+_LOCATION = re.compile(r'\bloc\("/(?:[^"/]*/)*([^"/]*)(?=")')
 _FRAME = re.compile(r'File "([^"]+)"')
 #: What programs that were started say when the disk is full; the last is Zig.
 _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
@@ -56,7 +58,8 @@ def failure(stage: str, outcome: str, reason: str, diagnostics: str = "", **more
 
 
 def _clean(text: str, longest: int, cut: str) -> str:
-    return _ADDRESS.sub("0x…", _UNPRINTABLE.sub("\ufffd", text[:longest])) + (cut if len(text) > longest else "")
+    shown = _LOCATION.sub(r'loc("\1', _ADDRESS.sub("0x…", _UNPRINTABLE.sub("\ufffd", text[:longest])))
+    return shown + (cut if len(text) > longest else "")
 
 
 def failed_outcome(stage: str) -> str:
@@ -112,21 +115,28 @@ def open_plain(path: str) -> io.BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
-def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, spaces: bool) -> NoReturn:
-    """What a forked child does, from its first instruction to its last. ``spaces``: it has a process namespace."""
+def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, spaces: bool, alone: bool) -> NoReturn:
+    """What a forked child does, from its first instruction to its last.
+
+    ``spaces``: it has a process namespace; ``alone``: what lies beside its folder is to be hidden.
+    """
     code = 70
     try:
         os.setsid()
         if not spaces:
             isolation.die_with_parent()
-        isolation.limit_resources(memory_mb=memory_mb)
-        if spaces:
-            isolation.confine(folder)
-        os.chdir(folder)
-        _redirect()
-        isolation.drop_privileges()
-        os.environ["HOME"] = os.environ["TMPDIR"] = os.getcwd()
-        outcome = perform(request)
+        try:
+            isolation.limit_resources(memory_mb=memory_mb)
+            if spaces:
+                isolation.confine(folder, alone=alone)
+            os.chdir(folder)
+            _redirect()
+            isolation.drop_privileges()
+            os.environ["HOME"] = os.environ["TMPDIR"] = os.getcwd()
+        except OSError as error:
+            outcome = failure(str(request["stage"]), "infra-error", f"the machine failed: {error.strerror}")
+        else:
+            outcome = perform(request)
         # The action may have closed or replaced these.
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -160,12 +170,13 @@ def _redirect() -> None:
 def perform(request: Mapping[str, Any]) -> dict[str, str]:
     """Run the tool that the request names, in the current folder, and say how it went."""
     stage = str(request["stage"])
-    # Given back when memory runs out, to say so in.
-    spare = [bytearray(8 << 20)]
+    spare: list[bytearray] = []
     action = Action(params=request["params"], inputs=request["inputs"], outputs=request["outputs"])
     for path in action.outputs.values():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
+        # Given back when memory runs out, to say so in.
+        spare.append(bytearray(8 << 20))
         tool = importlib.import_module(f"mlir_matrix.actions.{request['tool']}")
         tool.run(action)
     except BaseException as error:  # noqa: BLE001 - whatever a stranger's source raises is its own outcome
@@ -179,10 +190,15 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     return {"outcome": "ok", "stage": stage}
 
 
-def _free_bytes() -> int:
+def wants_room(folder: str, text: str) -> bool:
+    """Whether an action that left ``text`` may have failed for want of room on the disk of its folder."""
+    return _free_bytes(folder) < _SCARCE or _DISK_FULL.search(text) is not None
+
+
+def _free_bytes(folder: str = ".") -> int:
     """Room on the disk that the action writes to."""
     try:
-        disk = os.statvfs(".")
+        disk = os.statvfs(folder)
     except OSError:
         return _SCARCE
     return disk.f_bavail * disk.f_frsize
@@ -192,7 +208,7 @@ def _failed(stage: str, error: BaseException) -> dict[str, str]:
     """The outcome that an exception stands for."""
     outcome = failed_outcome(stage)
     match error:
-        case ActionFailed() if _free_bytes() < _SCARCE or _DISK_FULL.search(error.diagnostics):
+        case ActionFailed() if wants_room(".", error.diagnostics):
             # Not all programs say why they failed.
             reason = f"the machine failed: the disk is full, or nearly; {error.reason}"
             return failure(stage, "infra-error", reason, error.diagnostics)

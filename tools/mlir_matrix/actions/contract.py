@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,14 @@ class Action:
     params: Mapping[str, Any]
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
+
+
+def signal_name(number: int) -> str:
+    """``SIGSEGV`` for 11; real-time signals have no name of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class ActionFailed(Exception):

@@ -44,7 +44,9 @@ def run(action: Action) -> None:
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_enable_x64", any(tensor.dtype in WIDE for tensor in (*inputs, *outputs)))
     lower = _lower_dynamic if any(tensor.dynamic for tensor in inputs) else _lower_static
-    module, results = lower(ingress.load(action.inputs["source"]), inputs)
+    source = ingress.load(action.inputs["source"])
+    ingress.check_arguments(source, inputs)
+    module, results = lower(source, inputs)
     ingress.check_outputs(outputs, [_describe(result) for result in results])
     Path(action.outputs["ir"]).write_text(_text(module), encoding="utf-8")
 

@@ -45,8 +45,11 @@ def run(action: Action) -> None:
     if not isinstance(model, ModelProto):
         raise ActionFailed(f"workload returned {type(model).__name__}, not an onnx.ModelProto")
     model = _complete(model)
-    _check_inputs(ingress.declared(action, "inputs"), _arguments(model))
-    ingress.check_outputs(ingress.declared(action, "outputs"), [_describe(result) for result in model.graph.output])
+    inputs, outputs = ingress.declared(action, "inputs"), ingress.declared(action, "outputs")
+    _check_inputs(inputs, _arguments(model))
+    ingress.check_names("inputs", [each.name for each in inputs], [each.name for each in _arguments(model)])
+    ingress.check_outputs(outputs, [_describe(result) for result in model.graph.output])
+    ingress.check_names("outputs", [each.name for each in outputs], [each.name for each in model.graph.output])
     Path(action.outputs["ir"]).write_text(_to_mlir(model), encoding="utf-8")
 
 

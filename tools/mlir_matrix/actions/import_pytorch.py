@@ -59,7 +59,9 @@ def preload() -> None:
 def run(action: Action) -> None:
     """Write ``main`` of the source's ``workload`` to the output ``ir``."""
     torch.set_num_threads(1)
-    program = _export(ingress.load(action.inputs["source"]), ingress.declared(action, "inputs"))
+    source, inputs = ingress.load(action.inputs["source"]), ingress.declared(action, "inputs")
+    ingress.check_arguments(source, inputs)
+    program = _export(source, inputs)
     if program.graph_signature.user_inputs_to_mutate:
         raise ActionFailed("workload writes to its inputs")
     ingress.check_outputs(ingress.declared(action, "outputs"), _results(program))

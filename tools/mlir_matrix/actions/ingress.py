@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,23 @@ def load(path: str, function: str = "workload") -> Callable[..., Any]:
     if not callable(found):
         raise ActionFailed(f"{Path(path).name} does not define the function {function}")
     return found  # type: ignore[no-any-return]
+
+
+def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> None:
+    """Refuse a function whose parameters are not called like the inputs: they are given in order, so it would mix them up."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return
+    if any(each.kind in (each.VAR_POSITIONAL, each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters):
+        return
+    check_names("inputs", [tensor.name for tensor in inputs], [each.name for each in parameters])
+
+
+def check_names(what: str, declared_names: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse names, or an order of them, that ``workload.yaml`` does not have."""
+    if list(declared_names) != list(names):
+        raise ActionFailed(f"declared {what} ({', '.join(declared_names)}), the source has ({', '.join(names)})")
 
 
 def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, str]]) -> None:

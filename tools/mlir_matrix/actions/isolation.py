@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import signal
 import sys
+
+from mlir_matrix.actions import seccomp
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWIPC = 0x08000000
@@ -111,15 +114,15 @@ class Spaces:
     def __init__(self) -> None:
         self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
-    def open(self) -> Space | None:
-        """A namespace that the next fork of this process begins in; None where there can be no more."""
-        if _libc.setns(self._own, _CLONE_NEWPID) != 0 or _libc.unshare(_CLONE_NEWPID) != 0:
-            return None
+    def open(self) -> Space:
+        """A namespace that the next fork of this process begins in. OSError where there can be no more."""
+        _check(_libc.setns(self._own, _CLONE_NEWPID))
+        _check(_libc.unshare(_CLONE_NEWPID))
         try:
             return Space()
         except OSError:
             _libc.setns(self._own, _CLONE_NEWPID)
-            return None
+            raise
 
 
 class Space:
@@ -153,27 +156,52 @@ def _only_stdin(descriptor: int) -> list[tuple[int, int, int]]:
     return [(os.POSIX_SPAWN_DUP2, descriptor, 0)]
 
 
-def confine(folder: str) -> bool:
+def confine(folder: str, *, alone: bool = False) -> bool:
     """In a child: make every file read-only but those in ``folder``, and show only the child's own processes in /proc.
 
-    The caller changes into the folder afterwards. Returns whether files are read-only now.
+    ``alone``: hide what lies beside the folder, which are other actions' folders. The caller changes into the folder
+    afterwards. Returns whether files are read-only now: kernels before 5.12 cannot. OSError where this one fails to.
     """
-    if _libc.unshare(_CLONE_NEWNS) != 0:
-        return False
     path = os.fsencode(folder)
-    if _libc.mount(path, path, None, _MS_BIND, None) != 0 or not _read_only(b"/", _AT_RECURSIVE):
+    _check(_libc.unshare(_CLONE_NEWNS))
+    _check(_libc.mount(path, path, None, _MS_BIND, None))
+    if not _set_read_only(b"/", _AT_RECURSIVE):
         return False
-    writable = _MountAttributes(0, _MOUNT_ATTR_RDONLY, 0, 0)
-    if _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path, 0, ctypes.byref(writable), 32) != 0:
-        raise OSError(ctypes.get_errno(), f"the action's folder stays read-only: {folder}")
+    if alone:
+        _hide_siblings(path)
+    _check(_set_attributes(path, _MountAttributes(clear=_MOUNT_ATTR_RDONLY)))
     # A container that hides parts of /proc does not allow this; the old one is read-only by now.
     _libc.mount(b"proc", b"/proc", b"proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
     return True
 
 
-def _read_only(path: bytes, flags: int) -> bool:
-    attributes = _MountAttributes(_MOUNT_ATTR_RDONLY, 0, 0, 0)
-    return bool(_libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path, flags, ctypes.byref(attributes), 32) == 0)
+def _check(code: int) -> None:
+    if code != 0:
+        raise OSError(ctypes.get_errno(), f"the action cannot be isolated: {os.strerror(ctypes.get_errno())}")
+
+
+def _set_attributes(path: bytes, attributes: _MountAttributes, flags: int = 0) -> int:
+    size = ctypes.sizeof(attributes)
+    return int(_libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path, flags, ctypes.byref(attributes), size))
+
+
+def _set_read_only(path: bytes, flags: int = 0) -> bool:
+    code = _set_attributes(path, _MountAttributes(set=_MOUNT_ATTR_RDONLY), flags)
+    if code != 0 and ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):
+        return False
+    _check(code)
+    return True
+
+
+def _hide_siblings(path: bytes) -> None:
+    """Put an empty file system over the folder that a folder is in, with nothing but that folder in it."""
+    place = os.path.dirname(path)
+    held = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    _check(_libc.mount(b"none", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"size=64k,nr_inodes=16,mode=0755"))
+    os.mkdir(path)
+    _check(_libc.mount(b"/proc/self/fd/%d" % held, path, None, _MS_BIND, None))
+    os.close(held)
+    _set_read_only(place)
 
 
 def die_with_parent() -> None:
@@ -196,21 +224,23 @@ def drop_privileges() -> None:
     # Effective, permitted, inheritable; then the same for capabilities from 32 on.
     _libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0))
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    seccomp.restrict()
 
 
 def limit_resources(*, memory_mb: int) -> None:
-    """Bound the private memory (MiB) and the size of files (4 GiB) of this process for good; no core dumps.
+    """Bound what more private memory (MiB) this process may take, and files (4 GiB), for good; no core dumps.
 
-    Memory that is shared counts only as address space, of which there is as much again. Should the machine itself run
-    out of memory, this process is the first to go.
+    What it was forked with does not count. Shared memory counts only as address space, of which there is twice as much.
+    Should the machine itself run out of memory, this process is the first to go.
     """
     # As bytes, without a buffer: a text file's machinery costs a forked child five times as much in copied pages.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
         file.write(b"1000")
     memory = memory_mb << 20
+    space, data = _sizes()
     for kind, value in (
-        (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_AS, _address_space() + 2 * memory),
+        (resource.RLIMIT_DATA, data + memory),
+        (resource.RLIMIT_AS, space + 2 * memory),
         (resource.RLIMIT_FSIZE, 4 << 30),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -219,13 +249,14 @@ def limit_resources(*, memory_mb: int) -> None:
         resource.setrlimit(kind, (bound, bound))
 
 
-def _address_space() -> int:
-    """Bytes of address space that this process has now; plenty where that cannot be known."""
+def _sizes() -> tuple[int, int]:
+    """Bytes of address space and of private data that this process has now; plenty where that cannot be known."""
     try:
         with open("/proc/self/statm", "rb", buffering=0) as file:
-            return int(file.read().split()[0]) * resource.getpagesize()
-    except OSError:
-        return sys.maxsize >> 20
+            pages = [int(word) * resource.getpagesize() for word in file.read().split()]
+            return pages[0], pages[5]
+    except (OSError, LookupError):
+        return sys.maxsize >> 20, sys.maxsize >> 20
 
 
 def memory_kills() -> int:

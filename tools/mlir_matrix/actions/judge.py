@@ -3,7 +3,7 @@
 ``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
 "rtol_text"}]}``; inputs ``actual-NAME`` and ``expected-NAME``; output ``verdict``, a JSON file with ``outcome``,
 ``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or unreadable is a
-mismatch that says so.
+mismatch that says so; where the golden is what is wrong the output is not ``measurable``, which nobody can expect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.census import Census, plain
 from mlir_matrix.actions.contract import Action
-from mlir_matrix.actions.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.dtypes import STORAGE, Array
 
 _GOLDEN = "the golden"
 _METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
@@ -26,6 +26,10 @@ _METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
 
 class _UnfitError(Exception):
     """An output that cannot even be compared; the message says why."""
+
+
+class _NoMeasureError(_UnfitError):
+    """There is nothing to compare an output with: the catalog's fault, whatever the kernel gave."""
 
 
 def run(action: Action) -> None:
@@ -94,7 +98,8 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
         actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
     except _UnfitError as error:
         bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
-        return {**spec, **bounds, "outcome": "mismatch", "reason": f"{name}: {error}"}
+        measured = {"measurable": False} if isinstance(error, _NoMeasureError) else {}
+        return {**spec, **bounds, **measured, "outcome": "mismatch", "reason": f"{name}: {error}"}
     if spec["compare"] == "order-free" and shape:
         actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
     census = Census(shape, dtype, atol=atol, rtol=rtol)
@@ -109,27 +114,28 @@ def _bounds(spec: dict[str, Any]) -> tuple[float, float]:
         return 0.0, 0.0
     atol, rtol = float(spec["atol"]), float(spec["rtol"])
     if not (math.isfinite(atol) and math.isfinite(rtol) and atol >= 0 and rtol >= 0):
-        raise _UnfitError(f"the tolerance atol={atol!r}, rtol={rtol!r} is no bound")
+        raise _NoMeasureError(f"the tolerance atol={atol!r}, rtol={rtol!r} is no bound")
     return atol, rtol
 
 
 def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The array of one file, of exactly this shape and dtype, with at least one element."""
     remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
+    unfit = _NoMeasureError if what == _GOLDEN else _UnfitError
     if key not in files:
-        raise _UnfitError(f"{what} is missing{remedy}")
+        raise unfit(f"{what} is missing{remedy}")
     try:
         array = dtypes.load_npy(files[key])
     except FileNotFoundError:
-        raise _UnfitError(f"{what} is missing{remedy}") from None
+        raise unfit(f"{what} is missing{remedy}") from None
     except (OSError, ValueError, EOFError) as error:
-        raise _UnfitError(f"{what} is not a readable .npy file: {str(error).splitlines()[0][:200]}") from None
+        raise unfit(f"{what} is not a readable .npy file: {str(error).splitlines()[0][:200]}") from None
     if array.dtype != dtype:
-        raise _UnfitError(f"{what} holds {array.dtype.str}, not {dtype.str}")
+        raise unfit(f"{what} holds {array.dtype.str}, not {dtype.str}")
     if array.shape != shape:
-        raise _UnfitError(f"{what} has the shape {list(array.shape)}, not {list(shape)}")
+        raise unfit(f"{what} has the shape {list(array.shape)}, not {list(shape)}")
     if not array.size:
-        raise _UnfitError(f"{what} is empty: zero elements prove nothing")
+        raise unfit(f"{what} is empty: zero elements prove nothing")
     return array
 
 
@@ -147,7 +153,7 @@ def _explain(output: dict[str, Any]) -> str:
     share = f"{output['wrong']} of {output['elements']} elements ({output['wrong_percent']:.3g} %) are wrong"
     order = " after sorting" if output["compare"] == "order-free" else ""
     place = f"at {worst['index']}{order}: expected {worst['expected']}, actual {worst['actual']}"
-    if output["compare"] == "exact" and output["dtype"] not in FLOATS:
+    if output["compare"] == "exact":
         return f"{output['name']}: {share}, first {place}, and they must be equal"
     error = "" if worst["abs"] == "nan" else f", off by {float(worst['abs']):.3g}"
     bound = f"bound {float(worst['bound']):.3g} from {output.get('layer') or 'no layer'}"

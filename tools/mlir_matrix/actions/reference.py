@@ -18,12 +18,14 @@ import numpy as np
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.dtypes import Array
+from mlir_matrix.actions.ingress import check_arguments, declared
 
 
 def run(action: Action) -> None:
     """Compute and write every expected output. What the reference itself raises is left to the caller."""
     arguments = [_argument(spec, action.inputs) for spec in action.params["inputs"]]
     reference = _load(action.inputs["source"])
+    check_arguments(reference, declared(action, "inputs"))
     results = _as_tuple(reference(*arguments))
     specs = action.params["outputs"]
     if len(results) != len(specs):

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions import isolation
-from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
+from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed, signal_name
 
 METRICS = "metrics.json"
 
@@ -104,17 +103,10 @@ def _judge(code: int, printed: str, complaint: str) -> None:
     if code == 0:
         return
     if code < 0:
-        raise ActionCrashed(_signal_name(-code), diagnostics=text)
+        raise ActionCrashed(signal_name(-code), diagnostics=text)
     if code == _DRIVER_IO:
         raise MachineFailed(complaint.strip())
     lines = complaint.strip().splitlines()
     if code >= _DRIVER_CODES and lines:
         raise ActionFailed(lines[-1], diagnostics=text)
     raise ActionFailed(f"the kernel ended by itself, with exit code {code}", diagnostics=text)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

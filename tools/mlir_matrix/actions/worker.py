@@ -16,6 +16,7 @@ import json
 import os
 import selectors
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,8 +34,10 @@ from mlir_matrix.actions.child import (
     failure,
     read_log,
     run_forked,
+    wants_room,
     write_outcome,
 )
+from mlir_matrix.actions.contract import signal_name
 
 
 @dataclass
@@ -49,6 +52,7 @@ class _Running:
     space: isolation.Space | None
     started: float
     deadline: float
+    timeout_s: float
     timed_out: bool = False
 
     def kill(self) -> None:
@@ -66,14 +70,18 @@ class _Running:
 class Worker:
     """The parent: starts a child per request, ends those that take too long, answers when they are done."""
 
-    def __init__(self, *, replies: int, spaces: isolation.Spaces | None) -> None:
+    def __init__(self, *, replies: int, spaces: isolation.Spaces | None, alone: bool) -> None:
         self._replies = replies
         self._spaces = spaces
+        #: Whether folders of actions lie beside each other.
+        self._alone = alone
         self._selector = selectors.DefaultSelector()
         self._running: dict[int, _Running] = {}
         self._open = True
         self._buffer = b""
         self._memory_kills = isolation.memory_kills()
+        #: What the machine's trouble with the last request was, if any.
+        self.trouble = ""
 
     def serve(self, requests: int) -> None:
         """Answer until the requests' end of file; what still runs then is nobody's any more and is ended."""
@@ -118,21 +126,34 @@ class Worker:
         options = _request_parser().parse_args(message.get("arguments", []))
         folder = os.path.abspath(message.get("sandboxDir") or ".")
         number = message.get("requestId", 0)
+        try:
+            task = self._fork(number, folder, options)
+        except OSError as error:
+            # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
+            self._answer(number, {}, f"the machine failed: no process for it: {error.strerror}")
+            return
+        self._running[task.pid] = task
+        self._selector.register(task.pidfd, selectors.EVENT_READ, task)
+
+    def _fork(self, number: int, folder: str, options: argparse.Namespace) -> _Running:
         with open(os.path.join(folder, options.request), encoding="utf-8") as file:
             request = json.load(file)
+        # For the child's descriptor, which must be had once there is a child.
+        reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
-        space = self._spaces.open() if self._spaces is not None else None
+        space = None
         try:
+            space = self._spaces.open() if self._spaces is not None else None
             pid = os.fork()
-        except OSError as error:
-            # Out of processes or memory: the machine's trouble, and the next request may fare better.
+        except OSError:
             _abandon(space)
-            write_outcome(folder, failure(request["stage"], "infra-error", f"no process for it: {error.strerror}"))
-            self._answer(number, {})
-            return
+            raise
+        finally:
+            os.close(reserve)
         if pid == 0:
-            run_forked(request, folder, memory_mb=options.memory_mb, spaces=space is not None)
-        task = _Running(
+            memory = options.memory_mb
+            run_forked(request, folder, memory_mb=memory, spaces=space is not None, alone=self._alone)
+        return _Running(
             request_id=number,
             folder=folder,
             stage=request["stage"],
@@ -141,9 +162,8 @@ class Worker:
             space=space,
             started=started,
             deadline=started + options.timeout_s,
+            timeout_s=options.timeout_s,
         )
-        self._running[pid] = task
-        self._selector.register(task.pidfd, selectors.EVENT_READ, task)
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -165,7 +185,7 @@ class Worker:
         elif self._spaces is None:
             self._bury_orphans()
         wall = time.monotonic() - task.started
-        trouble = self._settle(task, status, wall)
+        trouble = self._settle(task, status)
         # Bazel ignores keys that it does not know.
         self._answer(
             task.request_id,
@@ -179,6 +199,7 @@ class Worker:
         )
 
     def _answer(self, number: int, usage: dict[str, float], trouble: str = "") -> None:
+        self.trouble = trouble
         reply = {"exitCode": 1 if trouble else 0, "output": trouble, "requestId": number, "usage": usage}
         os.write(self._replies, json.dumps(reply).encode() + b"\n")
 
@@ -194,20 +215,23 @@ class Worker:
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
 
-    def _settle(self, task: _Running, status: int, wall: float) -> str:
+    def _settle(self, task: _Running, status: int) -> str:
         """Write the outcome for a child that could not write its own; returns what the machine's trouble is, if any."""
         if not task.timed_out and os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
             return ""
         log = read_log(task.folder)
         if task.timed_out:
-            outcome = failure(task.stage, "timed-out", f"no answer within {wall:.0f} s", log)
+            outcome = failure(task.stage, "timed-out", f"no answer within {task.timeout_s:g} s", log)
+        elif wants_room(task.folder, log):
+            return "the machine failed: the disk is full, or nearly"
         elif os.WIFSIGNALED(status):
             outcome = self._killed(task.stage, os.WTERMSIG(status), log)
         elif os.WEXITSTATUS(status) == EXIT_MACHINE:
             return "the machine failed: the action's outcome could not be written"
         else:
+            # Its source may have done that, or what it called for want of something: not known for sure, so not kept.
             reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before it was done"
-            outcome = failure(task.stage, failed_outcome(task.stage), reason, log)
+            outcome = failure(task.stage, failed_outcome(task.stage), reason, log, kept="no")
         try:
             write_outcome(task.folder, outcome)
         except OSError as error:
@@ -220,20 +244,13 @@ class Worker:
         if number == signal.SIGKILL and kills != self._memory_kills:
             self._memory_kills = kills
             return failure(stage, "infra-error", "killed: the machine ran out of memory", log)
-        return crash(stage, _signal_name(number), log)
+        return crash(stage, signal_name(number), log)
 
 
 def _abandon(space: isolation.Space | None) -> None:
     if space is not None:
         space.kill()
         space.close()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _children() -> set[int]:
@@ -281,7 +298,7 @@ def main(arguments: Sequence[str]) -> int:
         # A tool that prints while it is imported must not end up in the protocol.
         os.dup2(2, 1)
         _preload(options.tool)
-        Worker(replies=replies, spaces=spaces).serve(0)
+        Worker(replies=replies, spaces=spaces, alone=True).serve(0)
         # Nobody waits for frameworks to tidy up.
         os._exit(0)
     return _once(rest, spaces)
@@ -289,6 +306,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _once(arguments: Sequence[str], spaces: isolation.Spaces | None) -> int:
     """One action as a plain command, supervised in the same way."""
-    worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=spaces)
+    worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=spaces, alone=False)
     worker.perform({"arguments": list(arguments), "sandboxDir": os.getcwd()})
-    return 0
+    if worker.trouble:
+        print(worker.trouble, file=sys.stderr)
+    return 1 if worker.trouble else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,6 +99,10 @@ class _Loader:
         names = ("matrix", "recipes", "toolchains", "golden")
         if not any(os.path.lexists(path / name) for name in names):
             self.problems.add(where, f"holds no catalog: none of {', '.join(f'{name}/' for name in names)} is here")
+        for name in sorted(os.listdir(path)):
+            # A project may have folders of its own, tools/ among them: only what is one slip away is refused.
+            if name not in names and (path / name).is_dir() and difflib.get_close_matches(name, names, 1, cutoff=0.85):
+                self.problems.add(f"{where}/{name}", f"unknown folder{did_you_mean(name, names)}")
         for house, others in _HOUSES.items():
             self._house(root, house, others)
         for room in ROOMS:

@@ -6,7 +6,9 @@ import contextlib
 import gc
 import importlib
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Any
 
 import click
@@ -65,6 +67,25 @@ def matrix() -> None:
     """Does this framework, through this MLIR pipeline, on this target, still give the right answer?"""
 
 
+class _Stopped(KeyboardInterrupt):
+    """Asked to end by a signal other than Ctrl-C: a build machine's master, a terminal that went away."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__()
+        self.signum = signum
+
+
+def _stop(signum: int, frame: FrameType | None) -> None:
+    raise _Stopped(signum)
+
+
+def _listen() -> None:
+    """Have these signals end what is going on as Ctrl-C does, unless somebody chose to ignore them, as nohup does."""
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signum) == signal.SIG_DFL:
+            signal.signal(signum, _stop)
+
+
 def _say(error: Exception) -> None:
     lines = str(error).splitlines() or [type(error).__name__]
     for number, line in enumerate(lines):
@@ -80,9 +101,11 @@ def _call(arguments: list[str] | None) -> int:
     except click.ClickException as error:
         error.show()
         return 2
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         click.echo("matrix: interrupted; what was finished is kept: the same command goes on from there", err=True)
-        return 130
+        # Click makes an Abort of it.
+        stopped = error.__cause__ if isinstance(error, click.Abort) else error
+        return 128 + (stopped.signum if isinstance(stopped, _Stopped) else signal.SIGINT)
     except BrokenPipeError:
         # Whoever read our output has enough; python must not complain about it while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -118,6 +141,7 @@ def _bug() -> int:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of ``matrix``; exits with the code that the interfaces promise."""
     gc.set_threshold(*COLLECTING)
+    _listen()
     code = _call(arguments)
     for stream in (sys.stdout, sys.stderr):
         # None: it was closed when we began. What cannot be written now was complained about before.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,6 +20,7 @@ from mlir_matrix.cli.common import (
     session,
     tests_argument,
 )
+from mlir_matrix.cli.limits import limit_words, memory_option, timeout_option
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Limits
 from mlir_matrix.plan.planner import Plan
@@ -33,14 +32,6 @@ from mlir_matrix.session import Session
 
 #: More folders of failures than anyone reads; the rest is named.
 _KEPT_FAILURES = 50
-
-
-class _Seconds(click.FloatRange):
-    """A range that also leaves out what is no number, which compares with nothing."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        seconds = super().convert(value, param, ctx)
-        return self.fail("not a number", param, ctx) if math.isnan(seconds) else seconds
 
 
 def _substitutions(values: Sequence[str]) -> dict[str, str]:
@@ -67,16 +58,8 @@ def _substitutions(values: Sequence[str]) -> dict[str, str]:
 @cache_option
 @format_option("table", "json")
 @click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores.")
-@click.option(
-    "--timeout",
-    type=_Seconds(0.1, 86_400),
-    default=120.0,
-    show_default=True,
-    help="Seconds an action may take.",
-)
-@click.option(
-    "--memory", type=click.IntRange(64, 1 << 20), default=4096, show_default=True, help="MiB an action may use."
-)
+@timeout_option
+@memory_option
 @click.option("--keep-going/--fail-fast", default=True, help="Whether a surprise ends the run. Default: keep going.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write JUnit XML.")
 @click.option(
@@ -101,6 +84,8 @@ def command(
     What was run before and reads the same bytes is not run again. Exit code: 0 all as expected, 1 something under test is
     not, 2 the command or the files are wrong, 3 the infrastructure failed and nothing under test did.
     """
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise UsageError(f"--junit {junit}: there is no such folder")
     current = session(catalogs, cache_dir, _substitutions(swaps))
     choice = choose(current.catalog, tests)
     plan = current.plan(choice.tests())
@@ -108,7 +93,8 @@ def command(
         raise UsageError(_nothing_to_run(plan))
     limits = Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
     run = run_plan(current, plan, limits=limits, fail_fast=not keep_going, progress=_progress(quiet))
-    repeat = partial(repeat_command, options=_repeated(current, tests, catalogs, cache_dir, swaps))
+    options = _repeated(current, tests, catalogs, cache_dir, swaps) + limit_words(limits)
+    repeat = partial(repeat_command, options=options)
     folders = _keep_failures(run, plan, current, repeat)
     if form == "json":
         click.echo(
@@ -122,8 +108,8 @@ def command(
         from mlir_matrix.report.junit import write_junit
 
         write_junit(junit, run.results)
-    if run.interrupted:
-        raise KeyboardInterrupt
+    if run.interruption is not None:
+        raise run.interruption
     return _code(run.results)
 
 

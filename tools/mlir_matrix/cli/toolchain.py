@@ -12,6 +12,7 @@ from mlir_matrix.environments.lock import lock_file, write_lock
 from mlir_matrix.environments.solve import solve
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean
+from mlir_matrix.report.layout import counted
 
 
 @click.group("toolchain", cls=VerbGroup, examples=("matrix toolchain lock mlir",))
@@ -54,4 +55,4 @@ def lock(environments: tuple[str, ...], tags: tuple[str, ...], catalogs: tuple[P
                 click.echo(f"{name} {tag}: {error}", err=True)
                 continue
             write_lock(path, packages, environment=name)
-            click.echo(f"{path.relative_to(entry.root)}: {len(packages)} package{'' if len(packages) == 1 else 's'}")
+            click.echo(f"{path.relative_to(entry.root)}: {counted(len(packages), 'package')}")

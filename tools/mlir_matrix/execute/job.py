@@ -34,9 +34,13 @@ class Done:
     executed: bool = False
 
 
-def infrastructure(action: Action, reason: str) -> Done:
+#: Tools that build what is ours, not what is under test: no limit on tests makes them fail, and no test is to blame.
+BUILDING = frozenset({"link_kit"})
+
+
+def infrastructure(action: Action, reason: str, diagnostics: str = "") -> Done:
     """An action that the machine could not execute."""
-    return Done(result=Result(outcome=failure(action.stage, "infra-error", reason)), cached=False)
+    return Done(result=Result(outcome=failure(action.stage, "infra-error", reason, diagnostics)), cached=False)
 
 
 class Observer(Protocol):

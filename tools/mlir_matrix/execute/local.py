@@ -17,10 +17,10 @@ from typing import Any
 from mlir_matrix.actions.child import LOG_FILE, failure
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.frontier import Frontier
-from mlir_matrix.execute.job import Done, Job, Limits, Observer, infrastructure
+from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.pool import Pool, tools_of
-from mlir_matrix.execute.sandbox import Folders, collect, is_kept, make_folder, make_scratch
+from mlir_matrix.execute.sandbox import Folders, collect, is_kept, make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store, remove_folder
 from mlir_matrix.execute.supply import Supply
 from mlir_matrix.execute.workers import WorkerProcess
@@ -51,7 +51,7 @@ class LocalExecutor:
         self._limits = limits
         self._observer = observer
         self._store = Store(home.actions)
-        self._lookup = Lookup(graph, roots, self._store)
+        self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb)
         self._frontier = Frontier(graph)
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
@@ -74,6 +74,7 @@ class LocalExecutor:
     def _execute(self, scratch: Path) -> None:
         wake_read, wake = os.pipe()
         self._folders = Folders(scratch)
+        self._store.write = self._folders.spare.write
         self._selector = selectors.DefaultSelector()
         self._supply = Supply(self._home.packages, lambda: os.write(wake, b"x"))
         self._by_digest = {environment.digest: environment for environment in self._resolved(self._environments)}
@@ -222,7 +223,7 @@ class LocalExecutor:
             return
         try:
             job.folder = self._folders.take()
-            make_folder(job.folder, job.prepared, self._store)
+            self._folders.fill(job.folder, job.prepared, self._store)
             self._pool.send(job)
         except LostBlob as lost:
             self._find_again(job, lost)
@@ -262,8 +263,11 @@ class LocalExecutor:
             result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
             if answer.get("exitCode"):
                 return infrastructure(job.action, str(answer.get("output")))
+            if not result.ok and job.action.tool in BUILDING:
+                outcome = result.outcome
+                return infrastructure(job.action, outcome["reason"], outcome.get("diagnostics", ""))
             if is_kept(result.outcome):
-                self._lookup.keep(job.prepared.key, result)
+                self._lookup.keep(job.prepared.key, replace(result, memory_mb=self._limits.memory_mb))
         except OSError as error:
             return infrastructure(job.action, f"the machine failed: {error}")
         finally:

@@ -17,10 +17,11 @@ from mlir_matrix.plan.graph import Action, File, Graph, Produced
 class Lookup:
     """Remembers, for the length of a run, what it has read: files are read once, and so are results that many share."""
 
-    def __init__(self, graph: Graph, roots: Sequence[Path], store: Store) -> None:
+    def __init__(self, graph: Graph, roots: Sequence[Path], store: Store, *, memory_mb: int) -> None:
         self._graph = graph
         self._roots = roots
         self._store = store
+        self._memory_mb = memory_mb
         #: The digest is None where an optional file is absent.
         self._files: dict[File, tuple[Path, str | None]] = {}
         self._known: dict[str, Result] = {}
@@ -59,6 +60,9 @@ class Lookup:
         key = prepared.key
         known = self._known.get(key) or self._store.find(key)
         if known is None or (known.ok and known.outputs.keys() != prepared.action.outputs.keys()):
+            return None
+        if not known.ok and known.memory_mb < self._memory_mb:
+            # With more memory it may do better.
             return None
         self._known[key] = known
         return known

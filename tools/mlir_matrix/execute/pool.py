@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.execute.job import Job, Limits
+from mlir_matrix.execute.job import BUILDING, Job, Limits
 from mlir_matrix.execute.workers import WorkerProcess, start_worker
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Graph
 
 #: Seconds beyond an action's limit after which a worker that says nothing at all is ended: it may have been importing.
 _PATIENCE_S = 120.0
-#: Tools that build what is ours, not what is under test: no limit on tests makes them fail. Seconds.
-_BUILDING = frozenset({"link_kit"})
+#: What building what is ours may take. Seconds.
 _BUILDING_S = 1800.0
 
 
@@ -103,7 +102,7 @@ class Pool:
     def _timeout(self, job: Job) -> float:
         """Seconds that a job may take."""
         limit = self._limits.timeout_s
-        return max(limit, _BUILDING_S) if job.action.tool in _BUILDING else limit
+        return max(limit, _BUILDING_S) if job.action.tool in BUILDING else limit
 
     def close(self) -> None:
         """End all workers and, with them, everything that they run."""

@@ -15,7 +15,8 @@ from mlir_matrix.actions.child import OUTCOME_FILE, REQUEST_FILE, failed_outcome
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import INPUT_FOLDER, OUTPUT_FOLDER, Read, request
-from mlir_matrix.execute.store import Result, Store, read_bytes, remove_folder, write_bytes
+from mlir_matrix.execute.spare import SpareFiles
+from mlir_matrix.execute.store import Result, Store, read_bytes, remove_folder
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action
 
@@ -23,7 +24,7 @@ from mlir_matrix.plan.graph import Action
 NEVER_CACHED = frozenset({"timed-out", "infra-error", "skipped"})
 #: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
 _MOST_JSON = 4 << 20
-_OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal")
+_OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Folders:
 
     def __init__(self, base: Path) -> None:
         self._base = str(base)
+        self.spare = SpareFiles(f"{base}/spare")
         self._free: list[str] = []
         self._serial = 0
         self._mode = 0
@@ -86,6 +88,16 @@ class Folders:
         self._mode = os.lstat(folder).st_mode
         return folder
 
+    def fill(self, folder: str, prepared: Prepared, store: Store) -> None:
+        """Lay out the request and copies of the inputs: an action may spoil its own copies, never the originals.
+
+        Raises LostBlob and ChangedSource, and any other OSError where the machine fails.
+        """
+        for read in prepared.reads:
+            data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
+            self.spare.write(f"{folder}/{read.path}", data)
+        self.spare.write(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
+
     def give_back(self, folder: str) -> None:
         """Take a folder back from an action that has ended. One that is not what it was is thrown away."""
         try:
@@ -98,13 +110,13 @@ class Folders:
             remove_folder(folder)
 
     def _clean(self, folder: str, inside: Sequence[str] = ()) -> bool:
-        """Remove the files of a folder; False where that is not all it takes."""
+        """Take the files out of a folder; False where that is not all it takes."""
         if os.lstat(folder).st_mode != self._mode:
             return False
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.path)
+                    self.spare.discard(entry.path)
                 elif entry.name not in inside:
                     return False
         return True
@@ -112,17 +124,6 @@ class Folders:
 
 class ChangedSource(OSError):
     """A source file is not what it was when the action's key was made of it."""
-
-
-def make_folder(folder: str, prepared: Prepared, store: Store) -> None:
-    """Lay out the request and copies of the inputs: an action may spoil its own copies, never the originals.
-
-    ``folder`` is one of :class:`Folders`. Raises LostBlob and ChangedSource, and any other OSError where the machine fails.
-    """
-    for read in prepared.reads:
-        data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
-        write_bytes(f"{folder}/{read.path}", data)
-    write_bytes(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
 
 
 def _source_bytes(path: Path, digest: str) -> bytes:
@@ -149,7 +150,8 @@ def collect(folder: str, action: Action, usage: Mapping[str, float], store: Stor
 
 def is_kept(outcome: Mapping[str, str]) -> bool:
     """Whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
-    return outcome["outcome"] not in NEVER_CACHED and outcome.get("signal") != "SIGKILL"
+    unsure = outcome.get("signal") == "SIGKILL" or outcome.get("kept") == "no"
+    return outcome["outcome"] not in NEVER_CACHED and not unsure
 
 
 def _read_outcome(folder: str, action: Action) -> dict[str, str]:

@@ -22,7 +22,7 @@ from mlir_matrix.digest import digest_bytes, digest_file
 from mlir_matrix.errors import InfrastructureError
 
 #: Bump when the meaning of entries changes: older ones are then not found, rather than misread.
-_FORMAT = 1
+_FORMAT = 2
 _CHUNK = 1 << 16
 #: Bytes of a blob that is worth remembering, and of all that are remembered.
 _SMALL = 4 << 20
@@ -49,6 +49,8 @@ class Result:
     #: Seconds and memory of the execution that made it; beside the digested outputs.
     usage: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    #: MiB that the execution might use: with more a failure may become something else.
+    memory_mb: int = 0
 
     @property
     def ok(self) -> bool:
@@ -61,15 +63,18 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self._blobs = str(folder / "blobs")
-        self._results = str(folder / f"results-v{_FORMAT}")
+        #: Where results are: a file each, called like its key, in a folder that is called like the key's first two digits.
+        self.results = str(folder / f"results-v{_FORMAT}")
         #: Bytes that were checked a moment ago, the oldest first.
         self._recent: dict[str, bytes] = {}
         self._recent_bytes = 0
+        #: Makes a file, complete or not at all. Who has a better way on the same disk puts it here.
+        self.write = self._write
 
     def prepare(self) -> None:
         """Make the folders, so that writing is one call each."""
         try:
-            for base in (self._blobs, self._results):
+            for base in (self._blobs, self.results):
                 if not os.path.isdir(os.path.join(base, "ff")):
                     for shard in range(256):
                         os.makedirs(os.path.join(base, f"{shard:02x}"), exist_ok=True)
@@ -121,15 +126,16 @@ class Store:
             self._recent_bytes -= len(self._recent.pop(oldest))
 
     def _result_path(self, key: str) -> str:
-        return f"{self._results}/{key[:2]}/{key}"
+        return f"{self.results}/{key[:2]}/{key}"
 
     def find(self, key: str) -> Result | None:
-        """The result kept under a key, if it and all its outputs are here."""
+        """The result kept under a key, if it and all its outputs are here, and it is what was kept."""
         try:
-            result = Result(**json.loads(read_bytes(self._result_path(key)).decode()))
-            if not (isinstance(result.outcome["outcome"], str) and isinstance(result.outputs, dict)):
+            entry, _, check = read_bytes(self._result_path(key)).rpartition(b"\n")
+            if check != _check(key, entry):
                 return None
-        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            result = Result(**json.loads(entry))
+        except (OSError, ValueError, TypeError):
             return None
         return result if all(self.has_blob(digest) for digest in result.outputs.values()) else None
 
@@ -140,17 +146,26 @@ class Store:
             "outputs": dict(result.outputs),
             "usage": dict(result.usage),
             "metrics": dict(result.metrics),
+            "memory_mb": result.memory_mb,
         }
-        path = self._result_path(key)
+        data = json.dumps(entry, separators=(",", ":")).encode()
+        self.write(self._result_path(key), data + b"\n" + _check(key, data))
+
+    def _write(self, path: str, data: bytes) -> None:
         # All in one folder: to make a file in one of many costs file systems several times as much.
-        temporary = f"{self._results}/new-{_ME}-{next(_serial)}"
+        temporary = f"{self.results}/new-{_ME}-{next(_serial)}"
         try:
-            write_bytes(temporary, json.dumps(entry, separators=(",", ":")).encode())
+            write_bytes(temporary, data)
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def _check(key: str, entry: bytes) -> bytes:
+    """What stands below an entry: it says that this is the whole of it, and that it belongs to this key."""
+    return digest_bytes(key.encode() + b"\n" + entry).encode()
 
 
 def read_bytes(path: str) -> bytes:
@@ -170,11 +185,16 @@ def write_bytes(path: str, data: bytes) -> None:
     """Make a new file. FileExistsError where there is one, or a link, of this name."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        write_all(descriptor, data)
     finally:
         os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all bytes to an open file."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def remove_folder(folder: Path | str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,21 @@ def signature(workload: Workload) -> dict[str, Any]:
     }
 
 
+#: A position in a file of a catalog other than this repository, as plans name it: by the catalog's number.
+_PLACE = re.compile(r"<(\d+)>/(?=golden/)")
+
+
 def place_of(catalog: Catalog, position: str) -> str:
     """A position in a catalog's file as plans name it: without the folder that the catalog happens to be in."""
-    for root in catalog.roots[1:]:
-        position = position.removeprefix(f"{root}/")
+    for number, root in enumerate(catalog.roots[1:], 1):
+        if position.startswith(f"{root}/"):
+            return f"<{number}>/{position.removeprefix(f'{root}/')}"
     return position
+
+
+def found_place(roots: Sequence[Path], text: str) -> str:
+    """A text in which such positions are where a person finds them."""
+    return _PLACE.sub(lambda match: f"{roots[int(match[1])]}/" if int(match[1]) < len(roots) else match[0], text)
 
 
 def judged(catalog: Catalog, workload: Workload, bounds: Iterable[Resolved]) -> list[dict[str, Any]]:

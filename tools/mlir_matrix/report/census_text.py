@@ -71,6 +71,8 @@ def _bound(output: Mapping[str, Any], name: str) -> str:
 def _needed(output: Mapping[str, Any]) -> list[str]:
     if output["nan_mismatches"] or output["inf_mismatches"]:
         return ["  to pass   no tolerance would do: NaN and infinities must match"]
+    if output["compare"] == "exact":
+        return []
     atol, rtol = _up(output["atol_needed"]), _up(output["rtol_needed"])
     least = f"an rtol of at least {rtol}" if rtol != "inf" else "(no rtol: 0 is expected somewhere)"
     return [f"  to pass   an atol of at least {atol}, or {least}"]

@@ -61,6 +61,8 @@ class Census(Part):
     reason: str
     atol: Number | None = None
     rtol: Number | None = None
+    #: False where its golden or its bounds are wrong, so that nothing could be compared.
+    measurable: bool | None = None
     #: The bounds as they are written in the layer.
     atol_text: str | None = None
     rtol_text: str | None = None
@@ -148,7 +150,7 @@ class Results(Part):
     version: Annotated[Literal["mlir-matrix/results/v1"], Field(alias="schema")]
     tests: list[TestEntry]
     summary: Summary
-    #: True where somebody ended the run; the results are then those that were there.
+    #: True where somebody ended the run; tests that it had not come to are then `skipped`.
     interrupted: bool
     #: How many actions were executed rather than found in the cache.
     executed: int

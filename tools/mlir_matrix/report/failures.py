@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.execute.store import Store
 from mlir_matrix.plan.graph import File
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.results import TestResult
 from mlir_matrix.session import Session
 
-#: Tools whose outputs are about linking, of no use to who reads IR.
-_DULL = frozenset({"link_kit"})
 _MAKES_PROGRAMS = frozenset({"link"})
 
 
@@ -29,7 +28,7 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
     number = 0
     for identifier in plan.graph.needed_by(plan.verdicts[result.id]):
         action = plan.graph.actions[identifier]
-        if action.tool in _DULL or identifier not in done:
+        if action.tool in BUILDING or identifier not in done:
             continue
         number += 1
         label = identifier.rsplit("-", 1)[0].replace("/", "-")
@@ -54,9 +53,18 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
     if result.log:
         (folder / "log.txt").write_text(result.log, encoding="utf-8")
     script = folder / "repeat.sh"
-    script.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    script.write_text(_from_anywhere(command), encoding="utf-8")
     script.chmod(0o755)
     return folder
+
+
+def _from_anywhere(command: str) -> str:
+    """A script: the program is that of this checkout, and folders in the command are as they were typed here."""
+    words = shlex.split(command)
+    launcher = Path(__file__).resolve().parents[2] / "matrix"
+    if launcher.is_file():
+        words[0] = str(launcher)
+    return f"#!/bin/sh\ncd {shlex.quote(os.getcwd())} || exit\nexec {shlex.join(words)}\n"
 
 
 def _copy(source: Path, destination: Path) -> None:

@@ -61,5 +61,5 @@ def not_run(reasons: Iterable[tuple[str, str]]) -> list[str]:
     lines += [f"  {number} {word}: {escape(reason)}" for (word, reason), number in shown]
     if len(counts) > _REASONS:
         rest = sum(counts.values()) - sum(number for _, number in shown)
-        lines.append(f"  {rest} more, for {len(counts) - _REASONS} more reasons")
+        lines.append(f"  {rest} more, for {counted(len(counts) - _REASONS, 'more reason')}")
     return lines

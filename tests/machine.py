@@ -1,0 +1,22 @@
+"""What this machine allows, for tests that need more than every machine does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+_TOOLS = Path(__file__).resolve().parents[1] / "tools"
+
+
+@cache
+def namespaces() -> bool:
+    """Whether this machine lets a worker isolate what it runs, as it does by namespaces of the kernel."""
+    code = "import os; from mlir_matrix.actions import isolation; assert isolation.enter() and isolation.confine(os.getcwd())"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-S", "-c", code]
+        env = {"PYTHONPATH": str(_TOOLS), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(command, cwd=folder, env=env, stderr=subprocess.DEVNULL, timeout=60, check=False)
+    return done.returncode == 0

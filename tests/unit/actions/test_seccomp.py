@@ -1,0 +1,51 @@
+"""System calls that an action may not make, tried in a process that gave them up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.environments.interpreter import own
+
+TOOLS = Path(__file__).parents[3] / "tools"
+#: Numbers of io_uring_setup, keyctl and, as x86-64 alone has it, socket in the second numbering.
+CALLS = {"x86_64": (425, 250, 0x40000000 + 41), "aarch64": (425, 219)}
+CODE = """
+import ctypes, json, os, socket
+from mlir_matrix.actions import seccomp
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)
+found = {"restricted": seccomp.restrict()}
+for family, kind in ((1, 1), (2, 1), (10, 1), (16, 3), (17, 2), (40, 1)):
+    try: socket.socket(family, kind).close(); found[family] = "made"
+    except OSError as error: found[family] = error.strerror
+left, right = socket.socketpair()
+left.send(b"x")
+found["pair"] = right.recv(1).decode()
+for number in CALLS:
+    libc.syscall(number, 0, 0, 0, 0, 0)
+    found[number] = os.strerror(ctypes.get_errno())
+found["child"] = os.system("true")
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in CALLS, reason="there is a filter for x86-64 and AArch64")
+def test_what_is_refused() -> None:
+    calls = CALLS[os.uname().machine]
+    done = subprocess.run(
+        [own().path, "-S", "-c", CODE.replace("CALLS", repr(calls))], env={"PYTHONPATH": str(TOOLS)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert found["restricted"]
+    refused = "Address family not supported by protocol"
+    assert [found[family] for family in ("1", "17", "40")] == [refused] * 3
+    assert [found[family] for family in ("2", "10", "16")] == ["made"] * 3
+    assert [found[str(number)] for number in calls] == ["Function not implemented"] * len(calls)
+    assert (found["pair"], found["child"]) == ("x", 0)

@@ -1,0 +1,71 @@
+"""Which system calls an action may not make, beside what namespaces take away.
+
+Sockets: those with a path or between machines of one host (``AF_UNIX``, ``AF_VSOCK``, …) go past a network namespace, to
+daemons of this machine or to another action, which could be handed a file over them. ``io_uring`` can do the same unseen.
+Keyrings are shared by all that a user runs. The filter is classic BPF over Linux's ``struct seccomp_data``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+
+_PR_SET_SECCOMP = 22
+_MODE_FILTER = 2
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+#: BPF: load a word of the data, jump where it is equal, where it is at least, return.
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+#: Offsets in the data: number of the call, architecture, low half of the first argument (little-endian).
+_NUMBER, _ARCH, _FIRST = 0, 4, 16
+#: By machine: AUDIT_ARCH, ``socket``, and calls that are taken for not there (io_uring_setup, add_key, request_key, keyctl).
+_MACHINES = {
+    "x86_64": (0xC000003E, 41, (425, 248, 249, 250)),
+    "aarch64": (0xC00000B7, 198, (425, 217, 218, 219)),
+}
+#: x86-64 has a second numbering of the same calls, from here on.
+_X32 = 0x40000000
+_FAMILIES = (socket.AF_INET, socket.AF_INET6, 16)  # netlink: of the network namespace, and asked for its interfaces
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def _assemble(machine: str) -> bytes:
+    """The filter: instructions of (code, jump if true, jump if false, operand), jumps counted from the next one."""
+    arch, making_sockets, absent = _MACHINES[machine]
+    refuse = [
+        (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+    ]
+    families = [(_LOAD, 0, 0, _FIRST)]
+    families += [(_EQUAL, len(_FAMILIES) - number, 0, family) for number, family in enumerate(_FAMILIES)]
+    tail = [*families, *refuse]
+    body = [(_EQUAL, 0, len(families) + 1, making_sockets), *tail]
+    # From each of these to the last instruction, which says that there is no such call.
+    for number in reversed(absent):
+        body = [(_EQUAL, len(body) - 1, 0, number), *body]
+    body = [(_AT_LEAST, len(body) - 1, 0, _X32), *body]
+    body = [(_LOAD, 0, 0, _NUMBER), *body]
+    body = [(_EQUAL, 0, len(body) - 1, arch), *body]
+    body = [(_LOAD, 0, 0, _ARCH), *body]
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in body)
+
+
+def restrict() -> bool:
+    """Refuse these calls to this process and all that it starts, for good. It must have no_new_privs set.
+
+    Returns whether the kernel does so.
+    """
+    machine = os.uname().machine
+    if machine not in _MACHINES:
+        return False
+    code = _assemble(machine)
+    program = _Program(len(code) // 8, code)
+    return bool(_libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0)

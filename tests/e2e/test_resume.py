@@ -138,8 +138,8 @@ def test_interrupted(
     assert {outcomes[test] for test in left_out} == {"skipped"}
     assert {test: outcomes[test] for test in outcomes if test not in left_out}.items() <= expected.outcomes.items()
     finished = house.count()
-    # The signal may come after a result was put into the cache and before it was counted, once for each job.
-    assert finished - before - 2 <= document["executed"] <= finished - before
+    # The signal may come between the moments at which one thread puts a result into the cache and counts it.
+    assert finished - before - 1 <= document["executed"] <= finished - before
     report = house.run(*TESTS)
     assert report.executed == len(kept) - finished
     assert not report.document["interrupted"]

@@ -46,8 +46,9 @@ def run(action: Action) -> None:
         raise ActionFailed(f"workload returned {type(model).__name__}, not an onnx.ModelProto")
     model = _complete(model)
     inputs, outputs = ingress.declared(action, "inputs"), ingress.declared(action, "outputs")
-    _check_inputs(inputs, _arguments(model))
-    ingress.check_names("inputs", [each.name for each in inputs], [each.name for each in _arguments(model)])
+    arguments = _arguments(model)
+    _check_inputs(inputs, arguments)
+    ingress.check_names("inputs", [each.name for each in inputs], [each.name for each in arguments])
     ingress.check_outputs(outputs, [_describe(result) for result in model.graph.output])
     ingress.check_names("outputs", [each.name for each in outputs], [each.name for each in model.graph.output])
     Path(action.outputs["ir"]).write_text(_to_mlir(model), encoding="utf-8")
@@ -80,7 +81,7 @@ def _check_inputs(inputs: Sequence[ingress.Tensor], arguments: Sequence[ValueInf
     if len(inputs) != len(arguments):
         raise ActionFailed(f"declared {len(inputs)} inputs, the model takes {len(arguments)}")
     wrong = [
-        f"input {tensor.name}: declared {_text(*want)}, the model takes {_text(*got)}"
+        f"input {tensor.name}: declared {ingress.text_of(*want)}, the model takes {ingress.text_of(*got)}"
         for tensor, argument in zip(inputs, arguments, strict=True)
         if (want := (_open(tensor), tensor.dtype)) != (got := _describe(argument))
     ]
@@ -101,10 +102,6 @@ def _describe(value: ValueInfoProto) -> tuple[ingress.Shape, str]:
     if tensor.elem_type not in DTYPES.values():
         return shape, str(TensorProto.DataType.Name(tensor.elem_type))
     return shape, ingress.name_of(DTYPES, tensor.elem_type)
-
-
-def _text(shape: ingress.Shape, dtype: str) -> str:
-    return f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
 def _to_mlir(model: ModelProto) -> str:

@@ -82,7 +82,7 @@ def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, s
     if len(outputs) != len(got):
         raise ActionFailed(f"declared {_count(len(outputs))}, got {_count(len(got))}")
     wrong = [
-        f"output {output.name}: declared {_text(output.shape, output.dtype)}, got {_text(shape, dtype)}"
+        f"output {output.name}: declared {text_of(output.shape, output.dtype)}, got {text_of(shape, dtype)}"
         for output, (shape, dtype) in zip(outputs, got, strict=True)
         if dtype != output.dtype or not _agree(output.shape, shape)
     ]
@@ -103,7 +103,8 @@ def _agree(declared_shape: tuple[int, ...], shape: Shape | None) -> bool:
     )
 
 
-def _text(shape: Shape | None, dtype: str) -> str:
+def text_of(shape: Shape | None, dtype: str) -> str:
+    """A type as people read it: ``f32[8, ?]``, or its dtype alone where the shape is not known."""
     return dtype if shape is None else f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 

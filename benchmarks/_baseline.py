@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import input_names, request
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Produced
@@ -26,7 +27,6 @@ _SCRIPT = str(HERE / "_one_process.py")
 _TOOLS = str(HERE.parent / "tools")
 #: Bindings packages that cannot be in one process with those of the compiler: such an import is a process of its own.
 _APART = frozenset({"jax"})
-_KIT = "link_kit"
 
 
 class Baseline:
@@ -67,7 +67,7 @@ class Baseline:
         """The test's actions, in as few processes as can be: one, but for frameworks that must be apart."""
         graph = self._plan.graph
         actions = [graph.actions[name] for name in graph.needed_by(self._plan.verdicts[test.id])]
-        actions = [action for action in actions if action.tool != _KIT]
+        actions = [action for action in actions if action.tool not in BUILDING]
         apart = [action for action in actions if action.environment in _APART]
         if apart:
             yield apart
@@ -79,7 +79,7 @@ class Baseline:
         for name, ref in action.inputs.items():
             if not isinstance(ref, Produced):
                 copies.append((str(self._session.catalog.roots[ref.root] / ref.path), names[name]))
-            elif self._plan.graph.actions[ref.action].tool == _KIT:
+            elif self._plan.graph.actions[ref.action].tool in BUILDING:
                 copies.append((str(self._kit[ref.output]), names[name]))
             else:
                 source = folder / _plain(ref.action) / "out" / self._plan.graph.actions[ref.action].outputs[ref.output]

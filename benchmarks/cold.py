@@ -26,7 +26,7 @@ from _matrix import Report, matrix, observed
 from _timing import verdict
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.job import BUILDING, Limits
 from mlir_matrix.execute.keys import action_key
 from mlir_matrix.execute.store import Store
 from mlir_matrix.plan.graph import Graph
@@ -37,7 +37,6 @@ from mlir_matrix.session import Session, open_session
 
 RUNS = 3
 SAMPLE = 12
-_KIT = "link_kit"
 
 
 def smoke(session: Session) -> Plan:
@@ -47,7 +46,7 @@ def smoke(session: Session) -> Plan:
 
 def kit(session: Session, plan: Plan) -> dict[str, Path]:
     """The driver and the C library, from the user's own cache, which has them after its first run."""
-    graph = Graph({name: action for name, action in plan.graph.actions.items() if action.tool == _KIT})
+    graph = Graph({name: action for name, action in plan.graph.actions.items() if action.tool in BUILDING})
     store = Store(session.home.actions)
     made = run_graph(session, graph, limits=Limits(jobs=1))
     return {
@@ -59,7 +58,7 @@ def kit(session: Session, plan: Plan) -> dict[str, Path]:
 
 def template(session: Session, plan: Plan, folder: Path) -> None:
     """A cache that has nothing but the C library."""
-    action = next(each for each in plan.graph.actions.values() if each.tool == _KIT and not each.inputs)
+    action = next(each for each in plan.graph.actions.values() if each.tool in BUILDING and not each.inputs)
     environment = session.environment(action.environment)
     assert isinstance(environment, ResolvedEnvironment)
     key = action_key(action, (), environment=environment.digest)

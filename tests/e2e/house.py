@@ -27,6 +27,12 @@ def results(cache: Path) -> Iterator[Path]:
     return (path for path in Path(Store(cache).results).glob("??/*") if "." not in path.name)
 
 
+def entry_of(path: Path) -> dict[str, Any]:
+    """What a file of results says; the line below it is its checksum."""
+    entry: dict[str, Any] = json.loads(path.read_text().splitlines()[0])
+    return entry
+
+
 def wait_until(true: Callable[[], object], seconds: float = 120) -> bool:
     """Wait for something; returns whether it came true."""
     end = time.monotonic() + seconds
@@ -135,7 +141,7 @@ class House:
 
     def kept(self) -> dict[str, dict[str, Any]]:
         """What the action cache holds: outcome and outputs (by digest) of every action, by its key."""
-        entries = {path.name: json.loads(path.read_text().splitlines()[0]) for path in results(self.actions)}
+        entries = {path.name: entry_of(path) for path in results(self.actions)}
         return {key: {"outcome": entry["outcome"], "outputs": entry["outputs"]} for key, entry in entries.items()}
 
     def count(self) -> int:
@@ -197,7 +203,7 @@ def copy_runtime(source: Path, target: Path) -> None:
     for path in results(source):
         if b'"runtime":' not in path.read_bytes():
             continue
-        outputs = json.loads(path.read_text().splitlines()[0])["outputs"]
+        outputs = entry_of(path)["outputs"]
         names = [path.relative_to(source), *(Path("blobs", digest[:2], digest) for digest in outputs.values())]
         for name in names:
             (target / name).parent.mkdir(parents=True, exist_ok=True)

@@ -127,15 +127,9 @@ class ResultMaker:
                 environments |= before.environments
         self._chains[action] = _Chain(duration, cached, environments)
 
-    def decided(self, test: Test) -> TestResult:
-        """The result of a test that was decided before anything ran."""
-        return TestResult(
-            **_names(test), outcome=test.outcome or "skipped", stage="", expected=True, reason=test.reason
-        )
-
-    def left_out(self, test: Test, reason: str) -> TestResult:
-        """The result of a test that the run did not come to."""
-        return TestResult(**_names(test), outcome="skipped", stage="", expected=True, reason=reason)
+    def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
+        """The result of a test that was decided before anything ran, or that the run did not come to."""
+        return TestResult(**_names(test), outcome=outcome, stage="", expected=True, reason=reason)
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """The result of a test whose last action is done."""

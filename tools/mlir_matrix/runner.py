@@ -134,10 +134,12 @@ def run_plan(
     finally:
         display.close()
     run.done = executor.done
-    run.results.extend(maker.decided(test) for test in plan.tests if test.outcome is not None)
+    run.results.extend(
+        maker.not_run(test, test.outcome, test.reason) for test in plan.tests if test.outcome is not None
+    )
     missing = plan.verdicts.keys() - {result.id for result in run.results}
     why = f"--fail-fast ended the run at {observer.surprise}" if observer.surprise else "the run was interrupted"
-    run.results.extend(maker.left_out(test, f"not run: {why}") for test in plan.tests if test.id in missing)
+    run.results.extend(maker.not_run(test, "skipped", f"not run: {why}") for test in plan.tests if test.id in missing)
     order = {test.id: number for number, test in enumerate(plan.tests)}
     run.results.sort(key=lambda result: order[result.id])
     return run

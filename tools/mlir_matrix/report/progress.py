@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
+from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.results import TestResult
 
@@ -161,7 +162,7 @@ class LiveProgress:
 
 
 def _slow_and_once(action: Action) -> bool:
-    return action.tool == "link_kit" and "runtime" in action.outputs
+    return action.tool in BUILDING and "runtime" in action.outputs
 
 
 def _name(action: Action) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from machine import namespaces
+from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.install import Installer, PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.workers import worker_command
@@ -85,7 +86,7 @@ class Environments:
                     errors.append(progress.error)
 
             self._home.packages.mkdir(parents=True, exist_ok=True)
-            installer = Installer(self._home.packages, listen)
+            installer = Installer(self._home.packages, listen, artifacts=Artifacts(self._home.artifacts))
             installer.request([environment])
             installer.finish()
             assert not errors, errors

@@ -36,7 +36,7 @@ def test_plan_forms_agree(house: House) -> None:
     ids = house("plan", "--format", "ids").stdout.splitlines()
     assert len(ids) == len(set(ids)) > 400
     document = house("plan", "--format", "json").document
-    assert [test["id"] for test in document["tests"]] == ids
+    assert [test["id"] for test in document["tests"] if test["selected"] or "outcome" in test] == ids
     table = house("plan")
     assert table.code == 0
     assert "jax emits stablehlo; tosa-loops takes tosa, torch or torch-onnx" in " ".join(table.stdout.split())
@@ -47,8 +47,12 @@ def test_plan_forms_agree(house: House) -> None:
 def test_plan_names_what_is_left_out(copied: House) -> None:
     assert copied.root is not None
     suite = copied.root / "matrix" / "suites" / "smoke.yaml"
-    suite.write_text(suite.read_text() + "exclude:\n  - tests: ['jax/**/{mlp,softmax}']\n    reason: Too long.\n")
-    left_out = [test for test in copied.plan()["tests"] if not test["selected"] and "outcome" not in test]
+    text = suite.read_text()
+    assert "\nexclude:\n" in text
+    more = "\nexclude:\n  - tests: ['jax/**/{mlp,softmax}']\n    reason: Too long.\n"
+    suite.write_text(text.replace("\nexclude:\n", more))
+    left_out = [test for test in copied.plan()["tests"] if "Too long" in test["reason"]]
+    assert not any(test["selected"] or "outcome" in test for test in left_out)
     assert {test["workload"] for test in left_out} == {"mlp", "softmax"}
     assert {test["framework"] for test in left_out} == {"jax"}
     for test in left_out:
@@ -146,16 +150,15 @@ def test_errors_go_to_stderr_also_for_json(house: House) -> None:
 
 
 def test_a_skipped_test_alone_is_an_error(house: House) -> None:
-    """Nothing here has an index for MLIR's own distribution, unless a user's catalog locks it."""
+    """The environment that stands in keeps to its own releases, and this repository has no lock of that one."""
     done = house("run", "mlir/linalg-loops/x86_64/mlp", "--environment", "mlir=mlir-upstream", "--quiet")
-    if done.code == 0:
-        pytest.skip("this machine has the environment mlir-upstream")
     assert done.code == 2
     assert "no test ran: this machine lacks what it needs: " in done.stderr
+    assert "environment mlir-upstream (mlir-python-bindings 23.0.0 numpy" in done.stderr
 
 
 @pytest.mark.parametrize(
-    "command", ["run 'mlir/linalg-loops/**' --format json --quiet", "plan --format json", "plan --format ids"]
+    "command", ["run 'mlir/linalg-loops/x86_64/*' --format json --quiet", "plan --format json", "plan --format ids"]
 )
 def test_a_reader_that_has_enough(warm: House, command: str) -> None:
     words = " ".join(f"'{word}'" for word in warm.command())
@@ -171,7 +174,7 @@ def test_a_reader_that_has_enough(warm: House, command: str) -> None:
 def test_no_colour_where_nobody_looks(warm: House) -> None:
     for more in ({}, {"NO_COLOR": "1"}, {"NO_COLOR": "1", "FORCE_COLOR": "1", "TERM": "xterm-256color"}):
         house = House(warm.home, more=more)
-        done = house("run", "mlir/**", "jax/linalg-loops/**")
+        done = house("run", "mlir/linalg-*/{x86_64,ir}/*", "jax/linalg-loops/x86_64/*")
         colours = re.findall(r"\x1b\[[\d;]*3\d", done.stdout + done.stderr)
         assert done.code == 0
         assert colours == [], more
@@ -189,7 +192,7 @@ def test_progress_goes_to_stderr(fresh: Callable[[str], House]) -> None:
 
 
 def test_a_suite_and_a_glob_narrow_and_lists_unite(warm: House) -> None:
-    both = warm.run("mlir/linalg-loops/x86_64/mlp", "mlir/linalg-named/x86_64/{mlp,topk}", "mlir/linalg-loops/*/mlp")
+    both = warm.run("mlir/linalg-loops/x86_64/mlp", "mlir/linalg-named/x86_64/{mlp,topk}", "mlir/linalg-l*s/x86_64/mlp")
     assert list(both.outcomes) == [
         "mlir/linalg-loops/x86_64/mlp", "mlir/linalg-named/x86_64/mlp", "mlir/linalg-named/x86_64/topk",
     ]  # fmt: skip
@@ -201,7 +204,7 @@ def test_a_suite_and_a_glob_narrow_and_lists_unite(warm: House) -> None:
 def test_the_launcher_is_the_same(warm: House, tmp_path: Path) -> None:
     """``tools/matrix`` from any folder, with the program's own environment."""
     done = subprocess.run(
-        [REPOSITORY / "tools" / "matrix", "run", "mlir/linalg-loops/**", "--format", "json", "--quiet"],
+        [REPOSITORY / "tools" / "matrix", "run", "mlir/linalg-loops/x86_64/m*", "--format", "json", "--quiet"],
         cwd=tmp_path, env={**os.environ, **warm.env}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -188,7 +188,8 @@ def lock_of(*names: str) -> str:
 
 def with_environment(catalog: Downstream, lock: str, tag: str = TAG) -> str:
     """A framework in an environment of the catalog's own, and the test that needs it."""
-    catalog.write("toolchains/environments/mine.yaml", "description: X.\ncomponents: [numpy]\n")
+    # Two components that no other lock pins together: a lock is found by what it pins.
+    catalog.write("toolchains/environments/mine.yaml", "description: X.\ncomponents: [numpy, wasmtime]\n")
     catalog.write(f"toolchains/locks/mine-{tag}-linux-x86_64.txt", lock)
     catalog.write(
         "matrix/frameworks/mine.yaml",
@@ -205,12 +206,16 @@ NOWHERE = {
 }
 
 
+#: What the environment pins, as nobody has it.
+PINNED = "".join(f"{pin} --hash=sha256:{'0' * 64}\n" for pin in ("numpy==2.4.6", "wasmtime==50.0.1"))
+
+
 @pytest.mark.parametrize(
     ("lock", "index", "reason"),
     [
-        ("numpy==2.4.6 --hash=sha256:" + "0" * 64 + "\n", {}, "another hash than the lock has"),
-        ("mlir-matrix-is-not-there==1.0 --hash=sha256:" + "0" * 64 + "\n", NOWHERE, "not on the|cannot be"),
-        ("numpy==2.4.5 --hash=sha256:" + "1" * 64 + "\n", NOWHERE, "not on the|cannot be"),
+        (PINNED, {}, "another hash than the lock has"),
+        (PINNED + "mlir-matrix-is-not-there==1.0 --hash=sha256:" + "0" * 64 + "\n", NOWHERE, "not on the|cannot be"),
+        (PINNED + "ml_dtypes==0.5.0 --hash=sha256:" + "1" * 64 + "\n", NOWHERE, "not on the|cannot be"),
     ],
     ids=["hash", "name", "index"],
 )  # fmt: skip

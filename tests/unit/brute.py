@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import Block, StepUse, Suite
+from mlir_matrix.catalog.models import Block, Requirement, StepUse, Suite
 from mlir_matrix.names import TestGlob
+from mlir_matrix.releases import parse_range
 
 AXES = ("framework", "pipeline", "target", "workload")
 
@@ -42,7 +43,8 @@ def evaluate(catalog: Catalog, suite: Entry[Suite]) -> dict[str, Verdict]:
         for identifier in tests:
             found.setdefault(identifier, Verdict(place("include", index)))
     for identifier, verdict in found.items():
-        verdict.runs = runs(catalog, *identifier.split("/"))
+        test, _, pins = identifier.partition("@")
+        verdict.runs = runs(catalog, *test.split("/"), pins=pins)
     exclude(suite, found)
     expect(suite, found)
     return found
@@ -74,8 +76,23 @@ def block_tests(catalog: Catalog, block: Block) -> list[str]:
             if not all(resolved):
                 raise NothingError
             axes.append(dict.fromkeys(name for some in resolved for name in some))
-        found += ["/".join(test) for test in product(*axes)]
+        *cell, column = axes
+        pins = [f"@{pairs}" if pairs else "" for pairs in varied(block)]
+        for names_of_cell, suffix, workload in product(product(*cell), pins, column):
+            found.append("/".join((*names_of_cell, workload)) + suffix)
+    cells = dict.fromkeys(tuple(identifier.split("/")[:3]) for identifier in found)
+    used = [components(catalog, *cell, steps) for cell in cells for _, steps in roads(catalog, *cell)]
+    if block.pins and used and not any(set(block.pins) <= some for some in used):
+        raise NothingError
     return found
+
+
+def varied(block: Block) -> list[str]:
+    """What stands after the ``@`` of a block's tests, components by name."""
+    found = [""]
+    for component in sorted(block.pins):
+        found = [f"{before},{component}={release}".lstrip(",") for before in found for release in block.pins[component]]
+    return list(dict.fromkeys(found))
 
 
 def everything(catalog: Catalog) -> list[str]:
@@ -86,25 +103,109 @@ def everything(catalog: Catalog) -> list[str]:
     ]
 
 
-def runs(catalog: Catalog, framework: str, pipeline: str, target: str, workload: str) -> bool:
-    """Whether any road leads from a source of the workload to something that the target runs."""
+def runs(catalog: Catalog, framework: str, pipeline: str, target: str, workload: str, *, pins: str) -> bool:
+    """Whether any road leads from a source of the workload to something that the target runs, with these pins."""
     if target == "ir":
-        return True
+        return step_works(catalog, pipeline, pins)
     entry = catalog.workloads[workload]
     if framework in entry.document.absent:
         return False
-    document = catalog.pipelines[pipeline].document
-    for kind, source in catalog.frameworks[framework].document.emits.items():
-        if kind not in document.entry or source not in entry.files:
-            continue
-        at = kind
-        for number, use in enumerate((*document.entry[kind], *document.steps)):
-            step = catalog.steps[use.step if isinstance(use, StepUse) else use].document
-            assert at in step.accepts
-            at = step.gives or at
-            if number >= len(document.entry[kind]) and at in catalog.targets[target].document.accepts:
-                return True
+    for source, steps in roads(catalog, framework, pipeline, target):
+        if source in entry.files and all(step_works(catalog, step, pins) for step in steps):
+            used = [catalog.frameworks[framework].document.environment]
+            used += [catalog.steps[step].document.environment for step in steps]
+            if all(meets(catalog, entry.document.requires, environment, pins) for environment in used):
+                asked = {pair.split("=")[0] for pair in pins.split(",") if pair}
+                return asked <= components(catalog, framework, pipeline, target, steps)
     return False
+
+
+def roads(catalog: Catalog, framework: str, pipeline: str, target: str) -> list[tuple[str, list[str]]]:
+    """The sources from which a cell can begin, and the steps from there to what the target runs."""
+    document, found = catalog.pipelines[pipeline].document, []
+    emits = catalog.frameworks[framework].document.emits
+    for kind, entry in document.entry.items():
+        if kind in emits:
+            steps = follow(catalog, kind, (*entry, *document.steps), len(entry), target)
+            found += [(emits[kind], steps)] if steps else []
+    return found
+
+
+def components(catalog: Catalog, framework: str, pipeline: str, target: str, steps: list[str]) -> set[str]:
+    """All that a road's environments hold."""
+    document = catalog.targets[target].document
+    used = [
+        catalog.frameworks[framework].document.environment,
+        document.linker_environment,
+        document.runner_environment,
+    ]
+    used += [catalog.steps[step].document.environment for step in steps]
+    return {name for each in used for name in catalog.environments[each].document.components}
+
+
+def follow(catalog: Catalog, kind: str, uses: tuple[str | StepUse, ...], entry: int, target: str) -> list[str] | None:
+    """The steps to what a target runs: its own come after the pipeline's where those do not reach it."""
+    document = catalog.targets[target].document
+    at, names, kinds = kind, list[str](), list[str]()
+    for use in uses:
+        name, at = step_of(catalog, use, at)
+        names.append(name)
+        kinds.append(at)
+    for length in range(len(names), entry, -1):
+        if kinds[length - 1] in document.accepts:
+            return names[:length]
+    for length in range(len(names), entry, -1):
+        at, more = kinds[length - 1], list[str]()
+        for use in document.codegen:
+            name = use.step if isinstance(use, StepUse) else use
+            if at not in catalog.steps[name].document.accepts:
+                break
+            name, at = step_of(catalog, use, at)
+            more.append(name)
+        if more and at in document.accepts:
+            return names[:length] + more
+    return None
+
+
+def step_of(catalog: Catalog, use: str | StepUse, at: str) -> tuple[str, str]:
+    """A step's name, and the kind that it makes of another."""
+    name = use.step if isinstance(use, StepUse) else use
+    step = catalog.steps[name].document
+    assert at in step.accepts
+    return name, step.gives or at
+
+
+def release(catalog: Catalog, component: str, pins: str) -> str:
+    """The release that counts: the one of the identifier, the known good one, the last that stays."""
+    wanted = dict(pair.split("=") for pair in pins.split(",") if pair).get(component)
+    releases = catalog.components[component].document.releases
+    if wanted is not None:
+        return [each.release for each in releases if f"{each.release}.".startswith(f"{wanted}.")][-1]
+    for known in catalog.known_good:
+        if component in known.document.pins:
+            return known.document.pins[component]
+    return [each.release for each in releases if each.durability == "permanent"][-1]
+
+
+def step_works(catalog: Catalog, name: str, pins: str) -> bool:
+    """Whether a step's requirements are met, and one of its variants holds where it has any."""
+    step = catalog.steps[name].document
+    return meets(catalog, step.requires, step.environment, pins) and (
+        not step.variants
+        or any(
+            all(release(catalog, component, pins) in parse_range(text) for component, text in variant.when.items())
+            for variant in step.variants
+        )
+    )
+
+
+def meets(catalog: Catalog, requires: tuple[Requirement, ...], environment: str, pins: str) -> bool:
+    """Whether an environment's releases are in the ranges that something asks for."""
+    return all(
+        release(catalog, each.component, pins) in parse_range(each.releases)
+        for each in requires
+        if each.releases and each.component in catalog.environments[environment].document.components
+    )
 
 
 def exclude(suite: Entry[Suite], found: dict[str, Verdict]) -> None:

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlir_matrix.catalog import models
+from mlir_matrix.catalog import models, toolchain_models
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.source import Source, parse
 
 D = TypeVar("D", bound=models.Document)
 
 FRAMEWORKS = {
-    "pytorch": "emits: {torch: pytorch.py}",
-    "jax": "emits: {stablehlo: jax.py}",
-    "onnx": "emits: {torch-onnx: onnx.py}",
-    "mlir": "emits: {linalg: linalg.mlir, tosa: tosa.mlir}",
+    "pytorch": "tool: t\nenvironment: e\nemits: {torch: pytorch.py}",
+    "jax": "tool: t\nenvironment: e\nemits: {stablehlo: jax.py}",
+    "onnx": "tool: t\nenvironment: o\nemits: {torch-onnx: onnx.py}",
+    "mlir": "tool: t\nenvironment: e\nemits: {linalg: linalg.mlir, tosa: tosa.mlir}",
 }
 STEPS = {
     "onnx-to-torch": "accepts: [torch-onnx]\ngives: torch",
@@ -26,27 +26,29 @@ STEPS = {
     "tosa-to-linalg": "accepts: [tosa]\ngives: linalg",
     "tile": (
         "accepts: [linalg]\n"
-        "parameters:\n  size: {description: d, default: 8}\n  unroll: {description: d, default: true}"
+        "parameters:\n  size: {description: d, default: 8}\n  unroll: {description: d, default: true}\n"
+        "variants:\n- {when: {llvm: '>=19'}, passes: new}\n- {when: {llvm: '18'}, passes: old}"
     ),
     "lower": "accepts: [linalg]\ngives: llvm",
-    "emit": "accepts: [llvm]\ngives: object",
+    "emit": "accepts: [llvm]\ngives: object\nparameters: {opt-level: {description: d, default: 2}}",
 }
 CASES = {"torch-to-linalg": ("add", "mm"), "tile": ("mm",), "lower": ()}
 PIPELINES = {
     "linalg-loops": (
         "entry:\n  linalg: []\n  torch: [torch-to-linalg]\n  torch-onnx: [onnx-to-torch, torch-to-linalg]\n"
-        "  stablehlo: [stablehlo-to-linalg]\nsteps: [lower, emit]"
+        "  stablehlo: [stablehlo-to-linalg]\nsteps: [lower]"
     ),
     "linalg-tiled": (
         "entry:\n  torch: [torch-to-linalg]\n  linalg: []\n"
-        "steps:\n  - step: tile\n    with: {size: 4}\n  - lower\n  - emit"
+        "steps:\n  - step: tile\n    with: {size: 4}\n  - lower\ncodegen: {opt-level: 3}"
     ),
     "tosa-loops": (
         "entry:\n  tosa: [tosa-to-linalg]\n  torch: [torch-to-tosa, tosa-to-linalg]\n"
         "  torch-onnx: [onnx-to-torch, torch-to-tosa, tosa-to-linalg]\n  linalg: []\nsteps: [lower, emit]"
     ),
 }
-TARGETS = {"x86_64": "accepts: [object]", "wasm": "accepts: [llvm]", "gpu": "accepts: [ptx, hsaco]"}
+#: One pipeline ends in what x86_64 runs; for the others the target generates code.
+TARGETS = {"x86_64": "accepts: [object]\ncodegen: [emit]", "wasm": "accepts: [llvm]", "gpu": "accepts: [ptx, hsaco]"}
 #: Source files by workload; ``topk`` cannot be expressed in onnx.
 WORKLOADS = {
     "mlp": ("pytorch.py", "jax.py", "onnx.py", "linalg.mlir", "tosa.mlir"),
@@ -54,15 +56,33 @@ WORKLOADS = {
     "topk": ("pytorch.py", "jax.py"),
 }
 ABSENT = {"topk": {"onnx": "its order is not defined"}}
+REQUIRES = {"softmax": "[{component: llvm, releases: '!=17', reason: it has no exp}]"}
+#: ``o`` is only onnx's, ``zig`` only a linker's; nothing uses the component ``idle``.
+ENVIRONMENTS = {
+    "e": "components: [llvm]",
+    "o": "components: [onnx, llvm]",
+    "zig": "components: [ziglang]",
+    "python": "{}",
+    "numpy": "{}",
+    "other": "components: [llvm, idle]",
+}
+#: The releases of each component; the default is in ``KNOWN_GOOD``, else the last that is not rolling.
+COMPONENTS = {
+    "llvm": "[{release: 16.0.6}, {release: 17.0.6}, {release: 18.1.8}, {release: 19.1.7, bindings: mlir}, {release: 22.1.8}]",
+    "onnx": "[{release: 1.22.0}, {release: 1.23.2}]",
+    "ziglang": "[{release: 0.16.0}, {release: 0.17.0}, {release: 0.18.0-dev, durability: rolling}]",
+    "idle": "[{release: '1'}]",
+}
+KNOWN_GOOD = "pins: {llvm: 19.1.7}"
 _REST = {
-    "frameworks": "description: d\ntool: t\nenvironment: e\n",
+    "frameworks": "description: d\n",
     "steps": "description: d\nenvironment: e\n",
     "pipelines": "description: d\n",
     "targets": "description: d\ntriple: t\nmachine: [m]\n",
 }
 
 
-def catalog(suites: Mapping[str, str] | None = None, **changes: Mapping[str, Any]) -> Catalog:
+def catalog(suites: Mapping[str, str] | None = None, **changes: Any) -> Catalog:
     """The catalog above with suites by name (YAML without the description), and with whole kinds of things replaced."""
     made: dict[str, Any] = {}
     for kind, model, texts in (
@@ -77,9 +97,24 @@ def catalog(suites: Mapping[str, str] | None = None, **changes: Mapping[str, Any
         for name, text in changes.get("steps", STEPS).items()
     }
     made["workloads"] = {
-        name: workload(name, files, changes.get("absent", ABSENT).get(name, {}))
+        name: workload(
+            name, files, changes.get("absent", ABSENT).get(name, {}), changes.get("requires", REQUIRES).get(name, "[]")
+        )
         for name, files in changes.get("workloads", WORKLOADS).items()
     }
+    made["environments"] = {
+        name: entry("environments", toolchain_models.Environment, name, f"description: d\n{text.removeprefix('{}')}")
+        for name, text in changes.get("environments", ENVIRONMENTS).items()
+    }
+    made["components"] = {
+        name: entry("components", toolchain_models.Component, name, f"description: d\nreleases: {text}")
+        for name, text in changes.get("components", COMPONENTS).items()
+    }
+    known = changes.get("known_good", KNOWN_GOOD)
+    made["known_good"] = [
+        entry("toolchains", toolchain_models.KnownGood, "known-good", text)
+        for text in ([known] if isinstance(known, str) else known)
+    ]
     made["suites"] = {name: suite(name, text) for name, text in (suites or {}).items()}
     return make(**made)
 
@@ -89,10 +124,13 @@ def suite(name: str, text: str) -> Entry[models.Suite]:
     return entry("suites", models.Suite, name, f"description: d\n{text}")
 
 
-def workload(name: str, files: Iterable[str], absent: Mapping[str, str]) -> Entry[models.Workload]:
+def workload(
+    name: str, files: Iterable[str], absent: Mapping[str, str], requires: str = "[]"
+) -> Entry[models.Workload]:
     """A workload with these source files."""
     lines = [
         "description: d",
+        f"requires: {requires}",
         "inputs: {x: {shape: [2], dtype: f32, formula: iota()}}",
         "outputs: {y: {shape: [2], dtype: f32}}",
     ]
@@ -123,4 +161,5 @@ def make(**kinds: Any) -> Catalog:
         "environments",
         "components",
     )
-    return Catalog(roots=(), layers=(), **{name: dict(sorted(kinds.get(name, {}).items())) for name in names})
+    found: Any = {name: dict(sorted(kinds.get(name, {}).items())) for name in names}
+    return Catalog(roots=(), layers=(), known_good=tuple(kinds.get("known_good", ())), **found)

@@ -11,6 +11,7 @@ from catalogs import catalog
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand import everything, expand
 from mlir_matrix.explain import Explanation, explain
+from mlir_matrix.pins import Pins
 
 SMOKE = (
     "blocks:\n"
@@ -123,6 +124,131 @@ def test_outside_a_suite_the_default_suites_rules_are_told_too() -> None:
         ("exclude", "smoke"),
     ]
     assert "exclude of suite smoke: **/softmax · leaves it out · slow" in found.to_text()
+
+
+VARIED = catalog(
+    {
+        "smoke": (
+            "blocks:\n"
+            "- product: {framework: [pytorch], target: [x86_64]}\n"
+            "  pins: {llvm: ['17', '18', '22']}\n"
+            "- product: {framework: [pytorch]}\n"
+            "exclude: [{tests: ['**/softmax@llvm=18'], reason: slow}]\n"
+            "expect:\n"
+            "- {tests: ['pytorch/*/x86_64/mlp@llvm=22'], outcome: mismatch, reason: known}\n"
+        )
+    }
+)
+
+
+def varied(identifier: str) -> Explanation:
+    return explain(VARIED, expand(VARIED, VARIED.suites["smoke"]), identifier)
+
+
+def test_rules_about_pins_hold_only_tests_with_these() -> None:
+    assert rules(varied("pytorch/linalg-loops/x86_64/mlp@llvm=22").to_json()) == [
+        ("block", "3:3", True),
+        ("expect", "8:12", True),
+    ]
+    assert rules(varied("pytorch/linalg-loops/x86_64/mlp").to_json()) == [("block", "5:3", True)]
+    assert rules(varied("pytorch/linalg-loops/x86_64/softmax@llvm=18").to_json()) == [
+        ("block", "3:3", False),
+        ("exclude", "6:20", True),
+    ]
+
+
+def test_the_road_names_the_variant_and_what_made_it_the_one() -> None:
+    found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18")
+    (step,) = [step for step in found.to_json()["road"]["steps"] if step["step"] == "tile"]
+    assert (step["tool"], step["environment"], step["pins"], step["variant"]) == (
+        "opt_passes", "e@llvm=18.1.8", {"llvm": "18.1.8"}, "steps/tile.yaml:9:3",
+    )  # fmt: skip
+    assert "    variant steps/tile.yaml:9:3, because llvm is 18.1.8\n" in found.to_text()
+    plain = varied("pytorch/linalg-loops/x86_64/mlp@llvm=18")
+    assert "variant" not in plain.to_text()
+    assert {step["variant"] for step in plain.to_json()["road"]["steps"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("pins", "lines", "recipe"),
+    [
+        ({}, "Step: tile by passes in e\n  variant steps/tile.yaml:8:3, because llvm is 19.1.7\n", {
+            "tool": "passes", "environment": "e", "pins": {"llvm": "19.1.7"},
+            "variant": "steps/tile.yaml:8:3", "because": "llvm is 19.1.7",
+        }),
+        ({"llvm": "18.1.8"}, "Step: tile by opt_passes in e@llvm=18.1.8\n  variant steps/tile.yaml:9:3, because llvm is 18.1.8\n", {
+            "tool": "opt_passes", "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"},
+            "variant": "steps/tile.yaml:9:3", "because": "llvm is 18.1.8",
+        }),
+    ],
+)  # fmt: skip
+def test_an_ir_test_names_the_tool_and_the_variant_of_its_step(
+    pins: dict[str, str], lines: str, recipe: dict[str, Any]
+) -> None:
+    found = explain(CATALOG, expand(CATALOG, CATALOG.suites["smoke"], Pins(CATALOG, pins)), "mlir/tile/ir/mm")
+    assert f"\n\n{lines}\nDefined in" in found.to_text()
+    assert (found.to_json()["recipe"], found.to_json()["road"]) == (recipe, None)
+
+
+def test_an_ir_test_of_a_step_without_variants() -> None:
+    found = of("mlir/torch-to-linalg/ir/mm")
+    assert "\nStep: torch-to-linalg by passes in e\n\n" in found.to_text()
+    recipe = found.to_json()["recipe"]
+    assert (recipe["variant"], recipe["because"]) == (None, None)
+
+
+def test_the_road_in_json_has_all_that_runs() -> None:
+    found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()
+    assert (found["road"]["linker"], found["road"]["runner"], found["recipe"]) == ("zig", "python", None)
+    assert found["road"]["ingress"] == {
+        "tool": "t", "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"}, "variant": None, "because": None,
+    }  # fmt: skip
+    assert [step["because"] for step in found["road"]["steps"]] == [None, "llvm is 18.1.8", None, None]
+
+
+def test_a_test_is_found_however_its_pins_are_spelled() -> None:
+    assert varied("pytorch/linalg-loops/x86_64/mlp@llvm=22.1.8").test.id == "pytorch/linalg-loops/x86_64/mlp@llvm=22"
+
+
+def test_a_release_without_a_variant_says_so() -> None:
+    assert (
+        varied("pytorch/linalg-tiled/x86_64/mlp@llvm=17")
+        .to_text()
+        .startswith(
+            "pytorch/linalg-tiled/x86_64/mlp@llvm=17: unsupported\n"
+            "  step tile has no variant for llvm 17.0.6; it has variants for llvm >=19; llvm 18"
+        )
+    )
+
+
+def test_code_generation_is_on_the_road() -> None:
+    road = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()["road"]
+    assert road["steps"][-1]["position"] == "targets/x86_64.yaml:5:11"
+    assert road["steps"][-1]["parameters"] == [
+        {"name": "opt-level", "value": 3, "position": "pipelines/linalg-tiled.yaml:9:11", "default": False}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "message"),
+    [
+        ("pytorch/linalg-loops/x86_64/mlp@llvm=19", "no rule of suite smoke puts pytorch/linalg-loops/x86_64/mlp@llvm=19 in"),
+        ("pytorch/linalg-lops/x86_64/mlp@llvm=18", "there is no pipeline 'linalg-lops'; did you mean 'linalg-loops'?"),
+        ("mlp@llvm=18", "'mlp@llvm=18' is not the identifier of a test"),
+    ],
+)  # fmt: skip
+def test_pins_that_the_suite_does_not_have(identifier: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        varied(identifier)
+    assert message in str(caught.value)
+
+
+def test_no_suite_is_named_where_none_was_asked() -> None:
+    with pytest.raises(UsageError) as caught:
+        explain(VARIED, everything(VARIED, varied=("", "llvm=18")), "mlir/tile/ir/mm@llvm=18")
+    assert str(caught.value) == (
+        "there is no test 'mlir/tile/ir/mm@llvm=18': the catalog has no test with this combination"
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from mlir_matrix.names import (
     PatternError,
     TestGlob,
     did_you_mean,
+    in_order,
     is_name,
     name_glob,
     nearest,
@@ -221,6 +222,42 @@ def test_segments() -> None:
     assert shown("a/b/c/d/**") == ["a/b/c/d"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "right", "wrong"),
+    [
+        ("a/**", ["a/b/c/d", "a/b/c/d@llvm=19", "a/b/c/d@llvm=19,onnx=1"], ["b/b/c/d@llvm=19"]),
+        ("a/**@llvm=19", ["a/b/c/d@llvm=19"], ["a/b/c/d", "a/b/c/d@llvm=19.1", "a/b/c/d@llvm=19,onnx=1", "b/b/c/d@llvm=19"]),
+        ("a/**@llvm=1*", ["a/b/c/d@llvm=19", "a/b/c/d@llvm=18.1.8", "a/b/c/d@llvm=18,onnx=1"], ["a/b/c/d", "a/b/c/d@llvm=22"]),
+        ("**@*onnx=1*", ["a/b/c/d@llvm=19,onnx=1.22"], ["a/b/c/d@llvm=19"]),
+        ("**@x=1,llvm=1*", ["a/b/c/d@llvm=19,x=1"], ["a/b/c/d@llvm=22,x=1", "a/b/c/d@llvm=19"]),
+        ("**@llvm={18,19}", ["a/b/c/d@llvm=18", "a/b/c/d@llvm=19"], ["a/b/c/d@llvm=17"]),
+        ("**@{llvm=18,x=1}", ["a/b/c/d@llvm=18", "a/b/c/d@x=1"], ["a/b/c/d"]),
+    ],
+)  # fmt: skip
+def test_pins_after_a_test_glob(pattern: str, right: list[str], wrong: list[str]) -> None:
+    glob = TestGlob(pattern)
+    assert [name for name in (*right, *wrong) if glob.matches(name)] == right
+
+
+@pytest.mark.parametrize(
+    ("pins", "ordered"),
+    [
+        ("b=1,a=2", "a=2,b=1"),
+        ("a=2,b=1", "a=2,b=1"),
+        ("torch-mlir=1,torch=2", "torch=2,torch-mlir=1"),
+        ("b=*,a=1?", "a=1?,b=*"),
+        ("b=1,*", "b=1,*"),
+        ("b=1,a", "b=1,a"),
+        ("b={1,a=2}", "b={1,a=2}"),
+        ("{b=1,a=2}", "{b=1,a=2}"),
+        ("b=[,a=]", "b=[,a=]"),
+        ("", ""),
+    ],
+)
+def test_components_in_order(pins: str, ordered: str) -> None:
+    assert in_order(pins) == ordered
+
+
 def test_a_test_glob_matches_only_whole_identifiers() -> None:
     assert TestGlob("**").matches("a/b/c/d")
     assert not TestGlob("**").matches("a/b/c")
@@ -239,6 +276,15 @@ def test_a_test_glob_matches_only_whole_identifiers() -> None:
         ("{a/b,c/d}/**", "'{a' has a '{' without its '}'"),
         ("a b/**", "'a b' is not a pattern for a name"),
         ("", "'' has an empty part; a test is framework/pipeline/target/workload"),
+        ("a/b/c/d@", "'a/b/c/d@' has no COMPONENT=RELEASE after its '@'"),
+        ("a/b/c/d@llvm", "'a/b/c/d@llvm' has no COMPONENT=RELEASE after its '@'"),
+        (
+            "a/b@x=1/c/d",
+            "'a/b@x=1/c/d' has 2 parts, but a test is framework/pipeline/target/workload; perhaps 'a/b/**@x=1/c/d'",
+        ),
+        ("a@x=1", "'a@x=1' has 1 part, but a test is framework/pipeline/target/workload; perhaps 'a/**@x=1'"),
+        ("a/b/c/d@x=1@y=2", "'a/b/c/d@x=1@y=2' has no COMPONENT=RELEASE after its '@'"),
+        ("a/b/c/d@llvm=[", "'llvm=[' has a '[' without characters and a ']' after it"),
     ],
 )
 def test_test_globs_that_cannot_be_read(pattern: str, message: str) -> None:

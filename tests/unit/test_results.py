@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.store import LostBlob, Result
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Graph, Produced
-from mlir_matrix.results import ResultMaker, TestResult, exit_code, summarise, to_document
+from mlir_matrix.results import ResultMaker, TestResult, exit_code, outcomes_digest, summarise, to_document
 
 VERDICTS = {
     "good": {"outcome": "pass", "reason": "all right", "outputs": [], "metrics": {"max_ulp": 2}},
@@ -38,7 +39,7 @@ VERDICTS = {
 def case(expects: str = "", name: str = "mlp") -> Test:
     rule = Rule("expect", "suite.yaml:3:5", "**", "known", expects, "") if expects else None
     cell = ("jax", "linalg-loops", "x86_64")
-    return Test("/".join((*cell, name)), *cell, name, None, None, "in by suite.yaml:1:1", rule, True)
+    return Test("/".join((*cell, name)), *cell, name, "", None, None, None, "in by suite.yaml:1:1", rule, True)
 
 
 def done(outcome: str = "ok", *, cached: bool = False, seconds: float = 1.0, **outputs: str) -> Done:
@@ -49,10 +50,13 @@ def done(outcome: str = "ok", *, cached: bool = False, seconds: float = 1.0, **o
     return Done(result=result, cached=cached)
 
 
+PINS = {"jax": {"jax": "1"}, "mlir": {"llvm": "2"}, "numpy": {}}
+
+
 class Made:
     """A graph of an import, a step and a judge, with a maker whose verdicts are those above."""
 
-    def __init__(self) -> None:
+    def __init__(self, pins: Mapping[str, Mapping[str, str]] = PINS) -> None:
         self.read: list[str] = []
         graph = Graph()
         self.names: list[str] = []
@@ -71,7 +75,7 @@ class Made:
             )
         self.maker = ResultMaker(
             graph,
-            pins={"jax": {"jax": "1"}, "mlir": {"llvm": "2"}, "numpy": {}},
+            pins=pins,
             digests={"jax": "aa", "mlir": "bb"},
             read_blob=self._read,
             roots=(Path("/here"), Path("../mine")),
@@ -93,6 +97,13 @@ class Made:
 @pytest.fixture
 def made() -> Made:
     return Made()
+
+
+def test_no_release_is_hidden_by_another() -> None:
+    """Code generation may have an LLVM of its own."""
+    made = Made({"jax": {"llvm": "3", "numpy": "1"}, "mlir": {"llvm": "2"}, "numpy": {"numpy": "1"}})
+    result = made.result(case(), done(), done(), done(verdict="good"))
+    assert result.pins == {"llvm": "3, 2", "numpy": "1"}
 
 
 def test_a_pass(made: Made) -> None:
@@ -191,7 +202,14 @@ def test_totals() -> None:
         "as_expected": 3,
         "by_outcome": {"crashed": 1, "mismatch": 1, "pass": 2},
         "cached": 1,
+        "outcomes": outcomes_digest(found),
     }
+
+
+def test_the_digest_of_outcomes_is_of_identifiers_and_outcomes_alone() -> None:
+    one, other = list(results(("pass", True), ("mismatch", True))), list(results(("pass", True), ("pass", True)))
+    assert outcomes_digest(one) == outcomes_digest(reversed(one)) != outcomes_digest(other)
+    assert outcomes_digest(replace(result, duration_s=5.0, expected=False) for result in one) == outcomes_digest(one)
 
 
 def test_the_document_is_json_and_sorted() -> None:

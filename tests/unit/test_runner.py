@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,7 @@ def test_the_first_surprise_ends_a_run_that_is_to_fail_fast(fresh: Session) -> N
 
 
 def expecting(test: Test, rule: Any) -> Test:
-    cell = (test.framework, test.pipeline, test.target, test.workload)
-    return Test(test.id, *cell, test.road, test.outcome, test.reason, rule, test.selected)
+    return replace(test, expectation=rule)
 
 
 def test_an_interruption_keeps_what_was_finished(fresh: Session) -> None:

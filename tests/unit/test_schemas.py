@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix import schemas
-from mlir_matrix.catalog import models
+from mlir_matrix.catalog import models, toolchain_models
 from mlir_matrix.errors import UsageError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -29,9 +29,14 @@ def test_docs_have_no_other_schemas() -> None:
 
 
 def test_every_top_level_model_has_a_schema() -> None:
-    inner = {"Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer"}
-    found = {model.__name__ for model in models.Document.__subclasses__() if model.__module__ == models.__name__}
-    assert {name.lower() for name in found - inner} == set(schemas.FILES)
+    inner = {
+        "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
+        "Variant", "Build", "Release", "Passed",
+    }  # fmt: skip
+    modules = (models.__name__, toolchain_models.__name__)
+    found = {model.__name__ for model in models.Document.__subclasses__() if model.__module__ in modules}
+    assert inner < found
+    assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in schemas.FILES}
     assert set(schemas.NAMES) == {*schemas.FILES, "plan", "results"}
 
 
@@ -51,6 +56,13 @@ def test_comments_describe_keys() -> None:
     assert schema["properties"]["steps"]["description"] == "The steps that all roads share."
     assert schema["$defs"]["StepUse"]["description"] == "A step in a pipeline, with values for its parameters."
     assert set(schema["$defs"]["StepUse"]["properties"]) == {"step", "with"}
+    assert schemas.schema("suite")["$defs"]["Block"]["properties"]["pins"]["description"].startswith(
+        "Releases by component"
+    )
+    release = schemas.schema("component")["$defs"]["Release"]
+    assert release["description"] == "One version of a component, and where it comes from."
+    assert release["properties"]["durability"]["description"].startswith("`rolling`: its source replaces it")
+    assert schemas.schema("known-good")["$defs"].keys() == {"Passed"}
     assert "`exact`" in schemas.schema("workload")["$defs"]["Output"]["properties"]["compare"]["description"]
 
 
@@ -63,7 +75,7 @@ def test_comments_describe_keys_of_documents() -> None:
 
 def test_keys_are_those_of_the_files() -> None:
     assert set(schemas.schema("workload")["properties"]) == {
-        "description", "dims", "dynamic", "inputs", "outputs", "absent",
+        "description", "dims", "dynamic", "inputs", "outputs", "absent", "requires",
     }  # fmt: skip
     assert schemas.schema("workload")["required"] == ["description", "inputs", "outputs"]
 
@@ -92,6 +104,7 @@ def _yaml_files() -> list[Any]:
         "framework": "matrix/frameworks/*.yaml", "workload": "matrix/workloads/*/workload.yaml",
         "target": "matrix/targets/*.yaml", "suite": "matrix/suites/*.yaml", "tolerances": "golden/**/tolerances.yaml",
         "environment": "toolchains/environments/*.yaml", "component": "toolchains/components/*.yaml",
+        "known-good": "toolchains/known-good.yaml",
     }  # fmt: skip
     return [
         pytest.param(name, path, id=str(path.relative_to(REPOSITORY)))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import TestGlob
-from mlir_matrix.select import choose, is_suite
+from mlir_matrix.pins import Pins
+from mlir_matrix.select import choose, is_identifier, is_suite
 
 SUITES = {
     "smoke": (
@@ -21,6 +22,19 @@ SUITES = {
     "jax": "blocks: [{product: {framework: [jax, pytorch], pipeline: [linalg-loops], target: [x86_64]}}]",
 }
 CATALOG = catalog(SUITES)
+#: A catalog whose default suite varies a component.
+VARIED = catalog(
+    {
+        "smoke": (
+            "blocks: [{product: {framework: [jax], pipeline: [linalg-loops], target: [x86_64]}, pins: {llvm: ['18', '22']}}]\n"
+            "steps: [tile]\n"
+            "exclude: [{tests: ['**/topk@llvm=18'], reason: slow}]\n"
+            "expect: [{tests: ['**/mlp@llvm=22'], outcome: mismatch, reason: known}]"
+        ),
+        "plain": "blocks: [{product: {framework: [jax], pipeline: [linalg-loops], target: [x86_64], workload: [mlp]}}]",
+    }
+)
+CELL = "jax/linalg-loops/x86_64"
 
 
 def ids(*arguments: str) -> list[str]:
@@ -132,6 +146,104 @@ def test_what_names_nothing_is_refused(arguments: list[str], message: str) -> No
     assert message in refused(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), ["mlp@llvm=18", "softmax@llvm=18", "mlp@llvm=22", "softmax@llvm=22", "topk@llvm=22", "mm"]),
+        (("smoke", "**@llvm=18"), ["mlp@llvm=18", "softmax@llvm=18"]),
+        (("smoke", "**/mlp"), ["mlp@llvm=18", "mlp@llvm=22"]),
+        (("smoke", f"{CELL}/mlp"), ["mlp@llvm=18", "mlp@llvm=22"]),
+        (("smoke", f"{CELL}/topk"), ["topk@llvm=22"]),
+        (("smoke", f"{CELL}/mlp@llvm=22"), ["mlp@llvm=22"]),
+        (("smoke", f"{CELL}/mlp@llvm=22.1.8"), ["mlp@llvm=22"]),
+        (("smoke", "**@llvm=18.1"), ["mlp@llvm=18", "softmax@llvm=18"]),
+        (("smoke", "**/mlp@llvm=*"), ["mlp@llvm=18", "mlp@llvm=22"]),
+        (("smoke", "**/mlp@{llvm=18,llvm=19}"), ["mlp@llvm=18"]),
+        (("smoke", "**/m*"), ["mlp@llvm=18", "mlp@llvm=22", "mm"]),
+        ((f"{CELL}/mlp",), ["mlp"]),
+        ((f"{CELL}/*",), ["mlp", "softmax", "topk"]),
+        ((f"{CELL}/mlp@llvm=16",), ["mlp@llvm=16"]),
+        ((f"{CELL}/mlp@llvm=16", f"{CELL}/t*"), ["topk", "mlp@llvm=16"]),
+        ((f"{CELL}/mlp@llvm=16", f"{CELL}/mlp@llvm=19"), ["mlp@llvm=16", "mlp@llvm=19"]),
+        ((f"{CELL}/*@llvm=16,ziglang=0.16",), [f"{name}@llvm=16,ziglang=0.16" for name in ("mlp", "softmax", "topk")]),
+        ((f"{CELL}/mlp@ziglang=0.16,llvm=16",), ["mlp@llvm=16,ziglang=0.16"]),
+        ((f"{CELL}/mlp@llvm=22.1.8",), ["mlp@llvm=22"]),
+        ((f"{CELL}/mlp@llvm=16.0.6", f"{CELL}/topk@llvm=16"), ["mlp@llvm=16.0.6", "topk@llvm=16.0.6"]),
+        ((f"{CELL}/mlp@llvm=16.0.6", f"{CELL}/mlp@llvm=16"), ["mlp@llvm=16.0.6"]),
+        (("plain", "smoke", "**/mlp"), ["mlp", "mlp@llvm=18", "mlp@llvm=22"]),
+    ],
+)
+def test_pins_in_identifiers_and_globs(arguments: tuple[str, ...], expected: list[str]) -> None:
+    choice = choose(VARIED, arguments)
+    assert [identifier.rsplit("/", 1)[1] for identifier in choice.ids()] == expected
+    assert [test.id for test in choice.tests()] == list(choice.ids())
+    assert choice.count() == len(expected)
+
+
+def test_an_identifier_outside_a_suite_pins_the_component_of_that_test() -> None:
+    (test,) = choose(VARIED, [f"{CELL}/mlp@llvm=16"]).tests()
+    assert test.road is not None
+    assert {step.recipe.environment for step in test.road.steps} == {"e@llvm=16.0.6"}
+    (test,) = choose(VARIED, [f"{CELL}/mlp@llvm=16"], pins=Pins(VARIED, {"llvm": "17.0.6"})).tests()
+    assert test.road is not None
+    assert {step.recipe.environment for step in test.road.steps} == {"e@llvm=16.0.6"}
+
+
+def test_a_test_of_a_choice_is_found_however_its_pins_are_spelled() -> None:
+    test = choose(VARIED, ["smoke"]).test(f"{CELL}/mlp@llvm=22.1.8")
+    assert test is not None
+    assert test.id == f"{CELL}/mlp@llvm=22"
+
+
+def test_an_identifier_keeps_what_the_default_suite_expects_of_it() -> None:
+    found = choose(VARIED, [f"{CELL}/mlp@llvm=22", f"{CELL}/mlp@llvm=18", f"{CELL}/mlp"]).tests()
+    assert {test.id.rsplit("/", 1)[1]: bool(test.expectation) for test in found} == {
+        "mlp": False,
+        "mlp@llvm=22": True,
+        "mlp@llvm=18": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["smoke", f"{CELL}/mlp@llvm=19"], "of suite smoke: the suite has no such tests with these pins"),
+        (["smoke", "**@llvm=19"], "'**@llvm=19' matches no test of suite smoke: the suite has no such tests with these pins"),
+        (["smoke", "**@ziglang=*"], "matches no test of suite smoke: the suite has no such tests with these pins"),
+        (["smoke", "jaxx/**@llvm=18"], "matches no test of suite smoke: there is no framework 'jaxx'"),
+        (["smoke", f"{CELL}/topk@llvm=18"], "topk@llvm=18 is not run: left out by suites/smoke.yaml:4:20: slow"),
+        ([f"{CELL}/mlp@llvm=99"], "llvm has no release '99'; it has 16.0.6, 17.0.6, 18.1.8, 19.1.7, 22.1.8"),
+        ([f"{CELL}/mlp@lvm=18"], "there is no component 'lvm'; did you mean 'llvm'?"),
+        ([f"{CELL}/mlp@llvm=18,llvm=19"], "llvm is pinned twice, to 18.1.8 and to 19.1.7"),
+        ([f"{CELL}/mlp@onnx=1.22"], "mlp@onnx=1.22 is unsupported: nothing on the road of this cell uses onnx"),
+        ([f"{CELL}/softmax@llvm=17"], "workload softmax needs llvm !=17, and llvm 17.0.6 is pinned: it has no exp"),
+        (["**@llvm=*"], "'**@llvm=*': a glob over pins needs a suite that varies them"),
+        (["**@{llvm=18,llvm=22}"], "a glob over pins needs a suite that varies them"),
+        ([f"{CELL}/mlp@"], "has no COMPONENT=RELEASE after its '@'"),
+        ([f"{CELL}/mlp@llvm"], "expected COMPONENT=RELEASE, e.g. llvm=19"),
+        (["smoke", f"{CELL}/mlp@llvm"], "has no COMPONENT=RELEASE after its '@'"),
+        (["mlir/tile/ir/mm@llvm=18"], "the identifiers of IR tests have no pins; say --pin llvm=18"),
+        (["mlir/tile/ir/mm@llvm=18,onnx=1.22"], "say --pin llvm=18 --pin onnx=1.22"),
+        (["smoke@llvm=18"], "'smoke@llvm=18' has 1 part"),
+    ],
+)  # fmt: skip
+def test_pins_that_are_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(VARIED, arguments)
+    assert message in str(caught.value)
+
+
+def test_what_the_suite_varies_is_pinned_by_a_glob() -> None:
+    pins = Pins(VARIED, {"llvm": "18.1.8"})
+    for arguments in ([], ["smoke"], ["plain", "smoke"], ["smoke", "**/mlp"]):
+        with pytest.raises(UsageError, match=r"choose some by a glob: smoke '\*\*@llvm=18'"):
+            choose(VARIED, arguments, pins=pins)
+    for arguments in (["plain"], [f"{CELL}/mlp"], [f"{CELL}/m*"]):
+        (test,) = choose(VARIED, arguments, pins=pins).tests()
+        assert test.road is not None
+        assert (test.id, test.road.steps[0].recipe.environment) == (f"{CELL}/mlp", "e@llvm=18.1.8")
+
+
 def test_one_wrong_glob_among_right_ones_is_refused() -> None:
     assert "q" in refused("pytorch/**", "q/**")
 
@@ -143,7 +255,7 @@ def test_without_the_default_suite_one_must_be_named() -> None:
     assert choose(catalog(), ["jax/**"]).count() == 27
 
 
-@given(st.text(alphabet="abjx*?[]{}/!-_.~ \n\x1b$", max_size=12))
+@given(st.text(alphabet="abjx*?[]{}/!-_.~@=, \n\x1b$", max_size=12))
 def test_any_argument_chooses_tests_or_is_refused(argument: str) -> None:
     try:
         choice = choose(CATALOG, [argument])
@@ -155,6 +267,17 @@ def test_any_argument_chooses_tests_or_is_refused(argument: str) -> None:
     assert "\x1b" not in message
 
 
-@pytest.mark.parametrize(("argument", "expected"), [("smoke", True), ("a/b", False), ("smo*", False), ("a{b", False)])
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [("smoke", True), ("a/b", False), ("smo*", False), ("a{b", False), ("a@b=1", False)],
+)
 def test_what_is_a_suite(argument: str, expected: bool) -> None:
     assert is_suite(argument) is expected
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [("a/b/c/d", True), ("a/b/c/d@x=1", True), ("a/b/c/*", False), ("a/**", False), ("a/b/c/d@x=*", False)],
+)
+def test_what_is_an_identifier(argument: str, expected: bool) -> None:
+    assert is_identifier(argument) is expected

@@ -2,8 +2,6 @@
 
 #include "fail.h"
 
-void _mlir_ciface_main(void);
-
 /* C has no call with a number of arguments that is known only at run time, and a call with a wrong number is undefined (and
  * traps on WebAssembly). So there is one call per number, written by the preprocessor: numbers are 8 * eights + rest, the
  * rest 1 to 8. T… are the types of so many parameters, A… the arguments from a position on. */
@@ -40,18 +38,18 @@ void _mlir_ciface_main(void);
 #define AE6 AE5 A8(40),
 #define AE7 AE6 A8(48),
 
-#define CALL(eights, rest)                                                                \
-  case 8 * eights + rest:                                                                 \
-    ((void (*)(TE##eights T##rest))_mlir_ciface_main)(AE##eights A##rest(8 * eights)); \
+#define CALL(eights, rest)                                                   \
+  case 8 * eights + rest:                                                    \
+    ((void (*)(TE##eights T##rest))kernel)(AE##eights A##rest(8 * eights)); \
     return;
 #define CALLS(eights)                                                     \
   CALL(eights, 1) CALL(eights, 2) CALL(eights, 3) CALL(eights, 4)         \
   CALL(eights, 5) CALL(eights, 6) CALL(eights, 7) CALL(eights, 8)
 
-void call_kernel(int count, void *const *p) {
+void call_kernel(Kernel *kernel, int count, void *const *p) {
   switch (count) {
     case 0:
-      _mlir_ciface_main();
+      kernel();
       return;
     CALLS(0) CALLS(1) CALLS(2) CALLS(3) CALLS(4) CALLS(5) CALLS(6) CALLS(7)
     default:

@@ -4,7 +4,10 @@
 
 enum { MAX_POINTERS = 64 };
 
-/* Calls `_mlir_ciface_main(pointers[0], …, pointers[count - 1])`; count is at most MAX_POINTERS. */
-void call_kernel(int count, void *const *pointers);
+/* A kernel's C interface, `_mlir_ciface_main`, whatever it takes. */
+typedef void Kernel(void);
+
+/* Calls `kernel(pointers[0], …, pointers[count - 1])`; count is at most MAX_POINTERS. */
+void call_kernel(Kernel *kernel, int count, void *const *pointers);
 
 #endif

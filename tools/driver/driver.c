@@ -1,10 +1,6 @@
-/* Calls a kernel: reads its arguments from .npy files, calls its C interface, checks what came back and writes the results.
- *
- *   kernel --in f32:8x32:x.npy --in i64:4:index.npy --out f32:8x?:y.npy [--repeat 10] [--timings timings.json]
- *
- * It is linked with the kernel into one static executable, the same source for every CPU target. It prints nothing when all
- * is well. Exit codes and what they mean are in fail.h. Times include the poisoning of memory that the kernel asks for. */
 #define _POSIX_C_SOURCE 200809L
+
+#include "driver.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -143,7 +139,7 @@ static int64_t now(void) {
 }
 
 /* One call from clean memory to collected results. Returns nanoseconds; `usage` is what is left then: the leaks. */
-static int64_t call(Command *command, long number, Usage *usage) {
+static int64_t call(Kernel *kernel, Command *command, long number, Usage *usage) {
   void *pointers[MAX_POINTERS];
   int count = 0;
   size_t bytes = 0;
@@ -154,7 +150,7 @@ static int64_t call(Command *command, long number, Usage *usage) {
   for (int i = 0; i < command->arguments; i++) pointers[count++] = lend(&command->argument[i]);
 
   int64_t start = now();
-  call_kernel(count, pointers);
+  call_kernel(kernel, count, pointers);
   int64_t duration = now() - start;
 
   memory_check();
@@ -183,7 +179,7 @@ static void write_timings(const Command *command, const int64_t *durations, cons
   if (fclose(file) != 0) fail(FAIL_IO, "%s cannot be written: %s", command->timings, strerror(errno));
 }
 
-int main(int argc, char **argv) {
+int drive(Kernel *kernel, int argc, char **argv) {
   static Command command;
   Usage usage;
   /* What a kernel says before it aborts (a failed assertion) must not stay in a buffer. */
@@ -194,7 +190,7 @@ int main(int argc, char **argv) {
   int64_t *durations = allocate((size_t)command.repeat * sizeof *durations);
   for (long i = 0; i < command.repeat; i++) {
     Usage this_call;
-    durations[i] = call(&command, i, &this_call);
+    durations[i] = call(kernel, &command, i, &this_call);
     if (i == 0) usage = this_call;
   }
   for (int i = 0; i < command.results; i++)

@@ -208,3 +208,14 @@ void _mlir_memref_to_llvm_free(void *start) {
   if (around) fail(FAIL_ALLOCATION, "the kernel frees an address inside of %s", name_of(around));
   fail(FAIL_ALLOCATION, "the kernel frees an address that no allocation gave");
 }
+
+/* The same before LLVM 16. */
+void *_mlir_aligned_alloc(size_t alignment, size_t bytes);
+void *_mlir_alloc(size_t bytes);
+void _mlir_free(void *start);
+
+void *_mlir_aligned_alloc(size_t alignment, size_t bytes) { return _mlir_memref_to_llvm_aligned_alloc(alignment, bytes); }
+
+void *_mlir_alloc(size_t bytes) { return _mlir_memref_to_llvm_alloc(bytes); }
+
+void _mlir_free(void *start) { _mlir_memref_to_llvm_free(start); }

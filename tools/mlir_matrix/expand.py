@@ -7,14 +7,18 @@ is left, ``expect`` speaks about those that can run. A test that several rules p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 
-from mlir_matrix.areas import Area, Box, Row, Rule, Universe, ir_area, unknown, walk
+from mlir_matrix.areas import NO_PINS, Area, Box, Rule, Universe, ir_area, unknown
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models import Block, Expectation, Suite
-from mlir_matrix.connect import Connector, Unsupported
-from mlir_matrix.errors import CatalogError
+from mlir_matrix.connect import Connector, listed
+from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expansion import Expansion
 from mlir_matrix.names import SEGMENT_NAMES, PatternError
+from mlir_matrix.pins import Pins
+from mlir_matrix.recipe import Unsupported
+from mlir_matrix.rows import Row, walk
 
 Key = tuple[str | int, ...]
 #: What nobody can expect, and why.
@@ -26,13 +30,26 @@ NEVER_EXPECTED = {
 }
 
 
-def expand(catalog: Catalog, suite: Entry[Suite]) -> Expansion:
-    """The tests of a suite. Raises CatalogError with the place of a rule that is wrong or speaks about nothing."""
-    universe, connector = Universe(catalog), Connector(catalog)
+def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> Expansion:
+    """The tests of a suite. Raises CatalogError with the place of a rule that is wrong or speaks about nothing.
+
+    ``pins`` are those that a person asks for (default: none): what was known to be so without them may be idle then.
+    """
+    if pins is not None:
+        _free(suite, pins)
+    return _expand(catalog, suite, pins)
+
+
+def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansion:
+    universe, connector = Universe(catalog), Connector(catalog, pins)
     document, place = suite.document, suite.source.position
     areas: list[Area] = []
+    derived = pins is None or not (pins.overrides or pins.swaps)
     for index, block in enumerate(document.blocks):
-        areas += _block_areas(universe, suite, block, ("blocks", index))
+        made = list(_block_areas(universe, suite, block, ("blocks", index)))
+        if derived and block.pins:
+            _check_pins(suite, block, ("blocks", index, "pins"), made, connector)
+        areas += made
     areas += _step_areas(universe, suite)
     for index, glob in enumerate(document.include):
         areas += _include_areas(universe, Rule("include", place("include", index), glob))
@@ -46,24 +63,38 @@ def expand(catalog: Catalog, suite: Entry[Suite]) -> Expansion:
         for rule in _expectation_rules(suite, expectation, index):
             expects += _touching(universe, areas, suite.name, rule)
     expansion = Expansion(suite.name, universe, connector, areas, excludes=excludes, expects=expects)
-    _check_expectations(expansion)
+    if derived:
+        _check_expectations(expansion)
     return expansion
 
 
-def everything(catalog: Catalog, default: str = "smoke") -> Expansion:
-    """All tests that the catalog can name, inside or outside of any suite.
+def _free(suite: Entry[Suite], pins: Pins) -> None:
+    """What a suite varies cannot be pinned beside it."""
+    for index, block in enumerate(suite.document.blocks):
+        for component in block.pins.keys() & pins.overrides.keys():
+            where = suite.source.position("blocks", index, "pins", component)
+            release = block.pins[component][0] if block.pins[component] else "RELEASE"
+            raise UsageError(
+                f"--pin {component}: suite {suite.name} runs over its releases ({where}); "
+                f"choose some by a glob: {suite.name} '**@{component}={release}'"
+            )
 
-    Tests that are in the suite ``default`` (where there is one) keep the expectations that it has for them.
+
+def everything(
+    catalog: Catalog, default: str = "smoke", pins: Pins | None = None, varied: tuple[str, ...] = NO_PINS
+) -> Expansion:
+    """All tests that the catalog can name, inside or outside of any suite; ``varied`` are pins in their identifiers.
+
+    Tests that are in the suite ``default`` (where there is one) keep the expectations that it has for them, and what it
+    varies may be pinned here.
     """
     suite = catalog.suites.get(default)
+    usual = _expand(catalog, suite, pins) if suite else None
+    if usual:
+        varied = tuple(dict.fromkeys(usual.spelling(each) for each in varied))
     universe = Universe(catalog)
-    return Expansion(
-        None,
-        universe,
-        Connector(catalog),
-        universe.everything(Rule("catalog", "")),
-        default=expand(catalog, suite) if suite else None,
-    )
+    areas = universe.everything(Rule("catalog", ""), varied)
+    return Expansion(None, universe, Connector(catalog, pins), areas, default=usual)
 
 
 def _block_areas(universe: Universe, suite: Entry[Suite], block: Block, key: Key) -> Iterator[Area]:
@@ -94,7 +125,34 @@ def _block_areas(universe: Universe, suite: Entry[Suite], block: Block, key: Key
         axes = fixed | moving
         columns = [axes.get(axis) or universe.axis(segment) for segment, axis in enumerate(SEGMENT_NAMES)]
         if all(columns):
-            yield Area.of(columns, rule)
+            yield Area.of(columns, rule, _varied(block))
+
+
+def _varied(block: Block) -> tuple[str, ...]:
+    """The pins that a block varies, as its tests' identifiers end: ``llvm=19``, components in alphabetic order."""
+    axes = [
+        [f"{component}={release}" for release in dict.fromkeys(releases)]
+        for component, releases in sorted(block.pins.items())
+    ]
+    return tuple(",".join(pairs) for pairs in product(*axes))
+
+
+def _check_pins(suite: Entry[Suite], block: Block, key: Key, areas: Iterable[Area], connector: Connector) -> None:
+    """Some road of a block uses what it varies: else all of its tests would be unsupported, and the run green."""
+    asked, used = block.pins.keys(), set[str]()
+    connects = False
+    for area in areas:
+        for cell in product(area.frameworks, area.pipelines, area.targets):
+            for components in connector.uses(*cell):
+                if asked <= components:
+                    return
+                used |= components
+                connects = True
+    if connects:
+        idle = next((component for component in asked if component not in used), None)
+        where = suite.source.position(*key, *([idle] if idle else []))
+        what = idle or f"all of {listed(asked)}"
+        raise CatalogError(f"{where}: no road of this block uses {what}: all of its tests would be unsupported")
 
 
 def _resolve(
@@ -130,7 +188,10 @@ def _step_areas(universe: Universe, suite: Entry[Suite]) -> Iterator[Area]:
 def _include_areas(universe: Universe, rule: Rule) -> list[Area]:
     areas = [area for box in _boxes(universe, rule) for area in universe.areas(box, rule)]
     if not areas:
-        raise CatalogError(f"{rule.position}: include {rule.text} matches nothing: {universe.why_nothing(rule.text)}")
+        why = universe.why_nothing(rule.text)
+        if "@" in rule.text and universe.knows(_boxes(universe, rule)):
+            why = "tests with pins come from a block with 'pins'"
+        raise CatalogError(f"{rule.position}: include {rule.text} matches nothing: {why}")
     return areas
 
 
@@ -143,8 +204,10 @@ def _touching(universe: Universe, areas: Iterable[Area], name: str, rule: Rule) 
             yield box
     if not found:
         why = universe.why_nothing(rule.text)
-        if any(True for box in _boxes(universe, rule) for _ in universe.areas(box, rule)):
+        if universe.knows(_boxes(universe, rule)):
             why = f"the tests that it names are not in suite {name}"
+            if "@" in rule.text:
+                why = f"suite {name} has no such tests with these pins"
         raise CatalogError(f"{rule.position}: {rule.kind} {rule.text} matches nothing: {why}")
 
 
@@ -195,9 +258,8 @@ def _check_row(expansion: Expansion, row: Row, expects: Sequence[Box], idle: dic
                 idle[rule] = why
         other = next((rule for rule in rules if rule.outcome != rules[0].outcome), None)
         if other and not why:
-            test = f"{row.framework}/{row.pipeline}/{row.target}/{workload}"
             raise CatalogError(
-                f"{other.position}: {other.text} expects {other.outcome} of {test}, "
+                f"{other.position}: {other.text} expects {other.outcome} of {row.name(workload)}, "
                 f"but {rules[0].position}: {rules[0].text} expects {rules[0].outcome}; a test has one expected outcome"
             )
 
@@ -206,10 +268,10 @@ def _why_out(expansion: Expansion, row: Row, workload: str, excludes: Sequence[B
     """Why a test of a row cannot run; empty where it can."""
     for box in excludes:
         if workload in box.workloads:
-            return f"{box.rule.position} leaves {row.framework}/{row.pipeline}/{row.target}/{workload} out"
+            return f"{box.rule.position} leaves {row.name(workload)} out"
     if row.area.is_ir:
         return ""
-    road = expansion.connector.road(row.framework, row.pipeline, row.target, workload)
+    road = expansion.connector.road(row.framework, row.pipeline, row.target, workload, row.pins)
     return road.reason if isinstance(road, Unsupported) else ""
 
 
@@ -217,4 +279,5 @@ def describe(block: Block) -> str:
     """A block in one line, for messages."""
     parts = [f"{axis}: {', '.join(names)}" for axis, names in block.product.items()]
     parts += [f"{axis} (zipped): {', '.join(names)}" for axis, names in block.zip.items()]
+    parts += [f"{component}: {', '.join(releases)}" for component, releases in block.pins.items()]
     return "; ".join(parts) or "all"

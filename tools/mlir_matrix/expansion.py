@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
-from mlir_matrix.areas import IR_TARGET, Area, Box, Columns, Row, Rule, Universe, walk
-from mlir_matrix.connect import Connector, Road, Unsupported
+from mlir_matrix.areas import IR_TARGET, Area, Box, Key, Rule, Universe
+from mlir_matrix.connect import Connector
+from mlir_matrix.errors import UsageError
+from mlir_matrix.pins import MARK, read_pins
+from mlir_matrix.recipe import Recipe, Unsupported
+from mlir_matrix.roads import Road
+from mlir_matrix.rows import Columns, Row, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +29,12 @@ class Test:
     pipeline: str
     target: str
     workload: str
+    #: What the suite varies: ``llvm=19``; empty where it varies nothing.
+    pins: str
     #: None for IR tests (the step is ``pipeline``, the case ``workload``) and for tests that are not selected.
     road: Road | None
+    #: What the step of an IR test is.
+    recipe: Recipe | None
     #: ``unsupported`` where that is already known, else None.
     outcome: str | None
     #: ``in by FILE:LINE:COLUMN``, why it is unsupported, or who left it out and why.
@@ -33,6 +43,11 @@ class Test:
     expectation: Rule | None
     #: True for what can run: neither unsupported nor left out.
     selected: bool
+
+    @property
+    def cell(self) -> str:
+        """The identifier of its cell, with the pins that the suite varies."""
+        return f"{self.framework}/{self.pipeline}/{self.target}{f'@{self.pins}' if self.pins else ''}"
 
     @property
     def excluded(self) -> bool:
@@ -84,9 +99,33 @@ class Expansion:
 
     def test(self, identifier: str) -> Test | None:
         """One test by its identifier, left out or not; None where no rule ever put it in."""
-        return next(self.tests(self.universe.exact(identifier), excluded=True), None)
+        return next(self.tests(self.universe.exact(self.spelled(identifier)), excluded=True), None)
 
-    def has(self, test: tuple[str, str, str, str]) -> bool:
+    def spelled(self, glob: str) -> str:
+        """A glob or an identifier with the pins that a person gives as its tests have them.
+
+        ``@llvm=19.1.7`` names the tests of a suite that says 19. What names no releases stays as it is.
+        """
+        test, mark, pins = glob.partition(MARK)
+        return f"{test}{mark}{self.spelling(pins)}" if pins else glob
+
+    def spelling(self, pins: str) -> str:
+        """Pins as the tests have them."""
+        meant = None if pins in self._varied else self._meaning(pins)
+        return next((own for own, means in self._varied.items() if meant and means == meant), pins)
+
+    @cached_property
+    def _varied(self) -> dict[str, frozenset[tuple[str, str]] | None]:
+        return {pins: self._meaning(pins) for area in self.areas for pins in area.pins if pins}
+
+    def _meaning(self, pins: str) -> frozenset[tuple[str, str]] | None:
+        """The releases in full that pins name, in whatever order; None where they name none."""
+        try:
+            return frozenset(read_pins(self.connector.catalog, pins.split(",")).items())
+        except UsageError:
+            return None
+
+    def has(self, test: Key) -> bool:
         """Whether a test is in: put in by a rule, and not left out."""
         return any(test in area for area in self.areas) and not any(test in box for box in self.excludes)
 
@@ -97,8 +136,8 @@ class Expansion:
             yield replace(row, column=columns.drop(row.column, row.marks)) if row.marks else row
 
     def _tests(self, row: Row, excluded: bool) -> Iterator[Test]:
-        framework, pipeline, target = row.framework, row.pipeline, row.target
-        prefix = f"{framework}/{pipeline}/{target}/"
+        framework, pipeline, target, pins = row.framework, row.pipeline, row.target, row.pins
+        make = _Maker(row)
         drops = [box for box in row.marks if box.rule.kind == "exclude"]
         expects = [box for box in row.marks if box.rule.kind == "expect"]
         reason = why_in(row.area.rule)
@@ -106,16 +145,19 @@ class Expansion:
             drop = _first(drops, workload)
             if drop is not None:
                 if excluded:
-                    yield _test(prefix, row, workload, reason=f"left out by {drop.position}: {drop.reason}")
+                    yield make(workload, reason=f"left out by {drop.position}: {drop.reason}")
                 continue
-            road = None if target == IR_TARGET else self.connector.road(framework, pipeline, target, workload)
-            if isinstance(road, Unsupported):
-                yield _test(prefix, row, workload, reason=road.reason, outcome="unsupported")
+            if target == IR_TARGET:
+                found: Road | Recipe | Unsupported = self.connector.recipe(pipeline, pins)
+            else:
+                found = self.connector.road(framework, pipeline, target, workload, pins)
+            if isinstance(found, Unsupported):
+                yield make(workload, reason=found.reason, outcome="unsupported")
                 continue
             expectation = _first(expects, workload)
-            if expectation and self.default and not self.default.has((framework, pipeline, target, workload)):
+            if expectation and self.default and not self.default.has((framework, pipeline, target, workload, pins)):
                 expectation = None
-            yield _test(prefix, row, workload, reason=reason, road=road, expectation=expectation, selected=True)
+            yield make(workload, reason=reason, found=found, expectation=expectation, selected=True)
 
 
 def why_in(rule: Rule) -> str:
@@ -123,19 +165,29 @@ def why_in(rule: Rule) -> str:
     return f"in by {rule.position}" if rule.position else "in the catalog"
 
 
-def _test(
-    prefix: str,
-    row: Row,
-    workload: str,
-    *,
-    reason: str,
-    road: Road | None = None,
-    outcome: str | None = None,
-    expectation: Rule | None = None,
-    selected: bool = False,
-) -> Test:
-    name, cell = prefix + workload, (row.framework, row.pipeline, row.target)
-    return Test(name, *cell, workload, road, outcome, reason, expectation, selected)
+class _Maker:
+    """Makes the tests of one row, which share their cell and pins."""
+
+    def __init__(self, row: Row) -> None:
+        self._prefix = f"{row.framework}/{row.pipeline}/{row.target}/"
+        self._cell = (row.framework, row.pipeline, row.target)
+        self._pins, self._suffix = row.pins, row.suffix
+
+    def __call__(
+        self,
+        workload: str,
+        *,
+        reason: str,
+        found: Road | Recipe | None = None,
+        outcome: str | None = None,
+        expectation: Rule | None = None,
+        selected: bool = False,
+    ) -> Test:
+        name = self._prefix + workload + self._suffix
+        road, recipe = (None, found) if isinstance(found, Recipe) else (found, None)
+        return Test(
+            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected
+        )  # fmt: skip
 
 
 def _first(boxes: Sequence[Box], workload: str) -> Rule | None:
@@ -147,5 +199,5 @@ def _first(boxes: Sequence[Box], workload: str) -> Rule | None:
 
 
 def _ids(row: Row) -> list[str]:
-    prefix = f"{row.framework}/{row.pipeline}/{row.target}/"
-    return [prefix + name for name in row.column]
+    prefix, suffix = f"{row.framework}/{row.pipeline}/{row.target}/", row.suffix
+    return [prefix + name + suffix for name in row.column]

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_matrix.areas import Box, Rule
+from mlir_matrix.areas import Box, Key, Rule
 from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.connect import Road
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expansion import Expansion, Test
 from mlir_matrix.names import SEGMENTS, printable
+from mlir_matrix.recipe import Recipe
+from mlir_matrix.roads import Road
 
 SCHEMA = "mlir-matrix/explanation/v1"
 #: What a rule does to a test that it holds.
@@ -67,6 +68,7 @@ class Explanation:
             "rules": [_rule_json(applied) for applied in self.rules],
             "expectation": _expectation_json(test.expectation) if test.expectation else None,
             "road": road_json(test.road) if test.road else None,
+            "recipe": _recipe_json(test.recipe) if test.recipe else None,
             "actions": list(self.actions),
             "environments": list(self.environments),
             "tolerances": list(self.tolerances),
@@ -89,6 +91,10 @@ class Explanation:
         if test.road:
             yield ""
             yield from _road_lines(test.framework, test.road)
+        if test.recipe:
+            yield ""
+            yield f"Step: {test.recipe.name} by {test.recipe.tool} in {test.recipe.environment}"
+            yield from _variant_lines(test.recipe, "  ")
         yield ""
         yield "Defined in"
         yield from (f"  {kind} {name}: {position}" for kind, name, position in self.definitions)
@@ -133,9 +139,13 @@ def road_json(road: Road) -> dict[str, Any]:
         "source": road.source,
         "position": road.position,
         "ends": road.ends,
+        "ingress": _recipe_json(road.ingress),
+        "linker": road.linker,
+        "runner": road.runner,
         "steps": [
             {
                 "step": step.name,
+                **_recipe_json(step.recipe),
                 "position": step.position,
                 "takes": step.takes,
                 "gives": step.gives,
@@ -154,9 +164,19 @@ def road_json(road: Road) -> dict[str, Any]:
     }
 
 
+def _recipe_json(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "tool": recipe.tool,
+        "environment": recipe.environment,
+        "pins": dict(recipe.pins),
+        "variant": recipe.variant or None,
+        "because": recipe.because or None,
+    }
+
+
 def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
     """All rules of an expansion that hold the test, in the order in which they are asked."""
-    key = (test.framework, test.pipeline, test.target, test.workload)
+    key = (test.framework, test.pipeline, test.target, test.workload, test.pins)
     areas = [area.rule for area in expansion.areas if key in area]
     excludes = _holding(expansion.excludes, key)
     expects = _holding(expansion.expects, key)
@@ -179,7 +199,7 @@ def _definitions(catalog: Catalog, test: Test) -> Iterator[tuple[str, str, str]]
     yield "workload", test.workload, catalog.workloads[test.workload].source.position()
 
 
-def _holding(boxes: Sequence[Box], key: tuple[str, str, str, str]) -> list[Rule]:
+def _holding(boxes: Sequence[Box], key: Key) -> list[Rule]:
     return _distinct([box.rule for box in boxes if key in box])
 
 
@@ -193,7 +213,7 @@ def _unknown(expansion: Expansion, identifier: str) -> str:
     universe = expansion.universe
     if identifier.count("/") != SEGMENTS - 1:
         return f"'{shown}' is not the identifier of a test: framework/pipeline/target/workload"
-    if any(True for box in universe.exact(identifier) for _ in universe.areas(box, box.rule)):
+    if expansion.name and universe.knows(universe.exact(identifier)):
         return f"no rule of suite {expansion.name} puts {shown} in"
     return f"there is no test '{shown}': {universe.why_nothing(identifier)}"
 
@@ -231,9 +251,15 @@ def _road_lines(framework: str, road: Road) -> Iterator[str]:
     yield f"Road: {framework} makes {road.kind} from {road.source} ({road.position})"
     for step in road.steps:
         yield f"  {step.name}: {step.takes} to {step.gives} ({step.position})"
+        yield from _variant_lines(step.recipe, "    ")
         for argument in step.arguments:
             origin = "default" if argument.default else "set"
             yield f"    {argument.name} = {argument.value} ({origin} at {argument.position})"
+
+
+def _variant_lines(recipe: Recipe, indent: str) -> Iterator[str]:
+    if recipe.variant:
+        yield f"{indent}variant {recipe.variant}, because {recipe.because}"
 
 
 def _pairs(row: dict[str, Any]) -> str:

@@ -30,6 +30,11 @@ class Home:
         return Path(os.path.realpath(self.cache / "packages"))
 
     @property
+    def artifacts(self) -> Path:
+        """What was downloaded, by its hash."""
+        return self.cache / "artifacts"
+
+    @property
     def bytecode(self) -> Path:
         """Compiled Python, kept away from what is digested."""
         return self.cache / "bytecode"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 
 from mlir_matrix.errors import UsageError
 
@@ -24,7 +25,8 @@ MOST_ALTERNATIVES = 64
 
 _NAME = re.compile(NAME_PATTERN)
 _MAGIC = re.compile(r"[*?\[\]{}]")
-_SEGMENT = re.compile(r"[A-Za-z0-9_.+*?\[\]{},!@=:-]+")
+_SEGMENT = re.compile(r"[A-Za-z0-9_.+*?\[\]{},!=:-]+")
+_PINS = re.compile(r"[^/@]*[=*?\]][^/@]*")
 
 
 class PatternError(UsageError):
@@ -121,7 +123,8 @@ class NameGlob:
 class TestGlob:
     """A glob over test identifiers, segment by segment; ``**`` stands for any number of segments, none included.
 
-    Raises PatternError when it cannot be read or does not come to four segments.
+    After ``@`` comes a glob over the pins that a suite varies (``@llvm=1*``); without it, any pins match. Raises
+    PatternError when it cannot be read or does not come to four segments.
     """
 
     __test__ = False  # it is no pytest class
@@ -129,7 +132,15 @@ class TestGlob:
     pattern: str
 
     def __post_init__(self) -> None:
-        _ = self.segments
+        _ = self.segments, self.pins
+
+    @cached_property
+    def pins(self) -> NameGlob | None:
+        """The glob over pins; None where any will do."""
+        _, mark, pins = self.pattern.partition("@")
+        if mark and not _PINS.fullmatch(pins):
+            raise PatternError(f"'{printable(self.pattern)}' has no COMPONENT=RELEASE after its '@'")
+        return name_glob(in_order(pins)) if mark else None
 
     @cached_property
     def segments(self) -> tuple[tuple[NameGlob, NameGlob, NameGlob, NameGlob], ...]:
@@ -137,7 +148,7 @@ class TestGlob:
 
         A test matches when all four of any set do, so that a caller can match the cell once for all of its workloads.
         """
-        parts = self.pattern.split("/")
+        parts = self.pattern.partition("@")[0].split("/")
         parts = [part for index, part in enumerate(parts) if part != "**" or parts[index - 1 : index] != ["**"]]
         stars = parts.count("**")
         free = SEGMENTS - (len(parts) - stars)
@@ -155,7 +166,10 @@ class TestGlob:
 
     def matches(self, identifier: str) -> bool:
         """Whether the test with this identifier matches."""
-        names = identifier.split("/")
+        test, _, pins = identifier.partition("@")
+        names = test.split("/")
+        if self.pins is not None and not self.pins.matches(pins):
+            return False
         return len(names) == SEGMENTS and any(
             all(glob.matches(name) for glob, name in zip(segments, names, strict=True)) for segments in self.segments
         )
@@ -176,25 +190,27 @@ def test_glob(pattern: str) -> TestGlob:
 test_glob.__test__ = False  # type: ignore[attr-defined]  # it is no pytest test
 
 
+def in_order(pins: str) -> str:
+    """``b=1,a=2`` with the components in alphabetic order, as identifiers have them; lists in brackets stay."""
+    pairs = [pair.partition("=") for pair in pins.split(",")]
+    if "{" in pins or "[" in pins or not all(is_name(component) and mark for component, mark, _ in pairs):
+        return pins
+    return ",".join("".join(pair) for pair in sorted(pairs))
+
+
 def _wrong_length(pattern: str, parts: Sequence[str]) -> str:
     shown = printable(pattern)
     if "" in parts:
         return f"'{shown}' has an empty part; a test is {'/'.join(SEGMENT_NAMES)}"
-    fix = f"; perhaps '{shown}/**'" if len(parts) < SEGMENTS else ""
+    test, mark, pins = pattern.partition("@")
+    fix = f"; perhaps '{printable(f'{test}/**{mark}{pins}')}'" if len(parts) < SEGMENTS else ""
     count = f"{len(parts)} part{'s' if len(parts) > 1 else ''}"
     return f"'{shown}' has {count}, but a test is {'/'.join(SEGMENT_NAMES)}{fix}"
 
 
 def _splits(total: int, parts: int) -> Iterable[tuple[int, ...]]:
     """All ways to share ``total`` segments among ``parts`` double stars."""
-    if parts == 0:
-        yield ()
-    elif parts == 1:
-        yield (total,)
-    else:
-        for first in range(total + 1):
-            for rest in _splits(total - first, parts - 1):
-                yield (first, *rest)
+    return [lengths for lengths in product(range(total + 1), repeat=parts) if sum(lengths) == total]
 
 
 def _alternatives(pattern: str) -> list[str]:

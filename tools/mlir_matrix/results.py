@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from mlir_matrix.digest import digest_bytes
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.execute.store import LostBlob
 from mlir_matrix.expansion import Test
@@ -49,6 +50,12 @@ class TestResult:
     verdict: Mapping[str, Any] | None = None
     diagnostics: str = ""
     log: str = ""
+
+    @property
+    def cell(self) -> str:
+        """The identifier of its cell, with the pins that the suite varies."""
+        _, mark, pins = self.id.partition("@")
+        return f"{self.framework}/{self.pipeline}/{self.target}{mark}{pins}"
 
     def to_json(self) -> dict[str, Any]:
         """The entry of this test in the results document."""
@@ -183,9 +190,12 @@ class ResultMaker:
 
     def _environment_facts(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
         if names not in self._facts:
-            pins: dict[str, str] = {}
+            releases: dict[str, dict[str, None]] = {}
             for name in sorted(names):
-                pins.update(self._pins.get(name, {}))
+                for component, release in self._pins.get(name, {}).items():
+                    releases.setdefault(component, {})[release] = None
+            # Steps of a test may have the same component of several releases: none of them is hidden.
+            pins = {component: ", ".join(found) for component, found in releases.items()}
             self._facts[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
         return self._facts[names]
 
@@ -211,14 +221,21 @@ def _compare(test: Test, outcome: str) -> tuple[bool, dict[str, str] | None]:
     return outcome == rule.outcome or outcome in NOT_RUN, expectation
 
 
+def outcomes_digest(results: Iterable[TestResult]) -> str:
+    """SHA-256 over the identifiers and outcomes of tests, in the order of the identifiers: what a set of pins came to."""
+    lines = sorted(f"{result.id} {result.outcome}\n" for result in results)
+    return digest_bytes("".join(lines).encode())
+
+
 def summarise(results: Sequence[TestResult]) -> dict[str, Any]:
-    """Totals: how many, how many as expected, how many of each outcome, how many straight from the cache."""
+    """Totals: how many, how many as expected, how many of each outcome, how many from the cache; their digest."""
     counts = Counter(result.outcome for result in results)
     return {
         "total": len(results),
         "as_expected": sum(result.expected for result in results),
         "by_outcome": dict(sorted(counts.items())),
         "cached": sum(result.cached for result in results),
+        "outcomes": outcomes_digest(results),
     }
 
 

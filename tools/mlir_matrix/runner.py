@@ -111,7 +111,7 @@ def run_plan(
     environments = session.environments(action.environment for action in plan.graph.actions.values())
     maker = ResultMaker(
         plan.graph,
-        pins={name: session.pins(name) for name in environments},
+        pins={name: session.pins_of(name) for name in environments},
         digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
         read_blob=Store(session.home.actions).read_blob,
         roots=session.catalog.roots,

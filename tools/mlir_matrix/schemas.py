@@ -18,17 +18,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mlir_matrix.catalog import models
+from mlir_matrix.catalog import models, toolchain_models
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.report import documents
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
-    "component": models.Component,
-    "environment": models.Environment,
+    "component": toolchain_models.Component,
+    "environment": toolchain_models.Environment,
     "framework": models.Framework,
     "kind": models.Kind,
+    "known-good": toolchain_models.KnownGood,
     "pipeline": models.Pipeline,
     "step": models.Step,
     "suite": models.Suite,
@@ -49,9 +50,9 @@ def schema(name: str) -> dict[str, Any]:
         raise UsageError(f"there is no schema '{printable(name)}'{did_you_mean(name, NAMES)}")
     made = _MODELS[name].model_json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
-    module = models if name in _FILES else documents
+    modules = (models, toolchain_models) if name in _FILES else (documents,)
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
-        _describe(definition, getattr(module, title))
+        _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))
     result = {"$schema": DIALECT, **_without_titles(made)}
     if definitions:
         result["$defs"] = {title: _without_titles(definition) for title, definition in sorted(definitions.items())}

@@ -5,24 +5,26 @@
 - ``GLOB`` or a test's identifier (anything with a ``/`` or a glob character): with suites, what they have of it; alone,
   what the whole catalog has of it, so that every test can be run whether or not a suite lists it.
 
-A glob takes unsupported tests along, with their reasons. A test that is named must be able to run.
+A glob takes unsupported tests along, with their reasons. A test that is named must be able to run. Pins after an
+identifier (``…/asin@llvm=19``) are what a suite varies, in any order and by any name of the release; without a suite
+they pin the component for that test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
-from mlir_matrix.areas import Box
-from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.areas import NO_PINS, Box
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand import everything, expand
 from mlir_matrix.expansion import Expansion, Test
-from mlir_matrix.names import SEGMENT_NAMES, SEGMENTS, did_you_mean, printable, test_glob
+from mlir_matrix.names import SEGMENT_NAMES, SEGMENTS, did_you_mean, in_order, name_glob, printable, test_glob
+from mlir_matrix.pins import Pins, read_pins
 
-DEFAULT_SUITE = "smoke"
 T = TypeVar("T")
 #: Boxes of the globs; None: all.
 Selector = Sequence[Box] | None
@@ -74,7 +76,9 @@ class Choice:
                     yield test
 
 
-def choose(catalog: Catalog, arguments: Sequence[str] = (), default: str = DEFAULT_SUITE) -> Choice:
+def choose(
+    catalog: Catalog, arguments: Sequence[str] = (), default: str = DEFAULT_SUITE, pins: Pins | None = None
+) -> Choice:
     """Resolve the arguments of a command. Raises UsageError for what names nothing or cannot run."""
     suites = [argument for argument in arguments if is_suite(argument)]
     globs = [argument for argument in arguments if not is_suite(argument)]
@@ -85,9 +89,9 @@ def choose(catalog: Catalog, arguments: Sequence[str] = (), default: str = DEFAU
         names = dict.fromkeys(suites or [default])
         if default in names and default not in catalog.suites:
             raise UsageError(f"the catalog has no suite '{default}', which is meant where no other is named")
-        expansions = tuple(expand(catalog, catalog.suites[name]) for name in names)
+        expansions = tuple(expand(catalog, catalog.suites[name], pins) for name in names)
     else:
-        expansions = (everything(catalog, default),)
+        expansions = (whole_catalog(catalog, globs, default, pins),)
     if not globs:
         return Choice(expansions, (None,) * len(expansions))
     for glob in globs:
@@ -95,19 +99,49 @@ def choose(catalog: Catalog, arguments: Sequence[str] = (), default: str = DEFAU
     return Choice(expansions, tuple(tuple(_boxes(expansion, globs)) for expansion in expansions))
 
 
+def whole_catalog(
+    catalog: Catalog, globs: Iterable[str], default: str = DEFAULT_SUITE, pins: Pins | None = None
+) -> Expansion:
+    """All tests of the catalog, those with the pins that the globs name among them."""
+    return everything(catalog, default, pins, _varied(catalog, globs))
+
+
+def _varied(catalog: Catalog, globs: Iterable[str]) -> tuple[str, ...]:
+    """The pins that globs without a suite name; none comes first. Raises UsageError for a release that there is not."""
+    found: dict[frozenset[tuple[str, str]], str] = {}
+    for glob in globs:
+        pins = in_order(glob.partition("@")[2])
+        if pins:
+            if not name_glob(pins).literal:
+                raise UsageError(f"'{printable(glob)}': a glob over pins needs a suite that varies them")
+            meant = read_pins(catalog, pins.split(","), f"'{printable(glob)}'")
+            found.setdefault(frozenset(meant.items()), pins)
+    return (*NO_PINS, *found.values())
+
+
 def is_suite(argument: str) -> bool:
-    """Whether an argument names a suite: no ``/`` and no glob character."""
-    return "/" not in argument and not any(character in argument for character in "*?[]{}")
+    """Whether an argument names a suite: no ``/``, no ``@`` and no glob character."""
+    return "/" not in argument and "@" not in argument and not any(character in argument for character in "*?[]{}")
 
 
 def is_identifier(glob: str) -> bool:
     """Whether a test is named exactly: four segments, no glob character."""
-    return all(len(parts) == SEGMENTS and all(part.literal for part in parts) for parts in test_glob(glob).segments)
+    found = test_glob(glob)
+    exact = all(len(parts) == SEGMENTS and all(part.literal for part in parts) for parts in found.segments)
+    return exact and (found.pins is None or found.pins.literal)
 
 
 def _boxes(expansion: Expansion, globs: Iterable[str]) -> Iterator[Box]:
     for glob in globs:
-        yield from expansion.universe.boxes(glob)
+        yield from _boxes_of(expansion, glob)
+
+
+def _boxes_of(expansion: Expansion, glob: str) -> tuple[Box, ...]:
+    """The boxes of a glob. Where no suite varies pins, those of other globs are none of its business."""
+    boxes = expansion.universe.boxes(expansion.spelled(glob))
+    if expansion.name is None:
+        return tuple(replace(box, pins="".__eq__) if box.pins is None else box for box in boxes)
+    return boxes
 
 
 def _unique(items: Iterable[T], key: Callable[[T], str]) -> Iterator[T]:
@@ -123,27 +157,34 @@ def _check(expansions: Sequence[Expansion], glob: str) -> None:
     """Refuse a glob that matches no test, and an identifier of a test that cannot run."""
     if is_identifier(glob):
         _check_identifier(expansions, glob)
-    elif not any(expansion.count(expansion.universe.boxes(glob)) for expansion in expansions):
+    elif not any(expansion.count(_boxes_of(expansion, glob)) for expansion in expansions):
         raise UsageError(f"'{printable(glob)}' matches no test{_of(expansions)}: {_why_nothing(expansions, glob)}")
 
 
 def _check_identifier(expansions: Sequence[Expansion], identifier: str) -> None:
-    found = [test for expansion in expansions if (test := expansion.test(identifier))]
+    found = [
+        test for expansion in expansions for test in expansion.tests(_boxes_of(expansion, identifier), excluded=True)
+    ]
     if any(test.selected for test in found):
         return
     if found:
         test = next((test for test in found if not test.excluded), found[0])
         what = "is unsupported" if test.outcome else "is not run"
-        raise UsageError(f"{identifier} {what}: {test.reason}")
+        raise UsageError(f"{test.id} {what}: {test.reason}")
     why = _why_nothing(expansions, identifier)
     raise UsageError(f"there is no test '{printable(identifier)}'{_of(expansions)}: {why}")
 
 
 def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:
     universe = expansions[0].universe
-    if any(True for box in universe.boxes(glob) for _ in universe.areas(box, box.rule)):
+    pins = glob.partition("@")[2]
+    if not universe.knows(universe.boxes(glob)):
+        return universe.why_nothing(glob)
+    if not pins:
         return "the catalog has it, the suite does not; name it without the suite"
-    return universe.why_nothing(glob)
+    if expansions[0].name is None:
+        return f"the identifiers of IR tests have no pins; say --pin {printable(pins.replace(',', ' --pin '))}"
+    return "the suite has no such tests with these pins"
 
 
 def _of(expansions: Sequence[Expansion]) -> str:

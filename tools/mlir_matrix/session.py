@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import UsageError
-from mlir_matrix.expansion import Test
 from mlir_matrix.home import Home, find_home
 from mlir_matrix.names import did_you_mean
-from mlir_matrix.plan.planner import Plan, make_plan
-from mlir_matrix.tolerance import Resolved
-from mlir_matrix.tolerance import resolve as resolve_tolerance
+from mlir_matrix.pins import MARK, Pins, read_pins
+
+if TYPE_CHECKING:
+    # What is about toolchains alone need not wait for these.
+    from mlir_matrix.expansion import Test
+    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.tolerance import Resolved
 
 Environment = ResolvedEnvironment | UnavailableEnvironment
 
@@ -39,31 +42,50 @@ class Session:
 
     catalog: Catalog
     home: Home
-    #: Environments that stand in for others (``--environment mlir=mlir-upstream``).
-    swaps: Mapping[str, str] = field(default_factory=dict)
+    #: What a person asks for: releases (``--pin``) and environments that stand in for others (``--environment``).
+    pins: Pins
 
     @cached_property
     def lock_folders(self) -> tuple[Path, ...]:
         """Where locks of environments may stand: in each catalog's toolchains."""
         return tuple(root / "toolchains" / "locks" for root in self.catalog.roots)
 
-    def environment(self, name: str) -> Environment:
-        """What an environment is on this machine."""
-        name = self.swaps.get(name, name)
-        document = self.catalog.environments[name].document
-        return resolve(name, components=document.components, lock_folders=self.lock_folders)
+    def environment(self, reference: str) -> Environment:
+        """What an environment is on this machine; ``reference`` is its name as plans have it, pins included."""
+        name, _, suffix = reference.partition(MARK)
+        found = resolve(
+            self.pins.meant(name),
+            releases=self.releases(reference),
+            lock_folders=self.lock_folders,
+            needs=self.needs(reference),
+            pins=suffix,
+        )
+        return replace(found, name=reference)
 
-    def environments(self, names: Iterable[str]) -> dict[str, Environment]:
-        """Several of them, by name."""
-        return {name: self.environment(name) for name in sorted(set(names))}
+    def releases(self, reference: str) -> Releases:
+        """What an environment consists of."""
+        name, _, suffix = reference.partition(MARK)
+        found = self.pins.override(suffix).releases(name)
+        return [(self.catalog.components[component], release) for component, release in found.items()]
 
-    def pins(self, environment: str) -> dict[str, str]:
+    def needs(self, reference: str) -> Releases:
+        """What releases of an environment are built with."""
+        name, _, suffix = reference.partition(MARK)
+        found = self.pins.override(suffix).needs(name)
+        return [(self.catalog.components[component], release) for component, release in found.items()]
+
+    def environments(self, references: Iterable[str]) -> dict[str, Environment]:
+        """Several of them, by reference."""
+        return {name: self.environment(name) for name in sorted(set(references))}
+
+    def pins_of(self, reference: str) -> dict[str, str]:
         """Component releases of an environment."""
-        components = self.catalog.environments[self.swaps.get(environment, environment)].document.components
-        return {name: self.catalog.components[name].document.release for name in components}
+        return {entry.name: release.release for entry, release in self.releases(reference)}
 
     def tolerance(self, test: Test, output: str) -> Resolved:
         """The bounds that apply to one output of a test."""
+        from mlir_matrix.tolerance import resolve as resolve_tolerance
+
         workload = self.catalog.workloads[test.workload].document
         return resolve_tolerance(
             self.catalog.layers,
@@ -90,13 +112,19 @@ class Session:
 
     def plan(self, tests: Iterable[Test]) -> Plan:
         """The plan of these tests."""
-        return make_plan(self.catalog, tests, self.tolerance, swaps=self.swaps)
+        from mlir_matrix.plan.planner import make_plan
+
+        return make_plan(self.catalog, tests, self.tolerance, pins=self.pins)
 
 
 def open_session(
-    *, catalogs: Sequence[Path] = (), cache_dir: Path | None = None, swaps: Mapping[str, str] = MappingProxyType({})
+    *,
+    catalogs: Sequence[Path] = (),
+    cache_dir: Path | None = None,
+    swaps: Mapping[str, str] = MappingProxyType({}),
+    pins: Sequence[str] = (),
 ) -> Session:
-    """Load the catalogs. Raises CatalogError for what is wrong in them, UsageError where a folder is none."""
+    """Load the catalogs. Raises CatalogError for what is wrong in them, UsageError where a folder or a pin is none."""
     for folder in catalogs:
         if not folder.is_dir():
             raise UsageError(f"--catalog {folder}: there is no such folder")
@@ -106,4 +134,5 @@ def open_session(
             raise UsageError(
                 f"--environment: there is no environment {name!r}{did_you_mean(name, catalog.environments)}"
             )
-    return Session(catalog=catalog, home=find_home(cache_dir=cache_dir), swaps=swaps)
+    chosen = Pins(catalog, read_pins(catalog, pins), swaps)
+    return Session(catalog=catalog, home=find_home(cache_dir=cache_dir), pins=chosen)

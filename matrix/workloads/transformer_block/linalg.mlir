@@ -128,8 +128,12 @@ func.func @main(%x3: tensor<2x17x48xf32>, %ln1_w: tensor<48xf32>, %ln1_b: tensor
   %out_init = linalg.broadcast ins(%out_b : tensor<48xf32>) outs(%full : tensor<34x48xf32>) dimensions = [0]
   %attended = linalg.matmul ins(%mixed, %out_w : tensor<34x48xf32>, tensor<48x48xf32>)
                             outs(%out_init : tensor<34x48xf32>) -> tensor<34x48xf32>
-  %x1 = linalg.add ins(%x, %attended : tensor<34x48xf32>, tensor<34x48xf32>)
-                   outs(%full : tensor<34x48xf32>) -> tensor<34x48xf32>
+  %x1 = linalg.generic {indexing_maps = [#elem, #elem, #elem], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %attended : tensor<34x48xf32>, tensor<34x48xf32>) outs(%full : tensor<34x48xf32>) {
+  ^bb0(%left: f32, %right: f32, %out: f32):
+    %both = arith.addf %left, %right : f32
+    linalg.yield %both : f32
+  } -> tensor<34x48xf32>
 
   // norm2 = layer_norm(x1)
   %sum2 = linalg.reduce {arith.addf} ins(%x1 : tensor<34x48xf32>) outs(%zeros : tensor<34xf32>) dimensions = [1]
@@ -178,8 +182,12 @@ func.func @main(%x3: tensor<2x17x48xf32>, %ln1_w: tensor<48xf32>, %ln1_b: tensor
   %down_init = linalg.broadcast ins(%down_b : tensor<48xf32>) outs(%full : tensor<34x48xf32>) dimensions = [0]
   %down = linalg.matmul ins(%hidden, %down_w : tensor<34x100xf32>, tensor<100x48xf32>)
                         outs(%down_init : tensor<34x48xf32>) -> tensor<34x48xf32>
-  %y2 = linalg.add ins(%x1, %down : tensor<34x48xf32>, tensor<34x48xf32>)
-                   outs(%full : tensor<34x48xf32>) -> tensor<34x48xf32>
+  %y2 = linalg.generic {indexing_maps = [#elem, #elem, #elem], iterator_types = ["parallel", "parallel"]}
+      ins(%x1, %down : tensor<34x48xf32>, tensor<34x48xf32>) outs(%full : tensor<34x48xf32>) {
+  ^bb0(%left: f32, %right: f32, %out: f32):
+    %both = arith.addf %left, %right : f32
+    linalg.yield %both : f32
+  } -> tensor<34x48xf32>
   %y = tensor.expand_shape %y2 [[0, 1], [2]] output_shape [2, 17, 48] : tensor<34x48xf32> into tensor<2x17x48xf32>
   return %y : tensor<2x17x48xf32>
 }

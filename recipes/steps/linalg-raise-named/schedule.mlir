@@ -7,8 +7,8 @@ module attributes {transform.with_named_sequence} {
       %rank = transform.match.structured.rank %each : (!transform.any_op) -> !transform.param<i64>
       %five = transform.param.constant 5 : i64 -> !transform.param<i64>
       transform.match.param.cmpi ge %rank, %five : !transform.param<i64>
-      transform.match.structured.dim %each[except(-1)] {parallel} : !transform.any_op
-      transform.match.structured.dim %each[-1] {reduction} : !transform.any_op
+      "transform.match.structured.dim"(%each) <{is_inverted, parallel, raw_dim_list = array<i64: -1>}> : (!transform.any_op) -> ()
+      "transform.match.structured.dim"(%each) <{raw_dim_list = array<i64: -1>, reduction}> : (!transform.any_op) -> ()
       transform.match.structured.yield %each : !transform.any_op
     }
     transform.yield %found : !transform.any_op

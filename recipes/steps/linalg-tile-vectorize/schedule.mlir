@@ -87,12 +87,12 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @float_product(%op: !transform.any_op {transform.readonly}) -> (!transform.any_op, !transform.param<i64>) {
     %found:2 = transform.match.structured failures(propagate) %op : (!transform.any_op) -> (!transform.any_op, !transform.param<i64>) {
     ^bb0(%each: !transform.any_op):
-      transform.match.structured.body %each { contraction = ["arith.mulf", "arith.addf"] } : !transform.any_op
+      "transform.match.structured.body"(%each) <{contraction = ["arith.mulf", "arith.addf"]}> : (!transform.any_op) -> ()
       %rank = transform.match.structured.rank %each : (!transform.any_op) -> !transform.param<i64>
       %three = transform.param.constant 3 : i64 -> !transform.param<i64>
       transform.match.param.cmpi ge %rank, %three : !transform.param<i64>
-      transform.match.structured.dim %each[except(-1)] {parallel} : !transform.any_op
-      transform.match.structured.dim %each[-1] {reduction} : !transform.any_op
+      "transform.match.structured.dim"(%each) <{is_inverted, parallel, raw_dim_list = array<i64: -1>}> : (!transform.any_op) -> ()
+      "transform.match.structured.dim"(%each) <{raw_dim_list = array<i64: -1>, reduction}> : (!transform.any_op) -> ()
       transform.match.structured.yield %each, %rank : !transform.any_op, !transform.param<i64>
     }
     transform.yield %found#0, %found#1 : !transform.any_op, !transform.param<i64>
@@ -100,12 +100,12 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @integer_product(%op: !transform.any_op {transform.readonly}) -> (!transform.any_op, !transform.param<i64>) {
     %found:2 = transform.match.structured failures(propagate) %op : (!transform.any_op) -> (!transform.any_op, !transform.param<i64>) {
     ^bb0(%each: !transform.any_op):
-      transform.match.structured.body %each { contraction = ["arith.muli", "arith.addi"] } : !transform.any_op
+      "transform.match.structured.body"(%each) <{contraction = ["arith.muli", "arith.addi"]}> : (!transform.any_op) -> ()
       %rank = transform.match.structured.rank %each : (!transform.any_op) -> !transform.param<i64>
       %three = transform.param.constant 3 : i64 -> !transform.param<i64>
       transform.match.param.cmpi ge %rank, %three : !transform.param<i64>
-      transform.match.structured.dim %each[except(-1)] {parallel} : !transform.any_op
-      transform.match.structured.dim %each[-1] {reduction} : !transform.any_op
+      "transform.match.structured.dim"(%each) <{is_inverted, parallel, raw_dim_list = array<i64: -1>}> : (!transform.any_op) -> ()
+      "transform.match.structured.dim"(%each) <{raw_dim_list = array<i64: -1>, reduction}> : (!transform.any_op) -> ()
       transform.match.structured.yield %each, %rank : !transform.any_op, !transform.param<i64>
     }
     transform.yield %found#0, %found#1 : !transform.any_op, !transform.param<i64>
@@ -209,11 +209,11 @@ module attributes {transform.with_named_sequence} {
     transform.include @peel failures(propagate) (%product_5_loops#3) : (!transform.any_op) -> ()
     transform.include @peel failures(propagate) (%product_5_loops#2) : (!transform.any_op) -> ()
 
-    transform.apply_patterns to %functions {
+    "transform.apply_patterns"(%functions) <{apply_cse}> ({
       transform.apply_patterns.linalg.tiling_canonicalization
       transform.apply_patterns.scf.for_loop_canonicalization
       transform.apply_patterns.canonicalization
-    } {apply_cse} : !transform.any_op
+    }) : (!transform.any_op) -> ()
 
     %tiles = transform.structured.match attributes {mlir_matrix.tile} in %module : (!transform.any_op) -> !transform.any_op
     transform.foreach %tiles : !transform.any_op {
@@ -225,18 +225,18 @@ module attributes {transform.with_named_sequence} {
     }
 
     // Write through slices, so that an accumulator can stay in registers over the loop that reduces into it.
-    transform.apply_patterns to %functions {
+    "transform.apply_patterns"(%functions) <{apply_cse}> ({
       transform.apply_patterns.vector.reduction_to_contract
       transform.apply_patterns.vector.transfer_permutation_patterns
       transform.apply_patterns.tensor.fold_tensor_subset_ops_into_vector_transfers
       transform.apply_patterns.canonicalization
-    } {apply_cse} : !transform.any_op
+    }) : (!transform.any_op) -> ()
     %loops = transform.structured.match ops{["scf.for"]} in %module : (!transform.any_op) -> !transform.any_op
     transform.loop.hoist_loop_invariant_subsets %loops : !transform.any_op
-    transform.apply_patterns to %functions {
+    "transform.apply_patterns"(%functions) <{apply_cse}> ({
       transform.apply_patterns.vector.cast_away_vector_leading_one_dim
       transform.apply_patterns.canonicalization
-    } {apply_cse} : !transform.any_op
+    }) : (!transform.any_op) -> ()
     transform.yield
   }
 }

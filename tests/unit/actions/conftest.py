@@ -10,18 +10,19 @@ import hashlib
 import importlib.metadata
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
 
-from mlir_matrix.actions import link, link_kit, run
+from mlir_matrix.actions import contract, kernel, link, link_kit, run
 from mlir_matrix.actions.contract import Action
 from mlir_matrix.home import find_home
 
 TRIPLE = "x86_64-linux-musl"
+JIT_TRIPLE = "x86_64-linux-gnu.2.17"
 DRIVER = Path(__file__).parents[3] / "tools" / "driver"
 STORED = {
     "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1",
@@ -103,7 +104,7 @@ class Workbench:
 
     def metrics(self) -> dict[str, Any]:
         """What the last call left beside its outputs."""
-        metrics: dict[str, Any] = json.loads((self.folder / run.METRICS).read_text(encoding="utf-8"))
+        metrics: dict[str, Any] = json.loads((self.folder / kernel.METRICS).read_text(encoding="utf-8"))
         return metrics
 
 
@@ -133,6 +134,38 @@ def kit(cache: Path, tmp_path_factory: pytest.TempPathFactory, driver_sources: M
     return {"driver": folder / "driver.o", "runtime": runtime}
 
 
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory, driver_sources: Mapping[str, str]) -> Path:
+    """The driver as a shared library, for what compiles kernels in memory."""
+    folder = tmp_path_factory.mktemp("library")
+    with contextlib.chdir(folder):
+        link_kit.run(Action(params={"triple": JIT_TRIPLE}, inputs=driver_sources, outputs={"library": "driver.so"}))
+    return folder / "driver.so"
+
+
 @pytest.fixture
 def bench(tmp_path: Path, cache: Path, kit: Mapping[str, Path]) -> Workbench:
     return Workbench(tmp_path, cache, kit)
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Makes prefixes of scripts, which the worker then has: ``prefix("llvm", "19.1.7", say="#!/bin/sh…")``."""
+
+    def make(name: str = "tools", release: str = "1.0", /, **scripts: str) -> Path:
+        root = tmp_path / "prefixes" / name
+        (root / ".matrix").mkdir(parents=True)
+        (root / "bin").mkdir()
+        for program, text in scripts.items():
+            (root / "bin" / program).write_text(text, encoding="utf-8")
+            (root / "bin" / program).chmod(0o755)
+        programs = {program: {"path": f"bin/{program}", "loaded": False} for program in scripts}
+        described = {"loader": "", "libraries": [], "programs": programs}
+        (root / ".matrix" / "prefix.json").write_text(json.dumps(described), encoding="utf-8")
+        contract.prefixes[str(root)] = release
+        return root
+
+    before = dict(contract.prefixes)
+    yield make
+    contract.prefixes.clear()
+    contract.prefixes.update(before)

@@ -129,6 +129,12 @@ def test_a_bound_is_no_bound_for_infinities() -> None:
     assert (found["wrong"], found["inf_mismatches"]) == (3, 3)
 
 
+def test_no_relative_bound_is_a_bound_for_infinities_too() -> None:
+    """Nothing times infinity would be no number, and be shown as the bound."""
+    (worst,) = census([1.0], [INF], atol=0.5)["worst"]
+    assert worst["bound"] == 0.5
+
+
 def test_histograms_by_decade() -> None:
     found = census([1.0, 1.5, 1.05, 3.0, 21.0], [1.0] * 5, atol=1.0)
     assert found["abs_decades"] == [[0.0, 1], [1e-2, 1], [1e-1, 1], [1.0, 1], [10.0, 1]]

@@ -14,9 +14,9 @@ from mlir_matrix.actions.contract import Action, ActionFailed
 TRIPLE = "x86_64-linux-musl"
 
 
-def build(folder: Path, inputs: Mapping[str, str], *outputs: str) -> None:
+def build(folder: Path, inputs: Mapping[str, str], *outputs: str, triple: str = TRIPLE) -> None:
     folder.mkdir()
-    action = Action(params={"triple": TRIPLE}, inputs=inputs, outputs={name: f"{name}.o" for name in outputs})
+    action = Action(params={"triple": triple}, inputs=inputs, outputs={name: f"{name}.o" for name in outputs})
     with contextlib.chdir(folder):
         link_kit.run(action)
 
@@ -28,6 +28,16 @@ def test_driver_is_the_same_bytes_in_another_folder(
     made = (tmp_path / "elsewhere-and-longer" / "driver.o").read_bytes()
     assert made == kit["driver"].read_bytes()
     assert len(made) > 10_000
+
+
+def test_library_is_the_same_bytes_in_another_folder(
+    tmp_path: Path, driver_sources: Mapping[str, str], library: Path
+) -> None:
+    build(tmp_path / "elsewhere-and-longer", driver_sources, "library", triple="x86_64-linux-gnu.2.17")
+    made = (tmp_path / "elsewhere-and-longer" / "library.o").read_bytes()
+    assert made == library.read_bytes()
+    for trace in (str(Path(link_kit.zig()).parent), str(library.parent), "site-packages", "kit-"):
+        assert trace.encode() not in made
 
 
 @pytest.mark.slow
@@ -67,6 +77,17 @@ def test_a_target_that_zig_does_not_know(tmp_path: Path, driver_sources: Mapping
     with contextlib.chdir(tmp_path), pytest.raises(ActionFailed, match="pdp11-linux-musl") as caught:
         link_kit.run(action)
     assert "pdp11" in caught.value.diagnostics
+
+
+def test_zig_finds_no_program_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And sees none of the person's variables."""
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    found = link_kit.zig_environment(tmp_path)
+    assert found["PATH"] == ""
+    assert found.keys() == {"ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR", "TMPDIR", "HOME", "PATH", "LC_ALL"}
+    assert {value for name, value in found.items() if name not in ("PATH", "LC_ALL")} == {
+        str(tmp_path), str(tmp_path / "cache"),
+    }  # fmt: skip
 
 
 def test_libraries_are_those_of_the_last_link() -> None:

@@ -181,9 +181,27 @@ def test_executable_that_lost_its_permission(bench: Any) -> None:
     assert not os.access(bench.folder / "kernel", os.X_OK)
 
 
-def test_runner_goes_before_the_kernel(bench: Any) -> None:
+def test_runner_goes_before_the_kernel(bench: Any, prefix: Callable[..., Path]) -> None:
+    """A program of the environment, with its options; it knows of nothing but what it is given."""
+    folder = prefix(before='#!/bin/sh\nset -e\ntest "$1" = -v\nshift\n/bin/cp "$0" ran\nexec "$@"\n')
     source = "ENTRY(M0 *r) { *r = take0(4); *(int *)r->data = 3; }"
-    assert bench.call(source, [], [("i32", [])], runner=["/usr/bin/env", "--"])[0] == 3
+    assert bench.call(source, [], [("i32", [])], runner=["before", "-v"])[0] == 3
+    assert (bench.folder / "ran").read_bytes() == (folder / "bin" / "before").read_bytes()
+    with pytest.raises(MachineFailed, match="the environment has no program after"):
+        bench.call(source, [], [("i32", [])], runner=["after"])
+
+
+def test_kernels_and_their_runners_find_no_program_by_its_name(bench: Any, prefix: Callable[..., Path]) -> None:
+    """They see no variable of the machine."""
+    variables = "extern char **environ; char *getenv(const char *); int strcmp(const char *, const char *);"
+    count = 'int n = 0; while (environ[n]) n++; int empty = !strcmp(getenv("PATH"), "");'
+    source = f"{variables} ENTRY(M1 *r) {{ {count} *r = take1(4, 2); AT(int, r, 0) = n; AT(int, r, 1) = empty; }}"
+    assert bench.call(source, [], [("i32", [2])])[0].tolist() == [2, 1]
+    prefix(before='#!/bin/sh\n/usr/bin/env > seen\nexec "$@"\n')
+    bench.call(source, [], [("i32", [2])], runner=["before"])
+    seen = (bench.folder / "seen").read_text(encoding="utf-8").splitlines()
+    assert {"LC_ALL=C", "PATH="} <= set(seen)
+    assert not [line for line in seen if line.startswith(("HOME=", "LD_"))]
 
 
 # Memory

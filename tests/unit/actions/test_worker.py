@@ -66,7 +66,7 @@ def prepare(folder: Path, script: str, **request: Any) -> Path:
     """A folder with a request to run a script as a kernel."""
     (folder / "in").mkdir(parents=True)
     kernel = folder / "in" / "kernel"
-    kernel.write_text(f"#!/bin/sh\n{script}\n")
+    kernel.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
     kernel.chmod(0o755)
     whole = {
         "tool": "run", "stage": "run", "params": {"arguments": [], "results": []}, "inputs": {"kernel": "in/kernel"},

@@ -18,6 +18,9 @@ RIGHT: Mapping[str, str] = {
     "recipes/kinds/object.yaml": "description: an object file\nfile: kernel.o\n",
     "recipes/steps/torch-to-tosa/step.yaml": (
         "description: to TOSA\nenvironment: torch\naccepts: [torch]\ngives: tosa\npasses: torch-to-tosa\n"
+        "variants:\n"
+        "  - {when: {llvm: '>=19'}}\n"
+        "  - {when: {llvm: '18', torch-mlir: '>=2026'}, passes: torch-to-old-tosa}\n"
     ),
     "recipes/steps/tosa-to-linalg/step.yaml": (
         "description: to linalg\nenvironment: torch\naccepts: [tosa]\ngives: linalg\npasses: tosa-to-linalg\n"
@@ -32,6 +35,8 @@ RIGHT: Mapping[str, str] = {
         "  size: {description: the size, default: 4}\n"
         "  sizes: {description: more sizes, default: [8, 8]}\n"
         "  scale: {description: a scale, default: 0.5}\n"
+        "requires:\n"
+        "  - {component: torch-mlir, releases: '>=2026', carries: stablehlo, reason: because}\n"
     ),
     "recipes/steps/tile/tile.mlir": "// [${sizes}]\n// ${scale}\n",
     "recipes/steps/tile/tests/basic.mlir": "// CHECK: func\n",
@@ -52,7 +57,7 @@ RIGHT: Mapping[str, str] = {
         "  - step: tile\n"
         "    with: {size: 8, sizes: [1, 2, 3], scale: 1}\n"
         "  - canonical\n"
-        "  - object\n"
+        "codegen: {opt-level: 3}\n"
     ),
     "matrix/frameworks/pytorch.yaml": (
         "description: PyTorch\ntool: import_pytorch\nenvironment: torch\nemits: {torch: pytorch.py}\n"
@@ -69,11 +74,12 @@ RIGHT: Mapping[str, str] = {
         "outputs:\n"
         "  y: {shape: [B, 3], dtype: f32}\n"
         "absent: {mlir: nobody wrote it}\n"
+        "requires: [{component: llvm, releases: '!=18.1.0', reason: it crashed}]\n"
     ),
     "matrix/workloads/mlp/reference.py": "raise SystemExit('loading runs no code')\n",
     "matrix/workloads/mlp/pytorch.py": "raise SystemExit('loading runs no code')\n",
     "matrix/targets/x86_64.yaml": (
-        "description: here\ntriple: x86_64-linux-musl\naccepts: [object]\nmachine: [x86_64]\n"
+        "description: here\ntriple: x86_64-linux-musl\naccepts: [object]\ncodegen: [object]\nmachine: [x86_64]\n"
         "linker_environment: torch\nrunner_environment: torch\n"
     ),
     "matrix/suites/smoke.yaml": (
@@ -87,8 +93,40 @@ RIGHT: Mapping[str, str] = {
         "expect:\n"
         "  - {tests: ['*/plain/*/mlp'], outcome: mismatch, reason: because}\n"
     ),
-    "toolchains/environments/torch.yaml": "description: torch\ncomponents: [torch-mlir]\nbindings: torch_mlir\n",
-    "toolchains/components/torch-mlir.yaml": 'description: torch-mlir\nrelease: "20261001"\n',
+    "matrix/suites/releases.yaml": (
+        "description: releases\n"
+        "blocks:\n"
+        "  - product: {workload: [mlp]}\n"
+        "    pins: {llvm: ['18', 19.1.7], torch-mlir: ['20261001']}\n"
+        "exclude:\n"
+        "  - {tests: ['**@llvm=18*'], reason: because}\n"
+    ),
+    "toolchains/environments/torch.yaml": "description: torch\ncomponents: [torch-mlir, llvm]\n",
+    "toolchains/components/torch-mlir.yaml": (
+        "description: torch-mlir\nreleases:\n"
+        '  - {release: "20260901"}\n'
+        '  - {release: "20261001", bindings: torch_mlir, carries: [stablehlo]}\n'
+    ),
+    "toolchains/components/llvm.yaml": (
+        "description: LLVM\n"
+        "provider: deb\n"
+        'packages: ["mlir-{major}-tools"]\n'
+        "releases:\n"
+        "  - {release: 18.1.8, suites: [trixie]}\n"
+        "  - {release: 19.1.7, suites: [bookworm, trixie]}\n"
+        "  - {release: 24.0.0-dev, suites: [sid], durability: rolling}\n"
+    ),
+    "toolchains/components/iree.yaml": (
+        "description: built here\n"
+        "provider: source\n"
+        "build:\n"
+        "  repository: https://example.org/iree\n"
+        "  needs: {llvm: {MLIR_DIR: lib/cmake/mlir}}\n"
+        "releases: [{release: 3.8.0, commit: 0123456789abcdef0123456789abcdef01234567}]\n"
+    ),
+    "toolchains/known-good.yaml": (
+        'pins:\n  torch-mlir: "20261001"\n  llvm: 19.1.7\nenvironments:\n  torch: {llvm: 18.1.8}\n'
+    ),
     "golden/tolerances.yaml": (
         "layers:\n"
         "  - {atol: 0, rtol: 1e-6, rationale: the general one}\n"

@@ -7,15 +7,13 @@ from typing import Any
 import pytest
 
 PLAIN = "recipes/pipelines/plain.yaml"
+TOSA = "recipes/steps/torch-to-tosa/step.yaml"
 TILE = "recipes/steps/tile/step.yaml"
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "errors"),
     [
-        ("toolchains/environments/torch.yaml", "[torch-mlir]", "[torchmlir]", [
-            "2:14: there is no component 'torchmlir'; did you mean 'torch-mlir'?",
-        ]),
         ("matrix/frameworks/pytorch.yaml", "import_pytorch", "import_pytroch", [
             "2:1: there is no tool 'import_pytroch'; did you mean 'import_pytorch'?",
         ]),
@@ -28,11 +26,57 @@ TILE = "recipes/steps/tile/step.yaml"
         ("matrix/frameworks/mlir.yaml", "linalg.mlir", "reference.py", [
             "4:9: 'reference.py' is not a source: every workload has one",
         ]),
-        ("matrix/targets/x86_64.yaml", "[object]", "[object, objet]", [
+        ("matrix/targets/x86_64.yaml", "accepts: [object]", "accepts: [object, objet]", [
             "3:19: there is no kind 'objet'; did you mean 'object'?",
         ]),
         ("matrix/targets/x86_64.yaml", "linker_environment: torch", "linker_environment: zig", [
-            "5:1: there is no environment 'zig'; known: torch",
+            "6:1: there is no environment 'zig'; known: torch",
+        ]),
+        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [objet]", [
+            "4:11: there is no step 'objet'; did you mean 'object'?",
+            f"{PLAIN}:3:3: this road ends with the kind linalg; targets take object",
+            f"{PLAIN}:4:3: this road ends with the kind linalg; targets take object",
+            f"{PLAIN}:9:11: no target's code generation has a parameter 'opt-level'",
+        ]),
+        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [{step: object, with: {opt: 1}}]", [
+            "4:33: step 'object' has no parameter 'opt'; known: opt-level",
+        ]),
+        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [{step: object, with: {opt-level: max}}]", [
+            "4:33: the parameter 'opt-level' of step 'object' takes a whole number, got the text 'max'",
+        ]),
+        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [canonical]", [
+            "4:1: these steps end with the kind linalg; the target takes object",
+            f"{PLAIN}:9:11: no target's code generation has a parameter 'opt-level'",
+        ]),
+        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [object, canonical]", [
+            "4:19: step 'canonical' takes linalg, but after 'object' the kind is object (entry 'linalg')",
+        ]),
+        ("matrix/targets/x86_64.yaml", "accepts: [object]", "accepts: [tosa, torch]", [
+            "4:1: these steps end with the kind object; the target takes tosa or torch",
+        ]),
+        (PLAIN, "opt-level: 3", "opt-levl: 3", [
+            "9:11: no target's code generation has a parameter 'opt-levl'; did you mean 'opt-level'?",
+        ]),
+        (PLAIN, "opt-level: 3", "opt-level: O3", [
+            "9:11: the parameter 'opt-level' of step 'object' takes a whole number, got the text 'O3'",
+        ]),
+        (TOSA, "{llvm: '>=19'}}", "{llvm: '>=19'}, schedule: new.mlir}", [
+            "7:5: the schedule would never run: 'passes' has no transform-interpreter",
+            "7:28: there is no file 'new.mlir' in the step's folder",
+        ]),
+        (TOSA, "passes: torch-to-old-tosa", "passes: 'torch-to-${age}-tosa'", [
+            "8:48: the parameter 'age' is not declared",
+        ]),
+        (TOSA, "passes: torch-to-tosa\n", "", ["1:1: the key 'passes' is missing; the tool 'passes' needs it"]),
+        (TILE, "transform-interpreter,tile", "tile", [
+            "4:1: the schedule would never run: 'passes' has no transform-interpreter",
+        ]),
+        ("recipes/steps/canonical/step.yaml", "accepts", "variants: [{when: {llvm: '18'}}]\naccepts", [
+            "4:1: the tool 'check' takes no variants",
+        ]),
+        ("recipes/steps/object/step.yaml", "accepts", "variants: [{when: {llvm: '18'}, passes: p}]\naccepts", [
+            "1:1: the tool 'object' does not take 'passes'",
+            "4:1: the tool 'object' takes no variants",
         ]),
         (TILE, "environment: torch", "environment: toch", ["2:1: there is no environment 'toch'; did you mean 'torch'?"]),
         ("recipes/steps/torch-to-tosa/step.yaml", "gives: tosa", "gives: tossa", [
@@ -118,7 +162,7 @@ def test_an_entry_that_takes_another_kind(tree: Any) -> None:
 
 
 def test_a_break_that_all_entries_share_is_said_once(tree: Any) -> None:
-    tree.edit(PLAIN, "  - object\n", "  - object\n  - object\n")
+    tree.edit(PLAIN, "  - canonical\n", "  - canonical\n  - object\n  - object\n")
     assert tree.errors() == [
         f"{PLAIN}:10:5: step 'object' takes linalg, but after 'object' the kind is object (entry 'linalg')"
     ]
@@ -138,15 +182,39 @@ def test_a_pipeline_that_goes_round_in_a_circle(tree: Any) -> None:
 
 def test_a_step_may_come_twice_while_the_kind_stays(tree: Any) -> None:
     tree.edit(PLAIN, "  - canonical\n", "  - canonical\n  - tile\n  - canonical\n")
-    assert len(tree.load().pipelines["plain"].document.steps) == 5
+    assert len(tree.load().pipelines["plain"].document.steps) == 4
 
 
 def test_a_road_that_ends_where_no_target_is(tree: Any) -> None:
-    tree.edit(PLAIN, "  - object\n", "")
+    tree.edit("matrix/targets/x86_64.yaml", "codegen: [object]\n", "")
+    tree.edit(PLAIN, "codegen: {opt-level: 3}\n", "")
     assert tree.errors() == [
         f"{PLAIN}:3:3: this road ends with the kind linalg; targets take object",
         f"{PLAIN}:4:3: this road ends with the kind linalg; targets take object",
     ]
+
+
+def test_a_road_may_end_where_a_target_begins_to_generate_code_or_where_it_runs(tree: Any) -> None:
+    tree.edit(PLAIN, "  - canonical\n", "  - canonical\n  - object\n")
+    assert tree.load().pipelines["plain"].document.codegen == {"opt-level": 3}
+
+
+def test_a_step_whose_variants_all_have_passes_needs_none_of_its_own(tree: Any) -> None:
+    tree.edit(TOSA, "passes: torch-to-tosa\n", "")
+    tree.edit(TOSA, "{when: {llvm: '>=19'}}", "{when: {llvm: '>=19'}, passes: torch-to-tosa}")
+    assert tree.load().steps["torch-to-tosa"].document.passes is None
+
+
+def test_a_variants_files_are_read_and_checked_like_the_steps_own(tree: Any) -> None:
+    tree.edit(
+        TILE, "requires:", "variants: [{when: {llvm: '18'}, schedule: old.mlir}, {when: {llvm: '>18'}}]\nrequires:"
+    )
+    tree.write("recipes/steps/tile/old.mlir", "// ${sizes} and\n// ${seizes}\n")
+    assert tree.errors() == [
+        "recipes/steps/tile/old.mlir:2:4: the parameter 'seizes' is not declared; did you mean 'sizes'?"
+    ]
+    tree.write("recipes/steps/tile/old.mlir", "// ${sizes}\n")
+    assert tree.load().steps["tile"].files.keys() == {"tile.mlir", "old.mlir"}
 
 
 def test_a_target_called_ir(tree: Any) -> None:
@@ -155,6 +223,47 @@ def test_a_target_called_ir(tree: Any) -> None:
         "matrix/targets/ir.yaml:1:1: a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE"
         in tree.errors()
     )
+
+
+X86 = "matrix/targets/x86_64.yaml"
+LLVM = "toolchains/components/llvm.yaml"
+
+
+@pytest.mark.parametrize(
+    ("runner", "error"),
+    [
+        ("[qemu-aarch46, -cpu, max]", "8:10: environment 'torch' has no program 'qemu-aarch46'; did you mean 'qemu-aarch64'?"),
+        ("[/usr/bin/qemu]", "8:10: environment 'torch' has no program '/usr/bin/qemu'; known: qemu-aarch64"),
+        ('["q\\tu"]', "8:10: environment 'torch' has no program 'q\\tu'; known: qemu-aarch64"),
+    ],
+)  # fmt: skip
+def test_a_runner_that_its_environment_lacks(tree: Any, runner: str, error: str) -> None:
+    tree.edit(LLVM, "provider: deb\n", "provider: deb\ntools: [qemu-aarch64]\n")
+    tree.write(X86, (tree.path / X86).read_text() + f"runner: {runner}\n")
+    assert tree.errors() == [f"{X86}:{error}"]
+    tree.edit(X86, runner, "[qemu-aarch64, -cpu, max]")
+    assert tree.load().targets["x86_64"].document.runner[0] == "qemu-aarch64"
+
+
+def test_a_runner_of_an_environment_without_programs(tree: Any) -> None:
+    tree.write("toolchains/environments/python.yaml", "description: the interpreter alone\n")
+    tree.edit(X86, "runner_environment: torch", "runner_environment: python\nrunner: [qemu]")
+    assert tree.errors() == [f"{X86}:8:10: environment 'python' has no program 'qemu'; it has none"]
+    tree.edit(X86, "runner_environment: python", "runner_environment: pyton")
+    assert tree.errors() == [f"{X86}:7:1: there is no environment 'pyton'; did you mean 'python'?"]
+
+
+def test_a_runner_may_be_a_program_of_the_machine(tree: Any) -> None:
+    tree.edit(LLVM, "{release: 24.0.0-dev, suites", "{release: '25', provider: host, programs: [lli-25], suites")
+    tree.write(X86, (tree.path / X86).read_text() + "runner: [lli-25]\n")
+    assert tree.load().targets["x86_64"].document.runner == ("lli-25",)
+
+
+def test_a_runner_of_a_target_that_compiles_in_memory(tree: Any) -> None:
+    tree.write(X86, (tree.path / X86).read_text() + "tool: run_jit\nrunner: [qemu]\n")
+    assert tree.errors() == [
+        f"{X86}:9:1: the tool 'run_jit' takes no 'runner': MLIR's own runner calls the kernel",
+    ]
 
 
 def test_parameters_whose_names_no_pass_pipeline_can_use(tree: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 MLP = "matrix/workloads/mlp/workload.yaml"
 SMOKE = "matrix/suites/smoke.yaml"
+RELEASES = "matrix/suites/releases.yaml"
 GENERAL = "golden/tolerances.yaml"
 SPECIAL = "golden/mlp/tolerances.yaml"
 SEGMENTS = "framework/pipeline/target/workload"
@@ -43,6 +44,19 @@ SEGMENTS = "framework/pipeline/target/workload"
          "7:14: no workload matches 'basics' in 'mlir/tile/ir/basics'; did you mean 'basic'?"),
         (SMOKE, "mlir/tile/ir/basic", "a/b/c/d/e", f"7:14: 'a/b/c/d/e' has 5 parts, but a test is {SEGMENTS}"),
         (SMOKE, "*/plain/*/mlp", "*/plain/*/mpl", "9:14: no workload matches 'mpl' in '*/plain/*/mpl'; did you mean 'mlp'?"),
+        (RELEASES, "['18', 19.1.7]", "['18', '19', '20']", "4:31: llvm has no release '20'; known: 18.1.8, 19.1.7, 24.0.0-dev"),
+        (RELEASES, "['18', 19.1.7]", "['18', 19.1.6]", "4:25: llvm has no release '19.1.6'; did you mean '19.1.7'?"),
+        (RELEASES, "['18', 19.1.7]", "['18', '1']", "4:25: llvm has no release '1'; known: 18.1.8, 19.1.7, 24.0.0-dev"),
+        (RELEASES, "['18', 19.1.7]", "['18', 19.1.7, '18', '19']",
+         f"4:39: '19' is llvm 19.1.7, which is '19.1.7' at {RELEASES}:4:25; give it one name"),
+        (RELEASES, "blocks:\n", "blocks:\n  - {pins: {llvm: ['19'], torch-mlir: ['20261001']}}\n",
+         f"5:25: '19.1.7' is llvm 19.1.7, which is '19' at {RELEASES}:3:20; give it one name"),
+        (RELEASES, "['18', 19.1.7]", "[]", "4:12: no release of llvm is listed"),
+        (RELEASES, "{llvm:", "{lvm:", "4:12: there is no component 'lvm'; did you mean 'llvm'?"),
+        (RELEASES, "['18', 19.1.7]", "['18', 19]",
+         "4:25: 'blocks[0].pins.llvm[1]': expected a name, got the number 19; put it in quotes"),
+        (RELEASES, "**@llvm=18*", "**@llvm", "6:14: '**@llvm' has no COMPONENT=RELEASE after its '@'"),
+        (RELEASES, "**@llvm=18*", "**/mpl@llvm=18*", "6:14: no workload matches 'mpl' in '**/mpl@llvm=18*'; did you mean 'mlp'?"),
         (SMOKE, "outcome: mismatch", "outcome: pass",
          "9:32: every test is expected to pass where nothing else is said"),
         (GENERAL, "'p*'", "'q*'", "3:26: no pipeline matches 'q*'"),

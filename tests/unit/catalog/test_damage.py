@@ -13,7 +13,8 @@ from mlir_matrix.errors import CatalogError
 WORDS = ["torch", "linalg", "object", "tile", "mlp", "plain", "x", "*", "**", "a/b/c/d", "{", "}", "[", "]", "[a", "{a,b", "${x}",
          "$", "0", "-1", "1e9", "1.5", "true", "", "null", "~", "[]", "{}", "- ", "a: ", ": ", "\n", "\n  ", "&a", "*a", "<<: ",
          "K", "sqrt(", "9**9**9", "1/0", "'", '"', "\\", "passes", "check", "schedule: tile.mlir", "parameters: {x: {}}", "\0",
-         "\xff", "é", "description: x\n", "steps: []\n", "#", "..", "../..", "/etc/passwd", "!!python/name:os"]  # fmt: skip
+         "\xff", "é", "llvm", "'19'", "19.1.7", ">=19", "@llvm=18", "deb", "when: ", "pins: {llvm: ['18']}",
+         "releases: []\n", "description: x\n", "steps: []\n", "#", "..", "../..", "/etc/passwd", "!!python/name:os"]  # fmt: skip
 CUTS = st.tuples(st.floats(0, 1), st.floats(0, 1), st.lists(st.sampled_from(WORDS), max_size=3).map("".join))
 
 

@@ -24,10 +24,50 @@ def test_everything_is_found(tree: Any) -> None:
     assert [list(getattr(catalog, name)) for name in ("pipelines", "targets", "suites")] == [
         ["plain"],
         ["x86_64"],
-        ["smoke"],
+        ["releases", "smoke"],
     ]
     assert list(catalog.environments) == ["torch"]
-    assert list(catalog.components) == ["torch-mlir"]
+    assert list(catalog.components) == ["iree", "llvm", "torch-mlir"]
+    (known,) = catalog.known_good
+    assert (known.name, known.source.file, known.root) == ("known-good", "toolchains/known-good.yaml", tree.path)
+
+
+def test_default_pins_are_the_known_good_ones_else_the_newest_that_stays(tree: Any) -> None:
+    catalog = tree.load()
+    assert catalog.default_pins("torch") == {"iree": "3.8.0", "llvm": "18.1.8", "torch-mlir": "20261001"}
+    assert catalog.default_pins("any other") == {"iree": "3.8.0", "llvm": "19.1.7", "torch-mlir": "20261001"}
+    tree.write("toolchains/known-good.yaml", "pins: {}\n")
+    assert tree.load().default_pins("torch") == {"iree": "3.8.0", "llvm": "19.1.7", "torch-mlir": "20261001"}
+    (tree.path / "toolchains/known-good.yaml").unlink()
+    assert tree.load().default_pins("torch")["llvm"] == "19.1.7"
+    tree.edit(
+        "toolchains/components/torch-mlir.yaml", '{release: "20260901"}', '{release: "20260901", durability: rolling}'
+    )
+    tree.edit("toolchains/components/torch-mlir.yaml", "bindings:", "durability: rolling, bindings:")
+    assert tree.load().default_pins("torch")["torch-mlir"] == "20261001"
+
+
+def test_the_first_catalogs_pins_count_and_one_that_joins_pins_what_it_brings(
+    tree: Any, make_tree: Callable[..., Any]
+) -> None:
+    other = make_tree(
+        "other",
+        {
+            "toolchains/components/own.yaml": "description: x\nreleases: [{release: '1'}, {release: '2'}]\n",
+            "toolchains/environments/own.yaml": "description: x\ncomponents: [own, llvm]\n",
+            "toolchains/known-good.yaml": (
+                "pins: {own: '1', llvm: 18.1.8}\n"
+                "environments: {own: {llvm: 24.0.0-dev}, torch: {llvm: 24.0.0-dev, torch-mlir: '20260901'}}\n"
+            ),
+        },
+    )
+    catalog = tree.load(other.path)
+    assert [entry.root for entry in catalog.known_good] == [tree.path, other.path]
+    assert {name: catalog.default_pins("own")[name] for name in ("own", "llvm")} == {"own": "1", "llvm": "24.0.0-dev"}
+    assert catalog.default_pins("torch") == {
+        "iree": "3.8.0", "llvm": "18.1.8", "own": "1", "torch-mlir": "20260901",
+    }  # fmt: skip
+    assert catalog.default_pins("any other")["llvm"] == "19.1.7"
 
 
 def test_entries_know_their_files(tree: Any) -> None:
@@ -173,6 +213,9 @@ def test_a_name_that_is_not_unicode(tree: Any) -> None:
         ("matrix/workload", "unknown file; did you mean 'workloads'?"),
         ("recipes/readme.txt", "unknown file; known: kinds, pipelines, steps"),
         ("toolchains/enviroments", "unknown file; did you mean 'environments'?"),
+        ("toolchains/known-god.yaml", "unknown file; did you mean 'known-good.yaml'?"),
+        ("toolchains/known_good.yaml", "unknown file; did you mean 'known-good.yaml'?"),
+        ("toolchains/known-good.yml", "unknown file; did you mean 'known-good.yaml'?"),
         ("golden/tolerance.yaml", "unknown file; golden/ holds tolerances.yaml and a folder for each workload; "
          "should 'tolerance.yaml' be called 'tolerances.yaml'?"),
         ("golden/mlp/z.npy", "is not read: not the golden of an output; did you mean 'y.npy'?"),
@@ -191,6 +234,7 @@ def test_files_that_nobody_would_read_are_refused(tree: Any, file: str, error: s
     ("folder", "error"),
     [
         ("recipes/kinds/vector", "is a folder, but a kind is a file NAME.yaml"),
+        ("toolchains/known-good.yml", "unknown folder; did you mean 'known-good.yaml'?"),
         ("recipes/step", "unknown folder; did you mean 'steps'?"),
         ("matrix/workloads/mlp/tests", "a folder is not expected in a workload's folder"),
         ("matrix/workloads/softmax", "workload.yaml is missing"),
@@ -299,3 +343,9 @@ def test_an_unreadable_file(tree: Any) -> None:
     (tree.path / "recipes/kinds/tosa.yaml").chmod(0)
     with pytest.raises(CatalogError, match=r"recipes/kinds/tosa.yaml: cannot be read: Permission denied"):
         tree.load()
+
+
+def test_known_good_as_a_folder(tree: Any) -> None:
+    (tree.path / "toolchains/known-good.yaml").unlink()
+    (tree.path / "toolchains/known-good.yaml").mkdir()
+    assert tree.errors() == ["toolchains/known-good.yaml: cannot be read: Is a directory"]

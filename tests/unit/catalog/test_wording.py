@@ -10,18 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mlir_matrix.catalog import models, wording
+from mlir_matrix.catalog import models, toolchain_models, wording
 from mlir_matrix.catalog.source import parse
 
 NAME_RULE = "letters, digits and '_', '+', '-', '.' between them, with a letter or digit first"
+
+
+def model_of(name: str) -> Any:
+    return getattr(toolchain_models if hasattr(toolchain_models, name) else models, name)
 
 
 def said(model: str, text: str) -> list[str]:
     """The sentences about a file, each with its line and column."""
     source = parse(text, "f")
     with pytest.raises(ValidationError) as caught:
-        getattr(models, model).model_validate(source.data)
-    found = wording.sentences(getattr(models, model), source.data, caught.value)
+        model_of(model).model_validate(source.data)
+    found = wording.sentences(model_of(model), source.data, caught.value)
     return sorted(f"{source.position(*path)}: {sentence}"[2:] for path, sentence in found)
 
 
@@ -42,12 +46,29 @@ def said(model: str, text: str) -> list[str]:
             f"2:1: '../a' is not a name: {NAME_RULE}",
         ]),
         ("Kind", f"description: x\nfile: {'a' * 65}", ["2:1: 'file' is too long: 65, 64 at most"]),
-        ("Component", "description: x\nrelease: 3.10", [
-            "2:1: 'release': expected a name, got the number 3.1; put it in quotes",
+        ("Component", "description: x\nreleases: [{release: 3.10}]", [
+            "2:13: 'releases[0].release': expected a name, got the number 3.1; put it in quotes",
         ]),
-        ("Component", "description: x\nrelease: 20261001\nprovider: pip", [
-            "2:1: 'release': expected a name, got the number 20261001; put it in quotes",
-            "3:1: 'provider': 'pip' is none of pypi",
+        ("Component", "description: x\nreleases: [{release: 20261001, provider: dep}]\nprovider: pip", [
+            "2:13: 'releases[0].release': expected a name, got the number 20261001; put it in quotes",
+            "2:32: 'releases[0].provider': 'dep' is none of pypi, deb, host, source; did you mean 'deb'?",
+            "3:1: 'provider': 'pip' is none of pypi, deb, host, source",
+        ]),
+        ("Component", "description: x\nreleases: []", ["2:1: 'releases' must not be empty"]),
+        ("Component", "description: x\nrelease: '1'", [
+            "1:1: the key 'releases' is missing; it takes a list of groups of the keys release, provider, commit, durability, "
+            "carries, bindings, distributions, suites, version, programs, link",
+            "2:1: unknown key 'release'; did you mean 'releases'?",
+        ]),
+        ("KnownGood", "pin: {}\nenvironments: {zig: {ziglang: 0.17}}", [
+            "1:1: the key 'pins' is missing; it takes keys, each with a name",
+            "1:1: unknown key 'pin'; did you mean 'pins'?",
+            "2:22: 'environments.zig.ziglang': expected a name, got the number 0.17; put it in quotes",
+        ]),
+        ("Step", "description: x\nenvironment: e\naccepts: [a]\nvariants: [{when: {}}, {when: {llvm: 19}}, {pases: p}]\nrequires: [{component: a}]", [
+            "4:32: 'variants[1].when.llvm': expected text, got the number 19; put it in quotes",
+            "4:45: unknown key 'pases'; did you mean 'passes'?",
+            "5:12: the key 'reason' is missing; it takes text",
         ]),
         ("Target", "description: x\ntriple: x\naccepts: object\nmachine: [x86_64, 3]\nnumerics: {contraction: 1}", [
             "3:1: 'accepts': expected a list of names, got the text 'object'; write [object]",
@@ -122,7 +143,7 @@ def test_a_sentence_for_what_no_rule_covers() -> None:
 
 
 MODELS = [models.Kind, models.Framework, models.Workload, models.Step, models.Pipeline, models.Target, models.Suite,
-          models.Tolerances, models.Environment, models.Component]  # fmt: skip
+          models.Tolerances, toolchain_models.Environment, toolchain_models.Component, toolchain_models.KnownGood]  # fmt: skip
 KEYS = st.sampled_from(
     ["description", "file", "emits", "inputs", "outputs", "x", "shape", "dtype", "formula", "steps", "step", "with", "entry",
      "parameters", "default", "blocks", "product", "zip", "framework", "layers", "match", "workload", "atol", "str", "int",

@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import hashlib
 import http.server
-import os
+import subprocess
 import threading
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import debs
+import loopback
 import pytest
+from wheelhouse import wheel
 
+from mlir_matrix.environments import wheels as provided
+from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.install import Installer, PackageProgress
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lock import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-
-
-def wheel(folder: Path, name: str, *, size: int = 10) -> Package:
-    """A pure wheel of one module, and its package."""
-    files = {
-        f"{name}.py": b"x" * size,
-        f"{name}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
-        f"{name}-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(
-        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
-        for path, data in files.items()
-    )
-    files[f"{name}-1.0.dist-info/RECORD"] = f"{record}{name}-1.0.dist-info/RECORD,,\n".encode()
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for inner, data in files.items():
-            archive.writestr(inner, data)
-    return Package(name=name, version="1.0", hashes=(hashlib.sha256(path.read_bytes()).hexdigest(),))
-
-
-@pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only place that pip looks at."""
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
 
 
 @pytest.fixture
@@ -64,9 +35,13 @@ def environment(*packages: Package) -> ResolvedEnvironment:
     return ResolvedEnvironment(name="x", interpreter=own(), packages=packages)
 
 
+def artifacts(store: Path) -> Artifacts:
+    return Artifacts(store.parent / "artifacts")
+
+
 def install(store: Path, *environments: ResolvedEnvironment) -> list[PackageProgress]:
     events: list[PackageProgress] = []
-    installer = Installer(store, events.append)
+    installer = Installer(store, events.append, artifacts=artifacts(store))
     installer.request(environments)
     installer.finish()
     return events
@@ -85,6 +60,7 @@ def test_packages_arrive(wheels: Path, store: Path) -> None:
     assert sorted(event.package for event in events if event.done) == ["both 1.0", "one 1.0", "two 1.0"]
     assert not [event for event in events if event.error]
     assert install(store, environment(one, two, both)) == []
+    assert {entry.sha256 for entry in artifacts(store).entries()} == {each.hashes[0] for each in (one, two, both)}
 
 
 def test_another_hash(wheels: Path, store: Path) -> None:
@@ -118,8 +94,9 @@ def test_a_broken_wheel(wheels: Path, store: Path) -> None:
     (wheels / "one-1.0-py3-none-any.whl").write_bytes(b"no archive")
     digest = hashlib.sha256(b"no archive").hexdigest()
     events = install(store, environment(Package(name="one", version="1.0", hashes=(digest,))))
-    assert "one 1.0 cannot be installed; pip says:" in events[-1].error
+    assert events[-1].error.startswith("one 1.0 cannot be installed; pip says: "), events
     assert left(store) == set()
+    assert artifacts(store).entries() == []
 
 
 def test_a_source_distribution_is_no_package(wheels: Path, store: Path) -> None:
@@ -140,6 +117,20 @@ def test_a_source_distribution_is_no_package(wheels: Path, store: Path) -> None:
     (error,) = [event.error for event in install(store, environment(package)) if event.error]
     assert "not on the package indexes" in error
     assert left(store) == set()
+
+
+def test_prefixes_and_packages_together(wheels: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment may have both; each is a unit of its own."""
+    one, mirror = wheel(wheels, "one"), debs.Mirror(wheels.parent / "mirror")
+    monkeypatch.setenv("MATRIX_DEB_MIRROR", mirror.base)
+    lock = debs.release(mirror)
+    both = ResolvedEnvironment(name="x", interpreter=own(), packages=(one,), prefixes=(lock,))
+    events = install(store, both, environment(one))
+    assert sorted(event.package for event in events if event.done) == ["one 1.0", lock.label]
+    assert both.missing(store) == ()
+    assert left(store) == {one.folder(own().tag), lock.folder}
+    (script,) = (Path(root, ".matrix", "bin", "say") for root in both.roots(store))
+    assert subprocess.run([script, "hello"], capture_output=True, text=True, check=True).stdout == "said say hello\n"
 
 
 def test_what_a_killed_run_left_is_removed(wheels: Path, store: Path) -> None:
@@ -206,7 +197,7 @@ def test_closing_ends_what_goes_on(slow: Path, store: Path) -> None:
     """At once, pip included, and what waits for its turn never begins."""
     packages = [wheel(slow, f"p{number}") for number in range(6)]
     events: list[PackageProgress] = []
-    installer = Installer(store, events.append)
+    installer = Installer(store, events.append, artifacts=artifacts(store))
     installer.request([environment(*packages)])
     wait_for(events)
     time.sleep(1.5)
@@ -217,6 +208,31 @@ def test_closing_ends_what_goes_on(slow: Path, store: Path) -> None:
     assert not [event for event in events if event.done or event.error]
 
 
+def test_closing_does_not_wait_for_bytes(wheels: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a connection on which none come; what has come is gone on with the next time."""
+    one = wheel(wheels, "one", size=400_000)
+    with loopback.serve(wheels) as server:
+        monkeypatch.setenv("no_proxy", "*")
+        monkeypatch.setattr(
+            provided, "locate", lambda *_given: (f"{server.address}/one-1.0-py3-none-any.whl", *one.hashes)
+        )
+        server.hold = threading.Event()
+        events: list[PackageProgress] = []
+        installer = Installer(store, events.append, artifacts=artifacts(store))
+        installer.request([environment(one)])
+        wait_for(events, 2)
+        started = time.monotonic()
+        installer.close()
+        assert time.monotonic() - started < 5
+        assert not [event for event in events if event.done or event.error]
+        server.hold.set()
+        server.hold = None
+        there = artifacts(store).part(one.hashes[0]).stat().st_size
+        assert [event.done for event in install(store, environment(one))][-1]
+        assert server.requests[-1][1] == f"bytes={there}-"
+        assert there
+
+
 def test_closing_does_not_wait_for_others(wheels: Path, store: Path) -> None:
     """Somebody else is installing the same package and takes for ever."""
     one = wheel(wheels, "one")
@@ -224,7 +240,7 @@ def test_closing_does_not_wait_for_others(wheels: Path, store: Path) -> None:
     with open(store / ".locks" / one.folder(own().tag), "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         events: list[PackageProgress] = []
-        installer = Installer(store, events.append)
+        installer = Installer(store, events.append, artifacts=artifacts(store))
         installer.request([environment(one)])
         wait_for(events)
         started = time.monotonic()
@@ -240,7 +256,7 @@ def test_waiting_for_others(wheels: Path, store: Path) -> None:
     events: list[PackageProgress] = []
     with open(store / ".locks" / one.folder(own().tag), "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        installer = Installer(store, events.append)
+        installer = Installer(store, events.append, artifacts=artifacts(store))
         installer.request([environment(one)])
         wait_for(events)
         (store / one.folder(own().tag)).mkdir()

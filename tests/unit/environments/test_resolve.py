@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.toolchain_models import Component, Release
 from mlir_matrix.environments import interpreter as interpreters
+from mlir_matrix.environments.deb_lock import DebLock, DebPackage, deb_lock_file, write_deb_lock
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lock import Package, lock_file, write_lock
-from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.resolve import (
+    Releases,
+    ResolvedEnvironment,
+    UnavailableEnvironment,
+    distributions,
+    provider_of,
+    resolve,
+)
+from mlir_matrix.errors import CatalogError
 
 ONE = Package(name="one", version="1", hashes=("1" * 64,))
 TWO = Package(name="two", version="2", hashes=("2" * 64,))
+#: What a component of Debian packages says.
+DEB: dict[str, Any] = {
+    "provider": "deb", "packages": ["tool"], "programs": ["usr/bin"], "tools": ["tool"], "of_release": {"suites": ["sid"]},
+}  # fmt: skip
 CP311 = Interpreter(path="/usr/bin/python3.11", version="3.11.7", libc="glibc 2.36")
 
 
@@ -21,10 +38,34 @@ def environment(*packages: Package, interpreter: Interpreter = CP311, name: str 
     return ResolvedEnvironment(name=name, interpreter=interpreter, packages=packages)
 
 
-def locked(folder: Path, tag: str, *packages: Package, name: str = "x") -> Path:
+def locked(folder: Path, tag: str, *packages: Package, name: str = "x", pins: dict[str, str] | None = None) -> Path:
+    """A lock that pins some of its packages; all, where nothing else is said."""
     locks = folder / "toolchains" / "locks"
-    write_lock(lock_file(locks, name, tag), packages, environment=name)
+    pins = {each.name: each.version for each in packages} if pins is None else pins
+    write_lock(lock_file(locks, name, tag), packages, made_by="x", pins=pins)
     return locks
+
+
+def component(name: str, release: str, **given: Any) -> tuple[Entry[Component], Release]:
+    """A release of a component; ``given`` is of the component's file, and ``of_release`` of the release."""
+    mine = {"release": release, **given.pop("of_release", {})}
+    value = {"description": "It.", "link": "https://host.invalid", "releases": [mine], **given}
+    document = Component.model_validate(value)
+    folder = Path("/toolchains/components")
+    return Entry(
+        name=name, document=document, source=cast(Any, None), root=Path("/"), folder=folder
+    ), document.releases[0]
+
+
+def pypi(*packages: Package) -> Releases:
+    return [component(each.name, each.version) for each in packages]
+
+
+def tool(release: str = "2.0") -> DebLock:
+    package = DebPackage(
+        name="tool", version=release, size=5, installed=7, suite="sid", path="pool/t.deb", sha256="5" * 64
+    )
+    return DebLock(component="tool", release=release, packages=(package,), programs=("usr/bin",))
 
 
 def test_the_digest_is_that_of_the_content() -> None:
@@ -49,13 +90,13 @@ def test_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_without_components_it_is_the_interpreter() -> None:
-    found = resolve("python", components=(), lock_folders=())
+    found = resolve("python", releases=(), lock_folders=())
     assert found == ResolvedEnvironment(name="python", interpreter=own(), packages=())
 
 
 def test_the_lock_for_this_interpreter(tmp_path: Path) -> None:
-    locks = locked(tmp_path, own().tag, ONE, TWO)
-    found = resolve("x", components=["two"], lock_folders=[locks])
+    locks = locked(tmp_path, own().tag, ONE, TWO, pins={"two": "2"})
+    found = resolve("x", releases=pypi(TWO), lock_folders=[locks])
     assert isinstance(found, ResolvedEnvironment)
     assert set(found.packages) == {ONE, TWO}
     assert found.packages[0] == TWO, "what it is named for is fetched first"
@@ -63,19 +104,35 @@ def test_the_lock_for_this_interpreter(tmp_path: Path) -> None:
 
 def test_the_first_catalogs_lock_counts(tmp_path: Path) -> None:
     """A catalog that joins adds environments; it does not change what others install."""
-    first, second = locked(tmp_path / "a", own().tag, ONE), locked(tmp_path / "b", own().tag, TWO)
-    found = resolve("x", components=["one"], lock_folders=[first, second])
+    other = replace(ONE, hashes=("3" * 64,))
+    first, second = locked(tmp_path / "a", own().tag, ONE), locked(tmp_path / "b", own().tag, other)
+    found = resolve("x", releases=pypi(ONE), lock_folders=[first, second])
     assert isinstance(found, ResolvedEnvironment)
     assert found.packages == (ONE,)
-    found = resolve("x", components=["one"], lock_folders=[tmp_path / "nothing", second])
+    found = resolve("x", releases=pypi(ONE), lock_folders=[tmp_path / "nothing", second])
     assert isinstance(found, ResolvedEnvironment)
-    assert found.packages == (TWO,)
+    assert found.packages == (other,)
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_lock_of_something_else(tmp_path: Path, says: bool) -> None:
+    """Is no lock of this environment, whatever it says, or though it says nothing."""
+    path = lock_file(locked(tmp_path, own().tag, ONE, TWO, pins={"two": "2"}), "x", own().tag)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2] * says + [line for line in lines if line.startswith("one")]))
+    with pytest.raises(CatalogError, match=rf"^{path}:{'2:9' if says else '1:1'}: two==2 is pinned, but .* have two$"):
+        resolve("x", releases=pypi(TWO), lock_folders=[path.parent])
 
 
 def test_no_lock(tmp_path: Path) -> None:
-    found = resolve("x", components=["one"], lock_folders=[tmp_path])
+    locks = locked(tmp_path, own().tag, ONE)
+    found = resolve("x", releases=pypi(ONE, TWO), lock_folders=[locks])
     assert found == UnavailableEnvironment(
-        name="x", reason="environment x has no lock; make one with: matrix toolchain lock x"
+        name="x", reason="environment x (one 1 two 2) has no lock; make one with: matrix toolchain lock x"
+    )
+    found = resolve("x", releases=[component("tool", "2.0", **DEB)], lock_folders=[locks])
+    assert found == UnavailableEnvironment(
+        name="x", reason="tool@2.0 has no lock; make one with: matrix toolchain lock tool@2.0"
     )
 
 
@@ -85,7 +142,7 @@ def test_no_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", str(tmp_path))
     interpreters._probe.cache_clear()
     try:
-        found = resolve("x", components=["one", "two"], lock_folders=[locked(tmp_path, other, ONE)])
+        found = resolve("x", releases=pypi(ONE, TWO), lock_folders=[locked(tmp_path, other, ONE, TWO)])
     finally:
         interpreters._probe.cache_clear()
     assert isinstance(found, UnavailableEnvironment)
@@ -110,4 +167,41 @@ def test_locks_that_are_no_files(tmp_path: Path, odd: str) -> None:
         os.mkfifo(path)
     else:
         path.symlink_to("nowhere")
-    assert isinstance(resolve("x", components=["one"], lock_folders=[locks]), UnavailableEnvironment)
+    assert isinstance(resolve("x", releases=pypi(ONE), lock_folders=[locks]), UnavailableEnvironment)
+
+
+def test_prefixes_are_part_of_it(tmp_path: Path) -> None:
+    """Beside packages; they need no interpreter of their own, and their lock counts, not where they are."""
+    locks = locked(tmp_path, own().tag, ONE)
+    write_deb_lock(deb_lock_file(locks, "tool", "2.0"), tool(), made=datetime.date(2026, 1, 2))
+    releases = [*pypi(ONE), component("tool", "2.0", **DEB)]
+    found = resolve("x", releases=releases, lock_folders=[tmp_path / "nothing", locks])
+    assert isinstance(found, ResolvedEnvironment)
+    assert [unit.label for unit in found.units] == ["one 1", tool().label]
+    assert found.roots(tmp_path) == [f"{tmp_path}/{tool().folder}"]
+    assert found.missing(tmp_path) == found.units
+    (tmp_path / tool().folder).mkdir()
+    assert found.missing(tmp_path) == (ONE,)
+    alone = resolve("x", releases=releases[1:], lock_folders=[locks])
+    assert isinstance(alone, ResolvedEnvironment)
+    assert (alone.interpreter, alone.packages) == (own(), ())
+    digests = {environment(ONE, interpreter=own()).digest, found.digest, alone.digest}
+    digests.add(replace(found, prefixes=(tool("2.1"),)).digest)
+    assert len(digests) == 4
+
+
+def test_its_size(tmp_path: Path) -> None:
+    """In order of it things are fetched; what a lock does not say is guessed."""
+    big = replace(ONE, size=1000, installed=3000)
+    assert replace(environment(big), prefixes=(tool(),)).size == 1005
+    assert environment(big, TWO).size > 1000
+
+
+def test_what_pip_is_asked_for() -> None:
+    """The distribution that a component is called on the index, or those that a release names; nothing that pip has not."""
+    releases = [
+        component("one", "1"), component("two", "2", distribution="two-py"), component("tool", "2.0", **DEB),
+        component("tool", "3.0", **{**DEB, "of_release": {"provider": "pypi", "distributions": {"three": "3", "four": "4"}}}),
+    ]  # fmt: skip
+    assert distributions(releases) == {"one": "1", "two-py": "2", "three": "3", "four": "4"}
+    assert [provider_of(entry.document, release) for entry, release in releases] == ["pypi", "pypi", "deb", "pypi"]

@@ -62,7 +62,7 @@ def folder(tmp_path: Path, name: str, script: str) -> str:
     """A folder with a request that runs a script."""
     place = tmp_path / name
     (place / "in").mkdir(parents=True)
-    (place / "in" / "kernel").write_text(f"#!/bin/sh\n{script}\n")
+    (place / "in" / "kernel").write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
     (place / "in" / "kernel").chmod(0o755)
     params: dict[str, list[Any]] = {"arguments": [], "results": []}
     request = {"tool": "run", "stage": "run", "params": params, "inputs": {"kernel": "in/kernel"}, "outputs": {}}

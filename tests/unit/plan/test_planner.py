@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from mlir_matrix.catalog.models import StepUse
+from mlir_matrix.expand import everything
 from mlir_matrix.expansion import Test
+from mlir_matrix.pins import Pins
 from mlir_matrix.plan.graph import Action, File, Produced
-from mlir_matrix.plan.planner import DRIVER_SOURCES, Plan
+from mlir_matrix.plan.kernels import DRIVER_SOURCES
+from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.references import plan_references
 from mlir_matrix.plan.serialize import action_document
 from mlir_matrix.select import choose
@@ -131,7 +136,7 @@ def test_tests_that_differ_in_their_bounds_are_judged_apart(current: Session, sm
 def bounds(current: Session, test: Test) -> tuple[Any, ...]:
     names = current.catalog.workloads[test.workload].document.outputs
     found = [current.tolerance(test, name) for name in names]
-    return (test.workload, *((bound.atol, bound.rtol, bound.location) for bound in found))
+    return tuple((name, bound.atol, bound.rtol, bound.location) for name, bound in zip(names, found, strict=True))
 
 
 def test_an_ir_test_is_its_step_and_the_check(smoke: Plan) -> None:
@@ -151,6 +156,25 @@ def test_parameters_reach_the_step(current: Session) -> None:
     assert [(action.params["parameters"], action.native) for action in objects] == [({"opt-level": 3}, True)]
 
 
+def test_only_what_is_for_this_cpu_depends_on_it(current: Session) -> None:
+    """Bindings cannot but compile for it; programs do where they are told."""
+    target = current.catalog.targets["aarch64"]
+    codegen = target.document.codegen[0]
+    assert isinstance(codegen, StepUse)
+    use = codegen.model_copy(update={"parameters": {**codegen.parameters, "cpu": "native"}})
+    told = replace(target, document=target.document.model_copy(update={"codegen": (use,)}))
+    own = replace(current.catalog, targets={**current.catalog.targets, "aarch64": told})
+    arm = "mlir/linalg-loops/aarch64/matmul"
+    for session, test, tool, native in (
+        (current, TEST, "object", True),
+        (pinned(current, llvm="19.1.7"), TEST, "opt_object", False),
+        (current, arm, "opt_object", False),
+        (replace(current, catalog=own, pins=Pins(own)), arm, "opt_object", True),
+    ):
+        made = [action for action in chain(choice(session, test), test) if action.id.startswith("object")]
+        assert [(action.tool, action.native) for action in made] == [(tool, native)]
+
+
 def test_the_driver_is_linked_into_every_kernel_and_the_library_reads_none_of_it(current: Session, smoke: Plan) -> None:
     kits = {tuple(action.outputs): action for action in smoke.graph.actions.values() if action.tool == "link_kit"}
     assert kits.keys() == {("runtime",), ("driver",)}
@@ -163,6 +187,33 @@ def test_the_driver_is_linked_into_every_kernel_and_the_library_reads_none_of_it
     assert all(expected <= set(action.sources) for action in links)
 
 
+def test_what_is_compiled_in_memory_is_linked_with_nothing(current: Session) -> None:
+    """One library for all kernels; the release compiles and runs them, at the pipeline's level, for this CPU.
+
+    Each is an action of its own, so that what cannot be compiled fails at the stage at which it does elsewhere.
+    """
+    session = Session(catalog=current.catalog, home=current.home, pins=Pins(current.catalog, {"llvm": "19.1.7"}))
+    globs = ("mlir/linalg-{loops,vectorized}/x86_64-jit/{dot,exp}",)
+    plan = session.plan(choose(session.catalog, globs, pins=session.pins).tests())
+    actions = plan.graph.actions.values()
+    (library,) = (action for action in actions if action.tool == "link_kit")
+    assert dict(library.outputs) == {"library": "driver.so"}
+    assert {ref.path for ref in library.inputs.values() if isinstance(ref, File)} == set(DRIVER_SOURCES)
+    runs = [action for action in actions if action.stage == "run"]
+    assert {(run.tool, run.environment, run.native) for run in runs} == {("run_jit", "mlir@llvm=19.1.7", True)}
+    assert sorted(run.params["parameters"]["opt-level"] for run in runs) == [2, 2, 3, 3]
+    compiled = [action for action in actions if action.tool == "compile_jit"]
+    assert {(each.stage, each.environment, each.native) for each in compiled} == {("codegen", "mlir@llvm=19.1.7", True)}
+    assert len(compiled) == len(runs)
+    by_id = {each.id: each for each in compiled}
+    for run in runs:
+        kernel = run.inputs["ir"]
+        assert isinstance(kernel, Produced)
+        assert by_id[kernel.action].params == {"parameters": run.params["parameters"]}
+        assert by_id[kernel.action].inputs["driver"] == run.inputs["driver"] == Produced(library.id, "library")
+    assert not [action for action in actions if action.tool in ("link", "opt_object")]
+
+
 def test_every_driver_source_is_listed(current: Session) -> None:
     folder = current.catalog.roots[0] / "tools" / "driver"
     found = {path.name for path in folder.iterdir() if path.suffix in (".c", ".h")}
@@ -170,12 +221,87 @@ def test_every_driver_source_is_listed(current: Session) -> None:
 
 
 def test_an_environment_that_stands_in_changes_no_name(current: Session) -> None:
-    swapped = Session(catalog=current.catalog, home=current.home, swaps={"mlir": "torch"})
+    swapped = Session(
+        catalog=current.catalog, home=current.home, pins=Pins(current.catalog, {}, {"mlir": "torch-mlir"})
+    )
     test = "mlir/linalg-loops/x86_64/matmul"
     plan = planned(swapped, test)
     assert {action.environment for action in chain(plan, test)} == {
         action.environment for action in chain(planned(current, test), test)
     }
+
+
+def pinned(current: Session, **pins: str) -> Session:
+    return replace(current, pins=Pins(current.catalog, pins, current.pins.swaps))
+
+
+def choice(session: Session, *globs: str) -> Plan:
+    return session.plan(choose(session.catalog, globs, pins=session.pins).tests())
+
+
+TEST = "mlir/linalg-loops/x86_64/matmul"
+
+
+def test_a_pinned_release_shows_in_the_environments_of_what_it_makes_and_nowhere_else(current: Session) -> None:
+    own = pinned(current, llvm="19.1.7")
+    plain, plan = chain(planned(current, TEST), TEST), chain(choice(own, TEST), TEST)
+    assert [action.id.rsplit("-", 1)[0] for action in plan] == [action.id.rsplit("-", 1)[0] for action in plain]
+    for action, before in zip(plan, plain, strict=True):
+        components = current.catalog.environments[before.environment.partition("@")[0]].document.components
+        assert action.environment == (
+            f"{before.environment}@llvm=19.1.7" if "llvm" in components else before.environment
+        )
+    changed = [
+        action.tool for action, before in zip(plan, plain, strict=True) if action.environment != before.environment
+    ]
+    assert {"opt_import", "opt_passes", "opt_object"} == set(changed)
+    assert all("bindings" not in action.params for action in plan if action.tool.startswith("opt_"))
+
+
+def test_pins_in_an_identifier_and_pins_of_a_person_make_the_same_actions(current: Session) -> None:
+    named, asked = f"{TEST}@llvm=19", choice(pinned(current, llvm="19.1.7"), TEST)
+    by_name = planned(current, named)
+    assert by_name.verdicts[named] == asked.verdicts[TEST]
+    assert [action.id for action in chain(by_name, named)] == [action.id for action in chain(asked, TEST)]
+
+
+def test_tests_under_different_releases_share_what_no_release_changes(current: Session) -> None:
+    names = [f"{TEST}@llvm=18", f"{TEST}@llvm=19", TEST]
+    plan = planned(current, *names)
+    shared = set.intersection(*({action.id for action in chain(plan, name)} for name in names))
+    assert {plan.graph.actions[name].tool for name in shared} == {"inputs", "link_kit"}
+    assert len({plan.verdicts[name] for name in names}) == 3
+
+
+def test_an_ir_test_is_made_by_the_release_that_is_pinned(current: Session) -> None:
+    case = next(name for name in everything(current.catalog).ids() if name.startswith("mlir/linalg-to-loops/ir/"))
+    step, check = chain(choice(pinned(current, llvm="19.1.7"), case), case)
+    assert (step.tool, step.environment) == ("opt_passes", "mlir@llvm=19.1.7")
+    before = chain(planned(current, case), case)[1]
+    assert (check.tool, check.environment) == (before.tool, before.environment)
+
+
+def test_a_target_that_needs_a_command_to_run_gives_it_to_its_runs(current: Session) -> None:
+    entry = current.catalog.targets["x86_64"]
+    document = entry.document.model_copy(update={"runner": ("qemu-x86_64", "-L", "/")})
+    catalog = replace(current.catalog, targets={"x86_64": replace(entry, document=document)})
+    own = replace(current, catalog=catalog, pins=Pins(catalog))
+    for session, command in ((current, None), (own, ["qemu-x86_64", "-L", "/"])):
+        (run,) = [action for action in chain(choice(session, TEST), TEST) if action.tool == "run"]
+        assert run.params.get("runner") == command
+
+
+def test_targets_that_run_the_same_module_are_told_their_own_runner(current: Session) -> None:
+    """Runs share their parameters where they are the same, and only there."""
+    entry = current.catalog.targets["x86_64-jit"]
+    other = replace(entry, name="other", document=entry.document.model_copy(update={"runner": ("other", "-v")}))
+    catalog = replace(current.catalog, targets={**current.catalog.targets, "other": other})
+    session = replace(current, catalog=catalog, pins=Pins(catalog, {"llvm": "19.1.7"}))
+    names = [f"mlir/linalg-loops/{target}/dot" for target in ("x86_64-jit", "other")]
+    plan = choice(session, *names)
+    runs = [action for name in names for action in chain(plan, name) if action.stage == "run"]
+    assert [run.params.get("runner") for run in runs] == [None, ["other", "-v"]]
+    assert len({run.inputs["ir"] for run in runs}) == 1
 
 
 def test_references_read_only_their_source_and_the_inputs(current: Session) -> None:
@@ -195,4 +321,6 @@ def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke:
     graph, _ = plan_references(current.catalog, current.catalog.workloads.values())
     ours: Mapping[str, Action] = {action.id: action for action in graph.actions.values() if action.tool == "inputs"}
     theirs = {action.id for action in smoke.graph.actions.values() if action.tool == "inputs"}
-    assert ours.keys() == theirs
+    # The suite leaves some workloads out.
+    assert theirs <= ours.keys()
+    assert len(theirs) > 20

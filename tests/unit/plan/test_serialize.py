@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.serialize import environment_document, to_document
@@ -66,11 +68,23 @@ def test_what_actions_read_is_in_the_document(made: tuple[list[Test], Plan, dict
                 assert (current.catalog.roots[ref["catalog"]] / ref["file"]).is_file()
 
 
-def test_environments_say_what_they_are(current: Session) -> None:
-    found = current.environment("mlir")
-    assert isinstance(found, ResolvedEnvironment)
-    entry = environment_document(found, current.pins("mlir"), missing=["numpy==1"])
-    assert entry["digest"] == found.digest
-    assert entry["pins"] == current.pins("mlir")
-    assert entry["missing"] == ["numpy==1"]
-    assert len(entry["packages"]) == len(found.packages)
+def test_environments_say_what_they_are_and_what_is_not_here(current: Session, tmp_path: Path) -> None:
+    empty = replace(current, home=replace(current.home, cache=tmp_path))
+    for reference in ("mlir", "filecheck", "python"):
+        found = empty.environment(reference)
+        assert isinstance(found, ResolvedEnvironment)
+        entry = environment_document(found, empty)
+        assert (entry["name"], entry["digest"]) == (reference, found.digest)
+        assert entry["pins"] == empty.pins_of(reference)
+        assert entry["missing"] == entry["packages"]
+        assert len(entry["packages"]) == len(found.packages) + len(found.prefixes)
+        assert entry["bytes"]["to_fetch"] == entry["bytes"]["fetch"]
+
+
+def test_an_environment_that_cannot_be_had_says_why(current: Session) -> None:
+    entry = environment_document(UnavailableEnvironment(name="mlir@llvm=19.1.7", reason="no lock"), current)
+    assert entry == {
+        "name": "mlir@llvm=19.1.7",
+        "pins": {"llvm": "19.1.7", "numpy": current.pins_of("mlir")["numpy"]},
+        "unavailable": "no lock",
+    }

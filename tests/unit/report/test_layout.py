@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from mlir_matrix.report.layout import columns, counted, not_run, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
+from mlir_matrix.report.words import counted
 
 
 def plain(lines: list[str]) -> list[str]:

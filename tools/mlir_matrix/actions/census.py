@@ -68,7 +68,8 @@ class Census:
     def _compare(self, start: int, actual: Array, expected: Array, apart: Doubles) -> _Block:
         size: Doubles = np.abs(expected.astype(np.float64))
         with np.errstate(all="ignore"):
-            bound = self._atol + self._rtol * size
+            # Not 0 * inf, which is no number.
+            bound = self._atol + (self._rtol * size if self._rtol else np.zeros_like(size))
             if self._dtype in FLOATS:
                 nan = np.isnan(actual) | np.isnan(expected)
                 finite = np.isfinite(actual) & np.isfinite(expected)

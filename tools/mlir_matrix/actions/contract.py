@@ -7,6 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+#: The folders of this environment's programs, as the worker's command line says, each with the release that it is of; the
+#: first that has a program counts.
+prefixes: dict[str, str] = {}
+#: Programs of the machine that are part of it: name to release and path. Those of prefixes go before.
+programs: dict[str, tuple[str, str]] = {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Action:

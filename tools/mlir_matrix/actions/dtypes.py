@@ -51,12 +51,17 @@ def decode(stored: Array, dtype: str) -> Array:
 
 
 def encode(values: Doubles, dtype: str) -> Array:
-    """Doubles rounded once to ``dtype``, to nearest, ties to even. Raises :class:`DtypeError` for what does not fit."""
-    _refuse(~np.isfinite(values), values, dtype)
+    """Doubles rounded once to ``dtype``, to nearest, ties to even. Raises :class:`DtypeError` for what does not fit.
+
+    An infinity is one in every floating-point type; what is finite must not become one.
+    """
+    _refuse(np.isnan(values), values, dtype)
     if dtype in FLOATS:
         stored = _round_float(values, dtype)
-        _refuse(~np.isfinite(np.asarray(decode(stored, dtype), dtype=np.float64)), values, dtype)
+        back = np.asarray(decode(stored, dtype), dtype=np.float64)
+        _refuse(~np.isfinite(back) & np.isfinite(values), values, dtype)
         return stored
+    _refuse(np.isinf(values), values, dtype)
     whole = np.rint(values)
     low, high = _limits(dtype)
     _refuse((whole < low) | (whole > high), values, dtype)

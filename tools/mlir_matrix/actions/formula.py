@@ -47,10 +47,12 @@ GRAMMAR = Grammar(
         "sqrt": Function(1, 1),
         "abs": Function(1, 1),
         "floor": Function(1, 1),
+        "values": Function(1, 64),
+        "inf": Function(0, 0),
     },
 )
 #: Functions whose value depends on the element.
-PER_ELEMENT = frozenset({"uniform", "normal", "integers", "iota", "permutation"})
+PER_ELEMENT = frozenset({"uniform", "normal", "integers", "iota", "permutation", "values"})
 
 
 class FormulaError(ExpressionError):
@@ -151,6 +153,8 @@ class Constants(Interpreter["float | None"]):
 
     def call(self, node: Call, arguments: list[float | None]) -> float | None:
         self.check_range(node, arguments)
+        if node.function == "inf":
+            return math.inf
         if node.function in PER_ELEMENT or arguments[0] is None:
             return None
         argument = arguments[0]

@@ -6,20 +6,16 @@ must be open), optionally ``bindings``. Input: ``source``. Output: ``ir``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions import bindings
 from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.interface import complaints, refuse
 
 preload = bindings.preload
-
-#: MLIR's integers are signless here, as in the dialects that every pipeline lowers through.
-_ELEMENTS = {
-    "f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16",
-    "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8", "u8": "i8", "bool": "i1",
-}  # fmt: skip
 
 
 def run(action: Action) -> None:
@@ -28,49 +24,37 @@ def run(action: Action) -> None:
     source = Path(action.inputs["source"]).read_bytes()
     with package.session() as session:
         module = session.parse(source, "the file")
-        found, given = _signature(package.ir, module)
-        complaints = [
-            *_compare("input", action.params["inputs"], found),
-            *_compare("output", action.params["outputs"], given),
-        ]
-        if complaints:
-            text = "".join(f"{each}\n" for each in complaints)
-            raise ActionFailed(f"@main is not what the workload declares: {complaints[0]}", diagnostics=text)
+        taken, given = _signature(package.ir, module)
+        refuse(complaints(action.params, taken, given))
         text = session.text(module)
     Path(action.outputs["ir"]).write_text(text, encoding="utf-8")
 
 
-def _signature(ir: Any, module: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+@dataclass(frozen=True)
+class _Built:
+    """A type of the bindings."""
+
+    kind: Any
+
+    @property
+    def tensor(self) -> tuple[Sequence[int | None], str] | None:
+        """Shape and element type; None for what is no ranked tensor."""
+        if not str(self.kind).startswith("tensor<") or not getattr(self.kind, "has_rank", False):
+            return None
+        sizes = [
+            None if self.kind.is_dynamic_dim(axis) else self.kind.get_dim_size(axis) for axis in range(self.kind.rank)
+        ]
+        return sizes, str(self.kind.element_type)
+
+    def __str__(self) -> str:
+        return str(self.kind)
+
+
+def _signature(ir: Any, module: Any) -> tuple[Sequence[_Built], Sequence[_Built]]:
     """Types of @main's arguments and results."""
     for each in module.body.operations:
         operation = each.operation
         if operation.name == "func.func" and operation.attributes["sym_name"].value == "main":
             kind = ir.FunctionType(ir.TypeAttr(operation.attributes["function_type"]).value)
-            return list(kind.inputs), list(kind.results)
+            return [_Built(each) for each in kind.inputs], [_Built(each) for each in kind.results]
     raise ActionFailed("the file has no func.func @main")
-
-
-def _compare(role: str, declared: Sequence[Mapping[str, Any]], found: Sequence[Any]) -> list[str]:
-    if len(declared) != len(found):
-        return [f"{len(declared)} {role}s are declared and @main has {len(found)}"]
-    checks = (_tensor(f"{role} {each['name']}", each, kind, role) for each, kind in zip(declared, found, strict=True))
-    return [complaint for complaint in checks if complaint]
-
-
-def _tensor(who: str, declared: Mapping[str, Any], found: Any, role: str) -> str:
-    """A complaint about one tensor, or nothing. Results may be open where the declaration gives a size."""
-    wanted = _ELEMENTS[declared["dtype"]]
-    shape, open_axes = list(declared["shape"]), set(declared.get("dynamic", ()))
-    mark = "x".join([*("?" if axis in open_axes else str(size) for axis, size in enumerate(shape)), wanted])
-    right = f"{who} must be tensor<{mark}>, it is {found}"
-    if not str(found).startswith("tensor<") or not getattr(found, "has_rank", False):
-        return right
-    if str(found.element_type) != wanted or found.rank != len(shape):
-        return right
-    for axis, size in enumerate(shape):
-        is_open = found.is_dynamic_dim(axis)
-        if (axis in open_axes and not is_open) or (is_open and role == "input" and axis not in open_axes):
-            return right
-        if not is_open and found.get_dim_size(axis) != size:
-            return right
-    return ""

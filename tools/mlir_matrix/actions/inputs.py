@@ -102,6 +102,12 @@ class _Elements(Interpreter["float | Doubles"]):
         known = [argument if isinstance(argument, float) else None for argument in arguments]
         if node.function in ("sqrt", "abs", "floor"):
             return self._unary(node, arguments[0])
+        if node.function == "inf":
+            return math.inf
+        if node.function == "values":
+            turns = (self._index % np.uint64(len(arguments))).astype(np.int64)
+            every = np.stack([np.broadcast_to(argument, self._index.shape) for argument in arguments])
+            return cast(Doubles, np.take_along_axis(every, turns[np.newaxis], axis=0)[0])
         self._constants.check_range(node, known)
         key = counter.stream_key(self._seed, node.ordinal)
         if node.function == "iota":

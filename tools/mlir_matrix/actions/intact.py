@@ -23,7 +23,7 @@ def damage(site: str) -> str:
                 for path, _, size in csv.reader(file):
                     if size and not path.startswith("..") and not _has_size(f"{site}/{path}", int(size)):
                         return f"{path} is missing or has another size"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         return f"it cannot be read: {error}"
     return ""
 

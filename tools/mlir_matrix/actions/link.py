@@ -19,10 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.actions import kernel
 from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.link_kit import zig, zig_environment
 
-ENTRY = b"_mlir_ciface_main"
+_ENTRY = kernel.ENTRY.encode()
 _PREFIX = b"kernel."
 _FLAGS = (
     "-static",
@@ -35,16 +36,15 @@ _FLAGS = (
     "--error-limit=0",
 )
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
-_ENTRY_MISSING = "the kernel has no entry point _mlir_ciface_main"
 
 
 def run(action: Action) -> None:
     """Raises ActionFailed where the kernel is no object, has no entry point or needs what nobody has."""
-    kernel = Path(action.inputs["object"]).read_bytes()
+    renamed = rename_symbols(Path(action.inputs["object"]).read_bytes())
     output = Path(action.outputs["kernel"]).absolute()
     with tempfile.TemporaryDirectory(prefix="link-", dir=".") as folder:
         scratch = Path(folder).absolute()
-        (scratch / "kernel.o").write_bytes(rename_symbols(kernel))
+        (scratch / "kernel.o").write_bytes(renamed)
         done = subprocess.run(
             [zig(), "ld.lld", *_FLAGS, "-o", str(output), "kernel.o",
              str(Path(action.inputs["driver"]).absolute()), str(Path(action.inputs["runtime"]).absolute())],
@@ -57,8 +57,8 @@ def run(action: Action) -> None:
 
 def _reason(errors: str) -> str:
     missing = sorted(set(_UNDEFINED.findall(errors)))
-    if ENTRY.decode() in missing:
-        return _ENTRY_MISSING
+    if kernel.ENTRY in missing:
+        return f"the kernel has no entry point {kernel.ENTRY}"
     if missing:
         return f"the kernel needs {', '.join(missing)}, which neither the driver nor libm has"
     return "the kernel cannot be linked"
@@ -128,5 +128,5 @@ def _shown(data: bytes, table: _Section, names: bytes) -> Iterator[tuple[int, by
     for place in range(table.offset, table.offset + table.size, _SYMBOL.size):
         start, info, _, section, _, _ = _SYMBOL.unpack_from(data, place)
         name = names[start : names.index(b"\0", start)]
-        if info >> 4 != _LOCAL_BINDING and section != _UNDEFINED_SECTION and name != ENTRY:
+        if info >> 4 != _LOCAL_BINDING and section != _UNDEFINED_SECTION and name != _ENTRY:
             yield place, name

@@ -1,10 +1,10 @@
 """Makes what every kernel of a target is linked with: the C driver, the start-up code and the C library.
 
 params   ``triple``: the target, as Zig names it (``x86_64-linux-musl``)
-inputs   the driver's sources, each under its file name (``driver.c``, ``npy.h``, …); needed for ``driver`` alone
-outputs  ``driver``: the driver, one relocatable object; ``runtime``: start-up code, all of musl with libm, and
-         compiler-rt, one relocatable object. Either may be asked for alone: the runtime takes Zig half a minute to
-         build, the driver a second
+inputs   the driver's sources, each under its file name (``driver.c``, ``npy.h``, …); needed but for ``runtime``
+outputs  ``driver``: the driver, one relocatable object; ``library``: the driver as a shared library, for what compiles
+         kernels in memory; ``runtime``: start-up code, all of musl with libm, and compiler-rt, one relocatable object.
+         Each may be asked for alone: the runtime takes Zig half a minute to build, the others a second
 
 The runtime is one object instead of archives because archives hold the path of the cache that they were made in, and
 debug information those of the machine. As one object without either it is the same bytes everywhere, smaller (2 MB for
@@ -13,7 +13,6 @@ debug information those of the machine. As one object without either it is the s
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -30,6 +29,12 @@ _FLAGS = (
     "-std=c11", "-O2", "-g0", "-ffp-contract=off",
     "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
 )  # fmt: skip
+#: Where each form of the driver begins.
+_MAINS = {"driver": "main.c", "library": "jit.c"}
+#: What a library shows: what kernels call, and its entry. The rest stays its own, whatever the process has of that name.
+_SHOWN = (
+    "{ global: matrix_drive; _mlir_*; memrefCopy; roundeven; roundevenf; __truncsfbf2; __truncdfbf2; local: *; };\n"
+)
 
 
 def run(action: Action) -> None:
@@ -39,8 +44,8 @@ def run(action: Action) -> None:
         target = str(action.params["triple"])
         if "runtime" in action.outputs:
             shutil.move(_runtime(scratch, target), action.outputs["runtime"])
-        if "driver" in action.outputs:
-            shutil.move(_driver(scratch, target, action.inputs), action.outputs["driver"])
+        for form in _MAINS.keys() & action.outputs.keys():
+            shutil.move(_driver(scratch, target, action.inputs, form), action.outputs[form])
 
 
 def zig() -> str:
@@ -52,11 +57,11 @@ def zig() -> str:
 
 
 def zig_environment(scratch: Path) -> dict[str, str]:
-    """All variables that Zig sees: caches in our folder, nothing of the person's."""
+    """All variables that Zig sees: caches in our folder, nothing of the person's, and no program of the machine."""
     cache = str(scratch / "cache")
     return {
         "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, "TMPDIR": str(scratch), "HOME": str(scratch),
-        "PATH": os.defpath, "LC_ALL": "C",
+        "PATH": "", "LC_ALL": "C",
     }  # fmt: skip
 
 
@@ -91,22 +96,35 @@ def _libraries(verbose: str) -> list[str]:
     return [word for word in words if word.endswith((".a", ".o")) and Path(word).name != "empty.o"]
 
 
-def _driver(scratch: Path, target: str, sources: Mapping[str, str]) -> Path:
-    folder = scratch / "driver"
+def _driver(scratch: Path, target: str, sources: Mapping[str, str], form: str) -> Path:
+    folder = scratch / form
     folder.mkdir()
     for name, path in sources.items():
         shutil.copyfile(path, folder / Path(name).name)
-    names = sorted(path.name for path in folder.glob("*.c"))
+    others = set(_MAINS.values()) - {_MAINS[form]}
+    names = sorted(path.name for path in folder.glob("*.c") if path.name not in others)
     if not names:
         raise ActionFailed("the driver has no sources")
+    flags = [*_FLAGS, "-fPIC"] if form == "library" else _FLAGS
     objects = []
     for name in names:
-        objects.append(f"driver/{name}.o")
+        objects.append(f"{form}/{name}.o")
         _zig(
-            scratch, ["cc", "-target", target, *_FLAGS, "-c", f"driver/{name}", "-o", objects[-1]],
+            scratch, ["cc", "-target", target, *flags, "-c", f"{form}/{name}", "-o", objects[-1]],
             failure=f"{name} of the driver does not compile",
         )  # fmt: skip
-    return _merge(scratch, "driver.o", objects)
+    return _share(scratch, target, objects) if form == "library" else _merge(scratch, "driver.o", objects)
+
+
+def _share(scratch: Path, target: str, objects: Sequence[str]) -> Path:
+    (scratch / "shown.map").write_text(_SHOWN, encoding="utf-8")
+    _zig(
+        scratch, ["cc", "-target", target, "-shared", "-s", "-Wl,--version-script=shown.map", "-Wl,--build-id=none",
+                  # Without compiler-rt, which takes Zig five seconds to build, and which the driver needs nothing of.
+                  "-nostdlib", "-lc", "-lm", "-o", "driver.so", *objects],
+        failure="driver.so cannot be put together",
+    )  # fmt: skip
+    return scratch / "driver.so"
 
 
 def _merge(scratch: Path, name: str, arguments: Sequence[str]) -> Path:

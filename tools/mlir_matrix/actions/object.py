@@ -1,8 +1,8 @@
-"""Compile LLVM-dialect IR to an object file for the machine this runs on.
+"""Compile LLVM-dialect IR to an object file for the CPU of the machine this runs on.
 
 Parameters: ``parameters`` with ``opt-level`` (0 to 3), and ``bindings``. Input: ``ir`` in the LLVM dialect. Output:
-``object``, whose entry point is the C interface of ``@main``. The execution engine is used as a compiler only: nothing
-of the kernel runs here.
+``object``, whose entry point is the C interface of ``@main``. The execution engine, all that bindings have to
+generate code with, is used as a compiler only: nothing of the kernel runs here. It takes no CPU but the one that it is on.
 """
 
 from __future__ import annotations
@@ -11,21 +11,16 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions import bindings
+from mlir_matrix.actions import bindings, kernel
 from mlir_matrix.actions.bindings import Session
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action
 
 preload = bindings.preload
-
-ENTRY = "_mlir_ciface_main"
-_LEVELS = (0, 1, 2, 3)
 
 
 def run(action: Action) -> None:
     """Read ``ir``, write ``object``."""
-    level = action.params.get("parameters", {}).get("opt-level", 2)
-    if level not in _LEVELS or isinstance(level, bool):
-        raise ActionFailed(f"opt-level is {level!r}; it must be 0, 1, 2 or 3")
+    level = kernel.opt_level(action)
     package = bindings.load(str(action.params.get("bindings") or bindings.default_root()))
     with package.session() as session:
         compile_object(session, Path(action.inputs["ir"]).read_bytes(), level, Path(action.outputs["object"]))
@@ -44,7 +39,7 @@ def compile_object(session: Session, source: bytes, level: int, target: Path) ->
             made.raw_register_runtime(name, address)
         # Compilation is lazy: looking the symbol up is what makes the object. That what the code generator itself calls
         # (compiler-rt's conversions) may not be found in this process is of no matter: nothing is run here.
-        made.raw_lookup(ENTRY)
+        made.raw_lookup(kernel.ENTRY)
         made.dump_to_object_file(str(target))
     except (RuntimeError, ValueError) as error:
         raise session.failed(f"code generation failed: {session.first_error(error)}", error) from error
@@ -60,6 +55,6 @@ def _undefined(module: Any) -> list[str]:
     """Functions that the kernel declares and the driver or libm defines; ActionFailed when it has no entry point."""
     functions = [each.operation for each in module.body.operations if each.operation.name == "llvm.func"]
     names = {str(each.attributes["sym_name"].value): bool(len(each.regions[0].blocks)) for each in functions}
-    if not names.get(ENTRY):
-        raise ActionFailed(f"the IR has no function {ENTRY}; is it lowered to the LLVM dialect with C wrappers?")
+    if not names.get(kernel.ENTRY):
+        raise kernel.without_entry()
     return sorted(name for name, defined in names.items() if not defined)

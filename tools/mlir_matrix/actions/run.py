@@ -1,8 +1,8 @@
 """Calls a kernel on its arguments.
 
 params   ``arguments``, ``results``: lists of ``{"name", "dtype", "shape"}`` in the order of the kernel's signature; a
-         size of a result may be null where only the kernel knows it. ``runner``: words put before the executable (an
-         emulator). ``repeat``: how often to call it, 1 if absent
+         size of a result may be null where only the kernel knows it. ``runner``: a program of the environment
+         and its options, put before the executable (an emulator). ``repeat``: how often to call it, 1 if absent
 inputs   ``kernel``: the executable that ``link`` makes; ``arg-NAME``: an .npy file for each argument
 outputs  ``out-NAME``: an .npy file for each result
 
@@ -21,14 +21,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions import isolation
+from mlir_matrix.actions import isolation, programs
 from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed, signal_name
-
-METRICS = "metrics.json"
+from mlir_matrix.actions.kernel import METRICS
 
 #: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
 _DRIVER_CODES = 64
-_DRIVER_IO = 74
+DRIVER_IO = 74
 #: Bytes of stack for every kernel, whatever the person's shell says; and of what it may print.
 _STACK = 64 << 20
 _TEXT_LIMIT = 64 << 10
@@ -41,22 +40,35 @@ def run(action: Action) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="run-", dir=".") as folder:
         kernel = _executable(Path(action.inputs["kernel"]).absolute(), Path(folder).absolute())
-        command = [*action.params.get("runner", []), str(kernel), *_arguments(action)]
-        with (Path(folder) / "stdout").open("w+b") as stdout, (Path(folder) / "stderr").open("w+b") as stderr:
-            done = subprocess.run(
-                command,
-                env={"LC_ALL": "C", "PATH": os.defpath},
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                preexec_fn=_limit,
-                check=False,
-            )
-            printed, complaint = (_text(stream.fileno()) for stream in (stdout, stderr))
-    _judge(done.returncode, printed, complaint)
+        command = [*_runner(action.params.get("runner", ())), str(kernel), *driver_arguments(action)]
+        judge(*execute(command, Path(folder)))
 
 
-def _arguments(action: Action) -> list[str]:
+def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Run a kernel, within limits; returns how it ended (minus a signal's number), and what is on stdout and stderr.
+
+    It sees no variables but those given: nothing of the machine can be found by name.
+    """
+    with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr:
+        done = subprocess.run(
+            command,
+            env={"LC_ALL": "C", "PATH": "", **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            preexec_fn=_limit,
+            check=False,
+        )
+        return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
+
+
+def _runner(words: Sequence[str]) -> list[str]:
+    """What stands before the executable: a program of the environment, with its options."""
+    return [*programs.command(words[0]), *words[1:]] if words else []
+
+
+def driver_arguments(action: Action) -> list[str]:
+    """The driver's command line, without its name."""
     params = action.params
     words: list[str] = []
     for tensor in params["arguments"]:
@@ -98,13 +110,14 @@ def _text(descriptor: int) -> str:
     return data.decode("utf-8", "replace") + cut
 
 
-def _judge(code: int, printed: str, complaint: str) -> None:
+def judge(code: int, printed: str, complaint: str) -> None:
+    """Say what a kernel's end means: nothing where all is well."""
     text = printed + complaint
     if code == 0:
         return
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)
-    if code == _DRIVER_IO:
+    if code == DRIVER_IO:
         raise MachineFailed(complaint.strip())
     lines = complaint.strip().splitlines()
     if code >= _DRIVER_CODES and lines:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from mlir_matrix.catalog.models import (
-    Component,
     Document,
-    Environment,
     Framework,
     Kind,
     Layer,
@@ -21,10 +20,13 @@ from mlir_matrix.catalog.models import (
     Workload,
 )
 from mlir_matrix.catalog.source import Source
+from mlir_matrix.catalog.toolchain_models import Component, Environment, KnownGood
 
 T = TypeVar("T", bound=Document)
 
 REFERENCE = "reference.py"
+#: What is meant where no suite is named.
+DEFAULT_SUITE = "smoke"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,5 +88,31 @@ class Catalog:
     suites: Mapping[str, Entry[Suite]]
     environments: Mapping[str, Entry[Environment]]
     components: Mapping[str, Entry[Component]]
+    #: The known-good file of each root that has one, in the order of the roots.
+    known_good: tuple[Entry[KnownGood], ...]
     #: From general to specific: the layers for all workloads of each root, then those of single workloads.
     layers: tuple[LocatedLayer, ...]
+
+    def default_pins(self, environment: str) -> Mapping[str, str]:
+        """The release of every component in an environment where nobody asks for another.
+
+        That is the environment's own, else the known good one, else the newest that will stay. The first catalog's word
+        counts: one that joins pins what it brings.
+        """
+        general, own = self._default_pins
+        return own.get(environment, general)
+
+    @cached_property
+    def _default_pins(self) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
+        """For all environments, and whole sets for those that keep to releases of their own."""
+        general: dict[str, str] = {}
+        for name, entry in self.components.items():
+            releases = entry.document.releases
+            lasting = [release for release in releases if release.durability == "permanent"]
+            general[name] = (lasting or releases)[-1].release
+        own: dict[str, dict[str, str]] = {}
+        for known in reversed(self.known_good):
+            general |= known.document.pins
+            for environment, pins in known.document.environments.items():
+                own.setdefault(environment, {}).update(pins)
+        return general, {environment: general | pins for environment, pins in own.items()}

@@ -1,34 +1,27 @@
-"""Checks of how the IR moves: frameworks, environments, steps, targets, and whether each pipeline connects."""
+"""Checks of how the IR moves: frameworks, steps, targets, and whether each pipeline connects."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.check import Checker
+from mlir_matrix.catalog.check_steps import check_step
 from mlir_matrix.catalog.models import Framework, ParameterValue, Pipeline, Step, StepUse, Target
-from mlir_matrix.catalog.source import Key, SourceError, read_text
-from mlir_matrix.names import did_you_mean, nearest, printable
+from mlir_matrix.catalog.source import Key
+from mlir_matrix.catalog.toolchain_models import Component
+from mlir_matrix.names import did_you_mean, printable
 
-#: Keys of a step that say what its tool does: those that a tool must have, those that it may have.
-_TOOL_KEYS = {"passes": (("passes",), ("schedule", "patterns")), "check": (("directives",), ())}
-_WORKING_KEYS = ("passes", "schedule", "patterns", "directives")
-_USE = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 def check(checker: Checker) -> None:
     """Check all recipes and what they lean on."""
     catalog = checker.catalog
-    for environment in catalog.environments.values():
-        for index, name in enumerate(environment.document.components):
-            checker.known(environment, "component", name, catalog.components, "components", index)
     for framework in catalog.frameworks.values():
         _framework(checker, framework)
     for step in catalog.steps.values():
-        _step(checker, step)
+        check_step(checker, step)
     for target in catalog.targets.values():
         _target(checker, target)
     for pipeline in catalog.pipelines.values():
@@ -52,115 +45,83 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
         checker.known(target, "kind", kind, catalog.kinds, "accepts", index)
     for key in ("linker_environment", "runner_environment"):
         checker.known(target, "environment", getattr(document, key), catalog.environments, key)
+    if document.runner:
+        _runner(checker, target, document.runner[0])
+    if _uses_known(checker, target, _with_keys(document.codegen, "codegen")) and document.codegen:
+        road = [*_with_keys(document.codegen, "codegen")]
+        first = catalog.steps[_name(road[0][0])].document.accepts[0]
+        end = _follow(checker, target, first, road, set())
+        if end is not None and end not in document.accepts:
+            takes = " or ".join(document.accepts)
+            checker.wrong(target, f"these steps end with the kind {end}; the target takes {takes}", "codegen")
     if target.name == "ir":
         checker.wrong(target, "a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE")
 
 
-def _step(checker: Checker, step: Entry[Step]) -> None:
-    catalog, document = checker.catalog, step.document
-    checker.tool(step, document.tool)
-    checker.known(step, "environment", document.environment, catalog.environments, "environment")
-    for index, kind in enumerate(document.accepts):
-        checker.known(step, "kind", kind, catalog.kinds, "accepts", index)
-    if document.gives is not None:
-        checker.known(step, "kind", document.gives, catalog.kinds, "gives")
-    _tool_keys(checker, step)
-    named = {name for name in (document.schedule, document.patterns, document.directives) if name is not None}
-    for key in ("schedule", "patterns", "directives"):
-        name = getattr(document, key)
-        if name is not None and name not in step.files:
-            checker.wrong(step, f"there is no file '{name}' in the step's folder{did_you_mean(name, step.files)}", key)
-    for name in step.files.keys() - named:
-        _stray(checker, step, name, {*named, "step.yaml"}, "named by none of 'schedule', 'patterns', 'directives'")
-    if document.tool == "passes":
-        _parameters(checker, step)
+def _runner(checker: Checker, target: Entry[Target], program: str) -> None:
+    """The program that runs a target's kernels is one of its environment: else every test ends as run-failed."""
+    if target.document.tool == "run_jit":
+        checker.wrong(target, "the tool 'run_jit' takes no 'runner': MLIR's own runner calls the kernel", "runner")
+        return
+    environment = checker.catalog.environments.get(target.document.runner_environment)
+    if environment is None:
+        return  # said already
+    components = (checker.catalog.components.get(name) for name in environment.document.components)
+    programs = {program for component in components if component for program in _programs(component.document)}
+    if program not in programs:
+        known = did_you_mean(program, programs) if programs else "; it has none"
+        checker.wrong(
+            target, f"environment '{environment.name}' has no program '{printable(program)}'{known}", "runner", 0
+        )
 
 
-def _stray(checker: Checker, entry: Entry[Any], name: str, right: Iterable[str], why: str) -> None:
-    """Add a problem for a file that nothing reads."""
-    folder = entry.source.file.rpartition("/")[0]
-    near = nearest(name, right)
-    checker.problems.add(f"{folder}/{name}", f"is not read: {why}" + (f"; did you mean '{near}'?" if near else ""))
-
-
-def _tool_keys(checker: Checker, step: Entry[Step]) -> None:
-    """A step has the keys that its tool works by, and no others."""
-    tool = step.document.tool
-    must, may = _TOOL_KEYS.get(tool, ((), ()))
-    for key in _WORKING_KEYS:
-        given = getattr(step.document, key) is not None
-        if given and key not in must and key not in may:
-            checker.wrong(step, f"the tool '{tool}' does not take '{key}'", key)
-        elif not given and key in must:
-            checker.wrong(step, f"the key '{key}' is missing; the tool '{tool}' needs it")
-    passes = step.document.passes
-    if tool == "passes" and step.document.schedule and passes is not None and "transform-interpreter" not in passes:
-        checker.wrong(step, "the schedule would never run: 'passes' has no transform-interpreter", "schedule")
-
-
-def _parameters(checker: Checker, step: Entry[Step]) -> None:
-    """What ``passes`` and the schedule use is declared, and what is declared is used."""
-    declared = step.document.parameters
-    used: set[str] = set()
-    if step.document.passes:
-        for name, _ in _uses(step.document.passes):
-            used.add(name)
-            if problem := _use_problem(name, declared):
-                checker.wrong(step, problem, "passes")
-    schedule = step.files.get(step.document.schedule or "")
-    if schedule is not None:
-        shown = f"{step.source.file.rpartition('/')[0]}/{step.document.schedule}"
-        try:
-            text = read_text(schedule, shown)
-        except SourceError as error:
-            checker.problems.add(error.file, error.problem, error.place)
-            return
-        for name, start in _uses(text, braces_only=True):
-            used.add(name)
-            if problem := _use_problem(name, declared):
-                place = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-                checker.problems.add(shown, problem, place)
-    if step.document.schedule is not None and schedule is None:
-        return  # said already; what it would use is not known
-    for name in declared.keys() - used:
-        message = f"the parameter '{name}' is not used; write ${{{name}}} where it belongs"
-        checker.wrong(step, message, "parameters", name)
-
-
-def _uses(text: str, *, braces_only: bool = False) -> Iterator[tuple[str, int]]:
-    """The parameters that a text uses and where; ``$`` is no character of pass pipelines, but it may be one of MLIR."""
-    for found in _USE.finditer(text):
-        if found[1] is not None or not braces_only:
-            yield (found[1] if found[0].endswith("}") else found[0]) or found[0], found.start()
-
-
-def _use_problem(name: str, declared: Iterable[str]) -> str | None:
-    if name.startswith("$"):
-        return f"'{printable(name)}' is not a parameter; write ${{NAME}}"
-    if name not in declared:
-        return f"the parameter '{printable(name)}' is not declared{did_you_mean(name, declared)}"
-    if not (name.isascii() and name.isidentifier()):
-        return f"'{name}' cannot be used here: letters, digits and '_', with a letter first"
-    return None
+def _programs(component: Component) -> Iterator[str]:
+    """What a component is used for; of the machine's own programs, too, those that have another name by release."""
+    yield from component.tools
+    for release in component.releases:
+        if (release.provider or component.provider) == "host":
+            yield from release.programs or component.programs
 
 
 def _steps_known(checker: Checker, pipeline: Entry[Pipeline]) -> bool:
     """Whether all kinds and steps of a pipeline exist; also checks the parameters of those that do."""
-    catalog = checker.catalog
     good = True
     for kind in pipeline.document.entry:
-        good &= checker.known(pipeline, "kind", kind, catalog.kinds, "entry", kind)
-    for use, keys in _all_uses(pipeline.document):
+        good &= checker.known(pipeline, "kind", kind, checker.catalog.kinds, "entry", kind)
+    _codegen_values(checker, pipeline)
+    return _uses_known(checker, pipeline, _all_uses(pipeline.document)) and good
+
+
+def _uses_known(
+    checker: Checker, entry: Entry[Pipeline] | Entry[Target], uses: Iterable[tuple[str | StepUse, tuple[Key, ...]]]
+) -> bool:
+    catalog = checker.catalog
+    good = True
+    for use, keys in uses:
         name = _name(use)
         if name in catalog.steps:
             if isinstance(use, StepUse):
-                _arguments(checker, pipeline, use, keys)
+                _arguments(checker, entry, use, keys)
         elif name in catalog.pipelines:
-            checker.wrong(pipeline, f"'{name}' is a pipeline; a pipeline is a list of steps, not of pipelines", *keys)
+            checker.wrong(entry, f"'{name}' is a pipeline; a pipeline is a list of steps, not of pipelines", *keys)
             good = False
         else:
-            good &= checker.known(pipeline, "step", name, catalog.steps, *keys)
+            good &= checker.known(entry, "step", name, catalog.steps, *keys)
     return good
+
+
+def _codegen_values(checker: Checker, pipeline: Entry[Pipeline]) -> None:
+    """A pipeline's values for code generation are parameters of some target's steps."""
+    catalog = checker.catalog
+    names = {_name(use) for target in catalog.targets.values() for use in target.document.codegen}
+    steps = [catalog.steps[name] for name in sorted(names & catalog.steps.keys())]
+    for key, value in pipeline.document.codegen.items():
+        takers = [step for step in steps if key in step.document.parameters]
+        if not takers:
+            known = did_you_mean(key, {name for step in steps for name in step.document.parameters})
+            checker.wrong(pipeline, f"no target's code generation has a parameter '{key}'{known}", "codegen", key)
+        for step in takers:
+            _argument(checker, pipeline, step, key, value, ("codegen", key))
 
 
 def _all_uses(pipeline: Pipeline) -> Iterator[tuple[str | StepUse, tuple[Key, ...]]]:
@@ -178,19 +139,29 @@ def _name(use: str | StepUse) -> str:
     return use.step if isinstance(use, StepUse) else use
 
 
-def _arguments(checker: Checker, pipeline: Entry[Pipeline], use: StepUse, keys: tuple[Key, ...]) -> None:
-    declared = checker.catalog.steps[use.step].document.parameters
+def _arguments(checker: Checker, user: Entry[Pipeline] | Entry[Target], use: StepUse, keys: tuple[Key, ...]) -> None:
     for name, value in use.parameters.items():
-        place = (*keys, "with", name)
-        if name not in declared:
-            known = did_you_mean(name, declared) if declared else "; it has none"
-            checker.wrong(pipeline, f"step '{use.step}' has no parameter '{name}'{known}", *place)
-        elif not _fits(value, declared[name].default):
-            from mlir_matrix.catalog.wording import got  # only needed once something is wrong
+        _argument(checker, user, checker.catalog.steps[use.step], name, value, (*keys, "with", name))
 
-            wanted = _wanted(declared[name].default)
-            shown = got(list(value) if isinstance(value, tuple) else value)
-            checker.wrong(pipeline, f"the parameter '{name}' of step '{use.step}' takes {wanted}, got {shown}", *place)
+
+def _argument(
+    checker: Checker,
+    user: Entry[Pipeline] | Entry[Target],
+    step: Entry[Step],
+    name: str,
+    value: ParameterValue,
+    place: tuple[Key, ...],
+) -> None:
+    declared = step.document.parameters
+    if name not in declared:
+        known = did_you_mean(name, declared) if declared else "; it has none"
+        checker.wrong(user, f"step '{step.name}' has no parameter '{name}'{known}", *place)
+    elif not _fits(value, declared[name].default):
+        from mlir_matrix.catalog.wording import got  # only needed once something is wrong
+
+        wanted = _wanted(declared[name].default)
+        shown = got(list(value) if isinstance(value, tuple) else value)
+        checker.wrong(user, f"the parameter '{name}' of step '{step.name}' takes {wanted}, got {shown}", *place)
 
 
 def _fits(value: ParameterValue, default: ParameterValue) -> bool:
@@ -221,7 +192,7 @@ def _roads(checker: Checker, pipeline: Entry[Pipeline]) -> None:
 
 def _follow(
     checker: Checker,
-    pipeline: Entry[Pipeline],
+    pipeline: Entry[Pipeline] | Entry[Target],
     kind: str,
     road: Iterable[tuple[str | StepUse, tuple[Key, ...]]],
     broken: set[tuple[Key, ...]],
@@ -252,7 +223,12 @@ def _follow(
 
 
 def _ends(checker: Checker, pipeline: Entry[Pipeline], kind: str, end: str) -> None:
-    accepted = {name for target in checker.catalog.targets.values() for name in target.document.accepts}
+    catalog = checker.catalog
+    accepted = {name for target in catalog.targets.values() for name in target.document.accepts}
+    for target in catalog.targets.values():
+        for use in target.document.codegen[:1]:
+            if _name(use) in catalog.steps:
+                accepted.update(catalog.steps[_name(use)].document.accepts)
     if accepted and end not in accepted:
         takes = ", ".join(sorted(accepted))
         checker.wrong(pipeline, f"this road ends with the kind {end}; targets take {takes}", "entry", kind)

@@ -9,6 +9,7 @@ from mlir_matrix.actions.expression import ExpressionError
 from mlir_matrix.actions.formula import GRAMMAR, check_formula
 from mlir_matrix.catalog.catalog import REFERENCE, Entry, LocatedLayer
 from mlir_matrix.catalog.check import Checker, GoldenFile
+from mlir_matrix.catalog.check_toolchains import release_known
 from mlir_matrix.catalog.models import Block, Suite, Workload
 from mlir_matrix.catalog.source import Key
 from mlir_matrix.names import SEGMENT_NAMES, PatternError, did_you_mean, printable, test_glob
@@ -107,6 +108,7 @@ def _suite(checker: Checker, suite: Entry[Suite], segments: tuple[_Names, _Names
         checker.wrong(suite, "the suite is empty: it has no 'blocks', 'steps' or 'include'")
     for index, block in enumerate(document.blocks):
         _block(checker, suite, block, index)
+    _pins(checker, suite)
     for index, pattern in enumerate(document.steps):
         checker.matches(suite.source, "step", pattern, checker.catalog.steps, "steps", index)
     for index, pattern in enumerate(document.include):
@@ -142,6 +144,26 @@ def _block(checker: Checker, suite: Entry[Suite], block: Block, index: int) -> N
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{axis} has {length}" for axis, length in lengths.items())
         checker.wrong(suite, f"zipped axes need equal lengths: {shown}", "blocks", index, "zip")
+
+
+def _pins(checker: Checker, suite: Entry[Suite]) -> None:
+    """The releases that blocks vary exist, each under one name: two names would make two tests of the same thing."""
+    named: dict[tuple[str, str], tuple[str, str]] = {}
+    for index, block in enumerate(suite.document.blocks):
+        for component, releases in block.pins.items():
+            at = ("blocks", index, "pins", component)
+            if not checker.known(suite, "component", component, checker.catalog.components, *at):
+                continue
+            if not releases:
+                checker.wrong(suite, f"no release of {component} is listed", *at)
+            for number, release in enumerate(releases):
+                found = release_known(checker, suite, component, release, *at, number)
+                if found is None:
+                    continue
+                first, place = named.setdefault((component, found), (release, suite.source.position(*at, number)))
+                if first != release:
+                    message = f"'{release}' is {component} {found}, which is '{first}' at {place}; give it one name"
+                    checker.wrong(suite, message, *at, number)
 
 
 def _test_pattern(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from mlir_matrix.catalog import check, models
+from mlir_matrix.catalog import check, models, toolchain_models
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.problems import Problems
@@ -38,8 +38,8 @@ class Room:
 
 ROOMS = (
     Room("kinds", ("recipes", "kinds"), models.Kind, "a kind"),
-    Room("components", ("toolchains", "components"), models.Component, "a component"),
-    Room("environments", ("toolchains", "environments"), models.Environment, "an environment"),
+    Room("components", ("toolchains", "components"), toolchain_models.Component, "a component"),
+    Room("environments", ("toolchains", "environments"), toolchain_models.Environment, "an environment"),
     Room("frameworks", ("matrix", "frameworks"), models.Framework, "a framework"),
     Room("steps", ("recipes", "steps"), models.Step, "a step", "step.yaml"),
     Room("pipelines", ("recipes", "pipelines"), models.Pipeline, "a pipeline"),
@@ -47,6 +47,8 @@ ROOMS = (
     Room("workloads", ("matrix", "workloads"), models.Workload, "a workload", "workload.yaml"),
     Room("suites", ("matrix", "suites"), models.Suite, "a suite"),
 )
+#: In ``toolchains/``: the default pins.
+KNOWN_GOOD = "known-good.yaml"
 #: Folders that hold rooms, and what else may be in them. ``None``: anything that is not nearly the name of a room.
 _HOUSES: Mapping[str, frozenset[str] | None] = {
     "matrix": frozenset(("machines",)),
@@ -66,7 +68,7 @@ def load(roots: Sequence[Path]) -> Catalog:
     loader.problems.raise_if_any()
     found: Any = {room.field: dict(sorted(loader.found[room.field].items())) for room in ROOMS}
     layers = (*loader.general, *loader.specific)
-    catalog = Catalog(roots=tuple(roots), layers=layers, **found)
+    catalog = Catalog(roots=tuple(roots), layers=layers, known_good=tuple(loader.known_good), **found)
     check.check(catalog, loader.golden, loader.problems)
     loader.problems.raise_if_any()
     return catalog
@@ -82,6 +84,7 @@ class _Loader:
         self.specific: list[LocatedLayer] = []
         #: Files other than tolerances in golden/WORKLOAD folders: root, workload, file.
         self.golden: list[check.GoldenFile] = []
+        self.known_good: list[Entry[toolchain_models.KnownGood]] = []
         self._roots: set[str] = set()
         self._folded: dict[tuple[str, str], Entry[Any]] = {}
 
@@ -108,17 +111,27 @@ class _Loader:
         for room in ROOMS:
             for item in root.items(*room.folder):
                 self._thing(root, room, item)
+        self._known_good(root)
         self._goldens(root)
+
+    def _known_good(self, root: Root) -> None:
+        for item in root.items("toolchains"):
+            if item.name == KNOWN_GOOD and (found := self._document(item, toolchain_models.KnownGood)):
+                source, document = found
+                name = KNOWN_GOOD.partition(".")[0]
+                entry = Entry(name=name, document=document, source=source, root=root.path, folder=item.path.parent)
+                self.known_good.append(entry)
 
     def _house(self, root: Root, house: str, others: frozenset[str] | None) -> None:
         """Refuse what is no room, so that a misspelt folder is not silently left out."""
         rooms = [room.folder[1] for room in ROOMS if room.folder[0] == house]
+        names = [*rooms, *(others or ()), *([KNOWN_GOOD] if house == "toolchains" else ())]
         for item in root.items(house):
             known = item.is_folder and (item.name in rooms or item.name in (others or ()))
-            if known or (others is None and nearest(item.name, rooms) in (None, item.name)):
+            if known or (others is None and nearest(item.name, names) in (None, item.name)):
                 continue
             sort = "folder" if item.is_folder else "file"
-            self.problems.add(item.shown, f"unknown {sort}{did_you_mean(item.name, [*rooms, *(others or ())])}")
+            self.problems.add(item.shown, f"unknown {sort}{did_you_mean(item.name, names)}")
 
     def _thing(self, root: Root, room: Room, item: Item) -> None:
         if room.file:

@@ -44,6 +44,21 @@ class Kind(Document):
     file: Name
 
 
+#: Which releases of a component: ``>=18,<22``, ``19.1``, ``!=20``; every part must hold, at the precision that it gives.
+Range = Text
+
+
+class Requirement(Document):
+    """What something needs of a component that its environment holds; where the pin has it not, tests are unsupported."""
+
+    component: Name
+    #: The releases that will do. Absent: all.
+    releases: Range | None = None
+    #: What the release must carry (``carries`` in the component's file), e.g. a dialect that not all builds have.
+    carries: Name | None = None
+    reason: Text
+
+
 class Framework(Document):
     """How a workload becomes MLIR (``matrix/frameworks/NAME.yaml``)."""
 
@@ -88,6 +103,8 @@ class Workload(Document):
     outputs: Annotated[dict[Name, Output], Field(min_length=1)]
     #: Frameworks in which this cannot be expressed, and why.
     absent: dict[Name, Text] = {}
+    #: What the compilers on its road must be, whichever step they are used in.
+    requires: tuple[Requirement, ...] = ()
 
 
 class Parameter(Document):
@@ -95,6 +112,18 @@ class Parameter(Document):
 
     description: Text
     default: ParameterValue
+
+
+class Variant(Document):
+    """What a step does under some releases: the keys that differ from the step's own."""
+
+    #: Component to the releases for which this holds.
+    when: dict[Name, Range] = {}
+    #: Component to what its release must carry for this to hold.
+    carries: dict[Name, Name] = {}
+    passes: Text | None = None
+    schedule: Name | None = None
+    patterns: Name | None = None
 
 
 class Step(Document):
@@ -120,6 +149,10 @@ class Step(Document):
     parameters: dict[Name, Parameter] = {}
     #: True where the output depends on the machine that runs the step (native code generation).
     native: StrictBool = False
+    #: What the step needs, whichever variant.
+    requires: tuple[Requirement, ...] = ()
+    #: By release of a component; the first that holds counts. Given any, a release that none holds for is unsupported.
+    variants: tuple[Variant, ...] = ()
 
 
 class StepUse(Document):
@@ -137,6 +170,8 @@ class Pipeline(Document):
     entry: Annotated[dict[Name, tuple[Name | StepUse, ...]], Field(min_length=1)]
     #: The steps that all roads share.
     steps: Annotated[tuple[Name | StepUse, ...], Field(min_length=1)]
+    #: Values for parameters of the steps by which a target generates code, e.g. ``opt-level: 2``.
+    codegen: dict[Name, ParameterValue] = {}
     #: Facts that tolerance layers may match on, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
     numerics: dict[Name, StrictStr | StrictBool] = {}
 
@@ -145,14 +180,22 @@ class Target(Document):
     """Where code runs (``matrix/targets/NAME.yaml``)."""
 
     description: Text
+    #: Module of ``mlir_matrix.actions`` that runs a kernel: ``run``, which is linked with the driver to a program, or ``run_jit``,
+    #: in the LLVM dialect, which MLIR's runner of the pinned release compiles in memory.
+    tool: Literal["run", "run_jit"] = "run"
+    #: As Zig names it: architecture, system, C library.
     triple: Name
     #: Kinds that it can run.
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
+    #: Steps that bring what pipelines end in to a kind that it runs; they take ``codegen`` values of the pipeline.
+    codegen: tuple[Name | StepUse, ...] = ()
     #: What the machine must be (``uname -m``).
     machine: tuple[Name, ...]
-    #: Modules of ``mlir_matrix.actions`` that link and run, and the environments in which they do.
+    #: The environments that link and run.
     linker_environment: Name = "zig"
     runner_environment: Name = "python"
+    #: Command that runs a program, where this machine does not by itself: a program of the runner's environment, its options.
+    runner: tuple[StrictStr, ...] = ()
     numerics: dict[Name, StrictStr | StrictBool] = {}
 
 
@@ -164,6 +207,8 @@ class Block(Document):
 
     product: dict[Axis, tuple[NameGlob, ...]] = {}
     zip: dict[Axis, tuple[NameGlob, ...]] = {}
+    #: Releases by component, one more axis each: ``llvm: ["18", "19"]`` gives every test as ``…@llvm=18`` and ``…@llvm=19``.
+    pins: dict[Name, tuple[Name, ...]] = {}
 
 
 class Exclusion(Document):
@@ -220,25 +265,3 @@ class Tolerances(Document):
     """Tolerance layers (``golden/tolerances.yaml`` for all, ``golden/WORKLOAD/tolerances.yaml`` for one)."""
 
     layers: Annotated[tuple[Layer, ...], Field(min_length=1)]
-
-
-class Environment(Document):
-    """What an action needs to run (``toolchains/environments/NAME.yaml``): the pins of its components, as a lock."""
-
-    description: Text
-    #: Components whose releases it consists of (``toolchains/components/``). Empty: the interpreter alone.
-    components: tuple[Name, ...] = ()
-    #: Import package that carries MLIR's Python bindings here (``torch_mlir``, ``mlir``, …).
-    bindings: StrictStr | None = None
-
-
-class Component(Document):
-    """Something versioned (``toolchains/components/NAME.yaml``)."""
-
-    description: Text
-    provider: Literal["pypi"] = "pypi"
-    #: Distribution name where it differs from the component's.
-    distribution: Name | None = None
-    #: The pin.
-    release: Name
-    link: StrictStr | None = None

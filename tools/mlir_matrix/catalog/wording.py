@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from mlir_matrix.catalog import models
 from mlir_matrix.catalog.source import Key
+from mlir_matrix.catalog.toolchain_models import RULES
 from mlir_matrix.names import NAME_PATTERN, did_you_mean, nearest, printable, why_not_a_name
 
 Path = tuple[Key, ...]
@@ -112,6 +113,8 @@ def _bad_pattern(detail: Mapping[str, Any]) -> str:
     text = str(detail["input"])
     if detail["ctx"]["pattern"] == NAME_PATTERN:
         return why_not_a_name(text)
+    if detail["ctx"]["pattern"] in RULES:
+        return f"'{printable(text)}' is not {RULES[detail['ctx']['pattern']]}"
     rule = "names with '*', '?', '[a-z]' and '{a,b}', and '/' in those for tests"
     return f"'{printable(text)}' is not a pattern: {rule}"
 

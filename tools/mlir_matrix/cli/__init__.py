@@ -22,7 +22,8 @@ VERBS = {
     "explain": "Say everything that decides one test, with file and line.",
     "golden": "Make the expected outputs from the references.",
     "schema": "Print the JSON Schema of a kind of file.",
-    "toolchain": "Lock what environments consist of.",
+    "toolchain": "Lock, fetch, check and move on compilers and frameworks.",
+    "doctor": "Say what this machine has, and what is missing for which tests.",
 }
 
 #: When Python looks for cycles. Plans and results are many objects without any: its own 700 take a tenth of the time.

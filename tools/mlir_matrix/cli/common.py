@@ -5,11 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mlir_matrix.session import Session, open_session
+
+if TYPE_CHECKING:
+    from mlir_matrix.plan.planner import Plan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,11 +85,31 @@ def format_option(*formats: str) -> Callable[[F], F]:
     )
 
 
+def pin_option(function: F) -> F:
+    """``--pin COMPONENT=RELEASE``, repeatable."""
+    return click.option(
+        "--pin", "pins", multiple=True, metavar="COMPONENT=RELEASE", help="Use this release, e.g. llvm=19. Repeatable."
+    )(function)
+
+
 def session(
-    catalogs: tuple[Path, ...], cache_dir: Path | None = None, swaps: Mapping[str, str] | None = None
+    catalogs: tuple[Path, ...],
+    cache_dir: Path | None = None,
+    swaps: Mapping[str, str] | None = None,
+    pins: Sequence[str] = (),
 ) -> Session:
     """Open the session of a verb."""
-    return open_session(catalogs=catalogs, cache_dir=cache_dir, swaps=swaps or {})
+    return open_session(catalogs=catalogs, cache_dir=cache_dir, swaps=swaps or {}, pins=pins)
+
+
+def used_pins(current: Session, plan: Plan) -> dict[str, str]:
+    """The pins that a person asks for and that a plan uses; what it does not use is told on stderr."""
+    references = {action.environment for action in plan.graph.actions.values()}
+    found = (pair for each in references for pair in (*current.releases(each), *current.needs(each)))
+    used = {(entry.name, release.release) for entry, release in found}
+    for name, release in current.pins.overrides.items() - used:
+        click.echo(f"matrix: --pin {name}={release}: nothing that was chosen uses {name} {release}", err=True)
+    return dict(sorted(current.pins.overrides.items() & used))
 
 
 def repeat_command(test: str, options: Sequence[str]) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from mlir_matrix.cli.common import Verb, catalog_option, format_option, session
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expansion import Test
 from mlir_matrix.explain import explain
 from mlir_matrix.plan.serialize import action_document, environment_document
-from mlir_matrix.select import DEFAULT_SUITE, choose
+from mlir_matrix.select import choose, whole_catalog
 from mlir_matrix.session import Session
 
 
@@ -33,17 +34,18 @@ from mlir_matrix.session import Session
     help=f"The suite whose rules are explained. Default: {DEFAULT_SUITE}, where it has the test.",
 )
 @catalog_option
+@pin_option
 @format_option("text", "json")
-def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], form: str) -> None:
+def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], pins: tuple[str, ...], form: str) -> None:
     """Say everything that decides test ID: rules, steps and parameters, actions, environments, tolerance layers.
 
     Every rule comes with its file and line.
     """
-    current = session(catalogs)
-    expansion = choose(current.catalog, [suite or DEFAULT_SUITE]).expansions[0]
+    current = session(catalogs, pins=pins)
+    expansion = choose(current.catalog, [suite or DEFAULT_SUITE], pins=current.pins).expansions[0]
     test = expansion.test(identifier)
     if test is None and suite is None:
-        expansion = choose(current.catalog, ["**"]).expansions[0]
+        expansion = whole_catalog(current.catalog, [identifier], pins=current.pins)
         test = expansion.test(identifier)
     if test is None:
         explain(current.catalog, expansion, identifier)
@@ -63,10 +65,11 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     plan = current.plan([test])
     chain = [plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test.id])]
     environments: Rows = []
-    for name, environment in current.environments(action.environment for action in chain).items():
-        entry = environment_document(environment, current.pins(name), missing=())
+    for environment in current.environments(action.environment for action in chain).values():
+        entry = environment_document(environment, current)
         entry.pop("packages", None)
         entry.pop("missing", None)
+        entry.pop("bytes", None)
         environments.append(_environment_words(entry) if text else entry)
     outputs = () if test.is_ir else current.catalog.workloads[test.workload].document.outputs
     layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import click
 
-from mlir_matrix.cli.common import Verb, catalog_option, format_option, session, tests_argument
+from mlir_matrix.cli.common import (
+    Verb,
+    catalog_option,
+    format_option,
+    pin_option,
+    session,
+    tests_argument,
+    used_pins,
+)
 from mlir_matrix.select import choose
 
 _BATCH = 20_000
@@ -26,19 +34,21 @@ _BATCH = 20_000
 )
 @tests_argument
 @catalog_option
+@pin_option
 @format_option("table", "json", "ids")
-def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], form: str) -> None:
+def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], pins: tuple[str, ...], form: str) -> None:
     """Show which tests would run, what is unsupported and why, and what they need.
 
     Without arguments it is the suite smoke. A glob is matched segment by segment; with a suite before it, it narrows the suite.
     """
-    current = session(catalogs)
-    choice = choose(current.catalog, tests)
+    current = session(catalogs, pins=pins)
+    choice = choose(current.catalog, tests, pins=current.pins)
     if form == "ids":
         _print_lines(choice.ids())
         return
     chosen = list(choice.tests(excluded=True))
     plan = current.plan([test for test in chosen if test.selected])
+    used_pins(current, plan)
     if form == "json":
         from mlir_matrix.plan.serialize import to_document
 

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.common import (
     Verb,
     cache_option,
     catalog_option,
     format_option,
+    pin_option,
     repeat_command,
     session,
     tests_argument,
+    used_pins,
 )
 from mlir_matrix.cli.limits import limit_words, memory_option, timeout_option
 from mlir_matrix.errors import UsageError
@@ -27,7 +30,7 @@ from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
 from mlir_matrix.results import TestResult, exit_code, to_document
 from mlir_matrix.runner import Run, run_plan
-from mlir_matrix.select import DEFAULT_SUITE, choose
+from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 
 #: More folders of failures than anyone reads; the rest is named.
@@ -50,11 +53,13 @@ def _substitutions(values: Sequence[str]) -> dict[str, str]:
     examples=(
         "matrix run",
         "matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml",
+        "matrix run --pin llvm=22 'mlir/**'",
         "matrix run smoke --format json > results.json",
     ),
 )
 @tests_argument
 @catalog_option
+@pin_option
 @cache_option
 @format_option("table", "json")
 @click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores.")
@@ -69,6 +74,7 @@ def _substitutions(values: Sequence[str]) -> dict[str, str]:
 def command(
     tests: tuple[str, ...],
     catalogs: tuple[Path, ...],
+    pins: tuple[str, ...],
     cache_dir: Path | None,
     form: str,
     jobs: int | None,
@@ -86,14 +92,15 @@ def command(
     """
     if junit is not None and not junit.absolute().parent.is_dir():
         raise UsageError(f"--junit {junit}: there is no such folder")
-    current = session(catalogs, cache_dir, _substitutions(swaps))
-    choice = choose(current.catalog, tests)
+    current = session(catalogs, cache_dir, _substitutions(swaps), pins)
+    choice = choose(current.catalog, tests, pins=current.pins)
     plan = current.plan(choice.tests())
     if not plan.verdicts:
         raise UsageError(_nothing_to_run(plan))
+    asked = used_pins(current, plan)
     limits = Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
-    run = run_plan(current, plan, limits=limits, fail_fast=not keep_going, progress=_progress(quiet))
-    options = _repeated(current, tests, catalogs, cache_dir, swaps) + limit_words(limits)
+    run = run_plan(current, plan, limits=limits, fail_fast=not keep_going, progress=chosen_progress(quiet))
+    options = _repeated(current, tests, catalogs, cache_dir, swaps, pins) + limit_words(limits)
     repeat = partial(repeat_command, options=options)
     folders = _keep_failures(run, plan, current, repeat)
     if form == "json":
@@ -103,7 +110,7 @@ def command(
     else:
         from mlir_matrix.report.summary import print_summary
 
-        print_summary(run, folders, repeat=repeat)
+        print_summary(run, folders, repeat=repeat, pins=asked)
     if junit is not None:
         from mlir_matrix.report.junit import write_junit
 
@@ -118,7 +125,8 @@ def _nothing_to_run(plan: Plan) -> str:
     return "no test can run: " + ("; ".join(list(reasons)[:3]) or "the suite is empty")
 
 
-def _progress(quiet: bool) -> Callable[[int], Progress]:
+def chosen_progress(quiet: bool) -> Callable[[int], Progress]:
+    """How progress is shown: a live display where somebody looks, plain lines else."""
     # None: it was closed when we began.
     if quiet or sys.stderr is None:
         return Silent
@@ -132,10 +140,12 @@ def _repeated(
     catalogs: Sequence[Path],
     cache_dir: Path | None,
     swaps: Sequence[str],
+    pins: Sequence[str],
 ) -> list[str]:
     """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
     options = [word for folder in catalogs for word in ("--catalog", str(folder))]
     options += ["--cache-dir", str(cache_dir)] if cache_dir else []
+    options += [word for pin in pins for word in ("--pin", pin)]
     options += [word for swap in swaps for word in ("--environment", swap)]
     return options + [name for name in tests if name in current.catalog.suites and name != DEFAULT_SUITE]
 

@@ -1,58 +1,55 @@
-"""``matrix toolchain``: what environments consist of."""
+"""``matrix toolchain``: what environments consist of, and what of it is here."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import importlib
 
 import click
 
-from mlir_matrix.cli.common import Verb, VerbGroup, catalog_option, session
-from mlir_matrix.environments.interpreter import SUPPORTED
-from mlir_matrix.environments.lock import lock_file, write_lock
-from mlir_matrix.environments.solve import solve
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.names import did_you_mean
-from mlir_matrix.report.layout import counted
+from mlir_matrix.cli.common import VerbGroup
+
+#: Verb → its module in this package, what it is called there, and what it does: only the one asked for is imported.
+VERBS = {
+    "lock": ("toolchain_lock", "lock", "Write locks."),
+    "fetch": ("toolchain_fetch", "fetch", "Bring what locks name."),
+    "verify": ("toolchain_verify", "verify", "Read everything that is here and compare it with its hashes."),
+    "list": ("toolchain_list", "list_releases", "Components and their releases."),
+    "which": ("toolchain_which", "which", "The path of a tool."),
+    "roll": ("toolchain_roll", "roll_releases", "Try newer releases, propose those that are green."),
+    "gc": ("toolchain_gc", "gc", "Remove what no lock names."),
+}
 
 
-@click.group("toolchain", cls=VerbGroup, examples=("matrix toolchain lock mlir",))
-def command() -> None:
-    """Lock what environments consist of."""
+class _Verbs(VerbGroup):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, name, _ = VERBS[cmd_name]
+        command = getattr(importlib.import_module(f"mlir_matrix.cli.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from mlir_matrix.names import did_you_mean
+
+            raise click.UsageError(f"no verb {args[0]!r} of toolchain{did_you_mean(args[0], VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, what) for name, (_, _, what) in VERBS.items()])
 
 
-@command.command(
-    "lock",
-    cls=Verb,
-    short_help="Write the locks of environments.",
-    examples=("matrix toolchain lock", "matrix toolchain lock mlir torch --python cp311"),
+@click.group(
+    "toolchain",
+    cls=_Verbs,
+    examples=("matrix toolchain list llvm", "matrix toolchain fetch llvm@19", "matrix toolchain which mlir-opt@19"),
 )
-@click.argument("environments", nargs=-1, metavar="[ENVIRONMENT]...")
-@click.option("--python", "tags", multiple=True, type=click.Choice(SUPPORTED), help="Interpreters. Default: all.")
-@catalog_option
-def lock(environments: tuple[str, ...], tags: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
-    """Write the locks of ENVIRONMENTS (default: all that have one already).
-
-    The lock lists every package with its version and hash, for each interpreter that all of them have wheels for.
-    """
-    current = session(catalogs)
-    for name in environments:
-        if name not in current.catalog.environments:
-            raise UsageError(f"there is no environment {name!r}{did_you_mean(name, current.catalog.environments)}")
-    for name in environments or sorted(current.catalog.environments):
-        entry = current.catalog.environments[name]
-        folder = entry.root / "toolchains" / "locks"
-        pins = {
-            current.catalog.components[component].document.distribution or component: release
-            for component, release in current.pins(name).items()
-        }
-        for tag in tags or SUPPORTED:
-            path = lock_file(folder, name, tag)
-            if not pins or not (environments or path.exists()):
-                continue
-            try:
-                packages = solve(pins, tag=tag)
-            except InfrastructureError as error:
-                click.echo(f"{name} {tag}: {error}", err=True)
-                continue
-            write_lock(path, packages, environment=name)
-            click.echo(f"{path.relative_to(entry.root)}: {counted(len(packages), 'package')}")
+def command() -> None:
+    """Lock, fetch and check compilers and frameworks, side by side, without installing anything on the machine."""

@@ -10,6 +10,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlir_matrix.environments.deb_lock import DebLock
 
 #: What environments are locked for; anything else is named in the reason of the tests that need it.
 SUPPORTED = ("cp311", "cp312")
@@ -28,6 +33,8 @@ class Interpreter:
     path: str
     version: str
     libc: str
+    #: What it is part of where it is not the machine's; ``path`` is empty, then.
+    prefix: DebLock | None = None
 
     @property
     def tag(self) -> str:
@@ -37,7 +44,19 @@ class Interpreter:
 
     def identity(self) -> list[str]:
         """What of it belongs into an environment's digest."""
-        return ["cpython", self.version, self.libc, platform.machine()]
+        own = [self.prefix.made] if self.prefix else []
+        return ["cpython", self.version, self.libc, platform.machine(), *own]
+
+    def command(self, store: Path) -> list[str]:
+        """The words that start it."""
+        if self.prefix is None:
+            return [self.path]
+        from mlir_matrix.environments.prefix import command  # hardly ever
+
+        words = command(store / self.prefix.folder, f"python{self.tag[2]}.{self.tag[3:]}")
+        # It finds its library by where it is called from.
+        words[words.index("--argv0") + 1] = words[-1]
+        return words
 
 
 def _libc_version() -> str:

@@ -1,16 +1,25 @@
-"""From an environment's name to what it is on this machine: an interpreter and locked packages, or why not."""
+"""From an environment's name to what it is on this machine: an interpreter, locked packages and prefixes, or why not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.toolchain_models import Component, Release
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.lock import Package, lock_file, read_lock
+from mlir_matrix.environments.lock import Package, find_lock, read_lock
+from mlir_matrix.environments.unit import Unit, is_missing, with_needs
+from mlir_matrix.releases import nearest
+
+#: Bytes of a package whose lock does not say.
+_TYPICAL = 5_000_000
+#: The releases that an environment consists of, each with the component that it is one of.
+Releases = Sequence[tuple[Entry[Component], Release]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,21 +29,48 @@ class ResolvedEnvironment:
     name: str
     interpreter: Interpreter
     packages: tuple[Package, ...]
+    #: Releases that are programs: prefixes of their own with all that they need, or the machine's.
+    prefixes: tuple[Unit, ...] = ()
+    #: For what may vanish, by its label: the nearest other release, as ``--pin`` takes it.
+    nearest: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @cached_property
     def digest(self) -> str:
         """Address of its content: equal digests, equal behaviour, whatever it is called."""
-        packages = sorted([package.name, package.version, *package.hashes] for package in self.packages)
-        return digest_value({"interpreter": self.interpreter.identity(), "packages": packages})
+        packages = sorted(package.identity for package in self.packages)
+        value = {"interpreter": self.interpreter.identity(), "packages": packages}
+        if self.prefixes:
+            value["prefixes"] = [unit.identity for unit in self.prefixes]
+        return digest_value(value)
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """Everything that it is made of, each after what it needs."""
+        interpreter = [self.interpreter.prefix] if self.interpreter.prefix else []
+        return tuple(with_needs([*interpreter, *self.packages, *self.prefixes]))
 
     def sites(self, store: Path) -> list[str]:
         """The folders that go on ``sys.path``, one a package."""
         return [str(store / package.folder(self.interpreter.tag)) for package in self.packages]
 
-    def missing(self, store: Path) -> tuple[Package, ...]:
-        """Packages that are not installed yet."""
-        tag = self.interpreter.tag
-        return tuple(package for package in self.packages if not (store / package.folder(tag)).is_dir())
+    def roots(self, store: Path) -> list[str]:
+        """The folders of its prefixes."""
+        return [str(store / name) for unit in self.prefixes if (name := unit.folder_for(self.interpreter.tag))]
+
+    def host_programs(self) -> list[str]:
+        """Its programs that are the machine's: ``NAME@RELEASE=PATH``."""
+        from mlir_matrix.environments.host import HostTool  # few environments have any
+
+        return [program for unit in self.prefixes if isinstance(unit, HostTool) for program in unit.words]
+
+    @property
+    def size(self) -> int:
+        """Bytes to fetch where nothing is there; a guess where a lock does not say."""
+        return sum(unit.size or _TYPICAL for unit in self.units)
+
+    def missing(self, store: Path) -> tuple[Unit, ...]:
+        """Units that are not installed yet."""
+        return tuple(unit for unit in self.units if is_missing(unit, store, self.interpreter.tag))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,30 +82,92 @@ class UnavailableEnvironment:
 
 
 def resolve(
-    name: str, *, components: Sequence[str], lock_folders: Sequence[Path]
+    name: str, *, releases: Releases, lock_folders: Sequence[Path], needs: Releases = (), pins: str = ""
 ) -> ResolvedEnvironment | UnavailableEnvironment:
-    """What the environment ``name`` is here. Environments without components need the interpreter alone."""
-    if not components:
-        return ResolvedEnvironment(name=name, interpreter=interpreters.own(), packages=())
-    locked = {
-        tag: path
-        for tag in interpreters.SUPPORTED
-        # The first catalog's lock counts: one that joins adds environments and changes none.
-        for folder in reversed(lock_folders)
-        if (path := lock_file(folder, name, tag)).is_file()
-    }
-    if not locked:
-        reason = f"environment {name} has no lock; make one with: matrix toolchain lock {name}"
-        return UnavailableEnvironment(name=name, reason=reason)
-    found = interpreters.find(tuple(locked))
-    if found is None:
-        wanted = " or ".join(f"CPython {tag[2]}.{tag[3:]}" for tag in locked)
-        reason = (
-            f"environment {name} ({', '.join(components)}) is locked for {wanted}; this is CPython "
-            f"{interpreters.own().version}. A python{min(locked)[2]}.{min(locked)[3:]} on PATH would serve"
+    """What the environment ``name`` is here. Environments without components need the interpreter alone.
+
+    ``needs``: releases of what some of its releases are built with. ``pins``: what of them is not the default, for advice
+    (``llvm=19,numpy=2``).
+    """
+    prefixes: tuple[Unit, ...] = ()
+    if any(provider_of(entry.document, release) != "pypi" for entry, release in releases):
+        from mlir_matrix.environments.providers import Providers, Unavailable  # not all environments have any
+
+        try:
+            prefixes = Providers(lock_folders, needs).units(releases)
+        except Unavailable as error:
+            return UnavailableEnvironment(name=name, reason=str(error))
+    wanted = distributions(releases)
+    found = interpreters.own()
+    packages: tuple[Package, ...] = ()
+    if wanted:
+        locked = _locks(name, wanted, lock_folders)
+        if not locked:
+            return UnavailableEnvironment(name=name, reason=unlocked(name, wanted, pins))
+        usable = interpreters.find(tuple(locked)) or _debian(tuple(locked), lock_folders)
+        if usable is None:
+            return UnavailableEnvironment(name=name, reason=_unsuitable(name, releases, locked))
+        found = usable
+        # What the environment is named for is most of what has to be fetched: it goes first.
+        packages = tuple(
+            sorted(
+                read_lock(locked[found.tag], wanted),
+                key=lambda package: (-(package.size or 0), package.name.lower().replace("_", "-") not in wanted),
+            )
         )
-        return UnavailableEnvironment(name=name, reason=reason)
-    packages = read_lock(locked[found.tag])
-    # What the environment is named for is most of what has to be fetched: it goes first.
-    packages = tuple(sorted(packages, key=lambda package: package.name.lower().replace("_", "-") not in components))
-    return ResolvedEnvironment(name=name, interpreter=found, packages=packages)
+    return ResolvedEnvironment(
+        name=name, interpreter=found, packages=packages, prefixes=prefixes, nearest=dict(_nearest(releases))
+    )
+
+
+def _nearest(releases: Releases) -> Iterator[tuple[str, str]]:
+    """What could serve instead of each release, by the labels of its units; best what will stay."""
+    for entry, release in releases:
+        others = [other for other in entry.document.releases if other.release != release.release]
+        lasting = [other for other in others if other.durability == "permanent"]
+        found = nearest((other.release for other in lasting or others), release.release)
+        if found is not None:
+            made_of = distributions([(entry, release)]) or {entry.name: release.release}
+            yield from ((f"{name} {version}", f"{entry.name}={found}") for name, version in made_of.items())
+
+
+def _debian(tags: Sequence[str], folders: Sequence[Path]) -> Interpreter | None:
+    from mlir_matrix.environments.cpython import find  # only where the machine has none
+
+    return find(tags, folders)
+
+
+def provider_of(component: Component, release: Release) -> str:
+    """Where a release comes from."""
+    return release.provider or component.provider
+
+
+def distributions(releases: Releases) -> dict[str, str]:
+    """What pip is asked for: distribution to version."""
+    pins: dict[str, str] = {}
+    for entry, release in releases:
+        if provider_of(entry.document, release) == "pypi":
+            pins |= release.distributions or {entry.document.distribution or entry.name: release.release}
+    return pins
+
+
+def _locks(name: str, wanted: Mapping[str, str], folders: Sequence[Path]) -> dict[str, Path]:
+    """The lock for each interpreter that there is one for."""
+    return {tag: path for tag in interpreters.SUPPORTED if (path := find_lock(folders, name, tag, wanted))}
+
+
+def unlocked(what: str, wanted: Mapping[str, str] | None = None, pins: str = "") -> str:
+    """The sentence for what has no lock; ``wanted``: its distributions, ``pins``: those that are not the default."""
+    shown = " ".join(f"{name} {version}" for name, version in (wanted or {}).items())
+    subject = f"environment {what} ({shown})" if shown else what
+    options = "".join(f" --pin {pin}" for pin in pins.split(",") if pin)
+    return f"{subject} has no lock; make one with: matrix toolchain lock {what}{options}"
+
+
+def _unsuitable(name: str, releases: Releases, locked: Mapping[str, Path]) -> str:
+    wanted = " or ".join(f"CPython {tag[2]}.{tag[3:]}" for tag in locked)
+    components = ", ".join(entry.name for entry, _ in releases)
+    return (
+        f"environment {name} ({components}) is locked for {wanted}; this is CPython "
+        f"{interpreters.own().version}. A python{min(locked)[2]}.{min(locked)[3:]} on PATH would serve"
+    )

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlir_matrix.environments.lock import Package
+from mlir_matrix.environments.remote import wheel_sizes
+from mlir_matrix.environments.transport import Transport
 from mlir_matrix.errors import InfrastructureError
 
 
@@ -32,12 +34,25 @@ def solve(pins: Mapping[str, str], *, tag: str) -> tuple[Package, ...]:
     if done.returncode != 0:
         words = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         raise InfrastructureError(f"no solution for CPython {version}; pip says: {' '.join(words) or 'nothing'}")
-    report: dict[str, Any] = json.loads(done.stdout)
-    return tuple(_package(item) for item in report["install"])
+    report: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+    transport = Transport()
+    try:
+        return tuple(_package(item, transport) for item in report["install"])
+    finally:
+        transport.close()
 
 
-def _package(item: Mapping[str, Any]) -> Package:
+def _package(item: Mapping[str, Any], transport: Transport) -> Package:
     archive = item["download_info"]["archive_info"]
     value = archive.get("hashes", {}).get("sha256") or archive["hash"].removeprefix("sha256=")
     metadata = item["metadata"]
-    return Package(name=metadata["name"], version=metadata["version"], hashes=(value,))
+    size, installed = _sizes(item["download_info"]["url"], transport)
+    return Package(name=metadata["name"], version=metadata["version"], hashes=(value,), size=size, installed=installed)
+
+
+def _sizes(address: str, transport: Transport) -> tuple[int, int] | tuple[None, None]:
+    """What a lock says of sizes is for people: where it cannot be found out it is left out."""
+    try:
+        return wheel_sizes(address, transport)
+    except InfrastructureError:
+        return None, None

@@ -76,7 +76,7 @@ class LocalExecutor:
         self._folders = Folders(scratch)
         self._store.write = self._folders.spare.write
         self._selector = selectors.DefaultSelector()
-        self._supply = Supply(self._home.packages, lambda: os.write(wake, b"x"))
+        self._supply = Supply(self._home, lambda: os.write(wake, b"x"))
         self._by_digest = {environment.digest: environment for environment in self._resolved(self._environments)}
         tools = tools_of(self._graph, self._environments)
         self._pool = Pool(self._selector, tools, home=self._home, scratch=scratch, limits=self._limits)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.home import Home
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.install import Installer, PackageProgress
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 class Supply:
     """Says which environments are complete; only installing happens in threads."""
 
-    def __init__(self, packages: Path, wake: Callable[[], object]) -> None:
+    def __init__(self, home: Home, wake: Callable[[], object]) -> None:
         """``wake`` is called in an installer's thread when there is something to take."""
-        self._packages = packages
+        self._packages = home.packages
+        self._artifacts = home.artifacts
         self._wake = wake
         self._events: deque[PackageProgress] = deque()
         self._installer: Installer | None = None
@@ -30,11 +31,12 @@ class Supply:
         if not wanted:
             return
         if self._installer is None:
+            from mlir_matrix.environments.artifacts import Artifacts
             from mlir_matrix.environments.install import Installer
 
-            self._installer = Installer(self._packages, self._note)
+            self._installer = Installer(self._packages, self._note, artifacts=Artifacts(self._artifacts))
         # Small environments first: the first verdicts then come while the large ones are on their way.
-        self._installer.request(sorted(wanted, key=lambda environment: len(environment.packages)))
+        self._installer.request(sorted(wanted, key=lambda environment: environment.size))
 
     def _note(self, progress: PackageProgress) -> None:
         self._events.append(progress)
@@ -53,7 +55,7 @@ class Supply:
 
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
         """Whether an environment needs the package that progress calls ``label``, and does not have it."""
-        return any(f"{package.name} {package.version}" == label for package in environment.missing(self._packages))
+        return any(unit.label == label for unit in environment.missing(self._packages))
 
     def close(self) -> None:
         """Stop what is going on; what is complete stays."""

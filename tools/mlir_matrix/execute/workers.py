@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,19 @@ def worker_command(
     environment: ResolvedEnvironment, *, store: Path, bytecode: Path, arguments: Sequence[str]
 ) -> list[str]:
     """The command line of a worker of this environment, here. Only this, not the action, knows where things are."""
-    sites = [word for site in environment.sites(store) for word in ("--site", site)]
-    python = [environment.interpreter.path, "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
-    return [*python, str(ACTIONS_FOLDER / "bootstrap.py"), *sites, *arguments]
+    folders = [word for site in environment.sites(store) for word in ("--site", site)]
+    folders += [word for prefix in _prefixes(environment, store) for word in ("--prefix", prefix)]
+    folders += [word for program in environment.host_programs() for word in ("--program", program)]
+    python = [*environment.interpreter.command(store), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
+    return [*python, str(ACTIONS_FOLDER / "bootstrap.py"), *folders, *arguments]
+
+
+def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
+    """Its prefixes, as a worker's command line has them: ``RELEASE=FOLDER``, in the order in which they count."""
+    for unit in environment.prefixes:
+        folder = unit.folder_for(environment.interpreter.tag)
+        if folder:
+            yield f"{unit.release}={store / folder}"
 
 
 @dataclass

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from mlir_matrix.actions.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import ParameterValue, Step, Workload
-from mlir_matrix.connect import Argument, Road, RoadStep
+from mlir_matrix.catalog.models import Step, Workload
 from mlir_matrix.expansion import Test
+from mlir_matrix.pins import Pins
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
-from mlir_matrix.plan.workloads import add_inputs, file_of, judged, signature
+from mlir_matrix.plan.kernels import Kernels
+from mlir_matrix.plan.once import Once
+from mlir_matrix.plan.workloads import file_of, judged, plain, signature
+from mlir_matrix.recipe import Recipe
+from mlir_matrix.roads import Argument, Road, RoadStep
 from mlir_matrix.tolerance import Resolved
 
 #: Tools whose output is IR again; what others give is called by its kind (``object``).
-_KEEPS_IR = frozenset({"passes", "check"})
-#: The one driver, relative to this repository: kernels of every catalog are linked with it.
-DRIVER_SOURCES = tuple(
-    f"tools/driver/{name}"
-    for name in (
-        "call.c", "call.h", "driver.c", "fail.c", "fail.h", "memory.c", "memory.h",
-        "memref.c", "memref.h", "missing.c", "npy.c", "npy.h", "spec.c", "spec.h",
-    )
-)  # fmt: skip
+_KEEPS_IR = frozenset({"passes", "opt_passes", "check"})
 #: What many actions share is one object.
 _NO_PARAMS: Mapping[str, Any] = {}
-_KERNEL = {"kernel": "kernel"}
 _VERDICT = {"verdict": "verdict.json"}
 #: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]
@@ -45,14 +38,12 @@ class Plan:
     verdicts: Mapping[str, str]
 
 
-def make_plan(
-    catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, swaps: Mapping[str, str] = MappingProxyType({})
-) -> Plan:
+def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pins: Pins | None = None) -> Plan:
     """Plan the tests, which are those chosen. Decided ones (unsupported) need no action.
 
-    ``swaps`` names environments that stand in for others; actions keep the name that the recipe uses.
+    ``pins`` are those that a person asks for; actions keep the names of environments that the recipes use.
     """
-    planner = _Planner(catalog, tolerate, swaps)
+    planner = _Planner(catalog, tolerate, pins or Pins(catalog))
     chosen = tuple(tests)
     verdicts = {test.id: planner.add(test) for test in chosen if test.outcome is None}
     return Plan(tests=chosen, graph=planner.graph, verdicts=verdicts)
@@ -64,11 +55,13 @@ class _Use:
 
     name: str
     step: Step
+    recipe: Recipe
     params: Mapping[str, Any]
     files: Mapping[str, Input]
-    #: What it gives: the name of the output, and its file.
+    #: What it gives: the name of the output, and its file; and whether that depends on the CPU of this machine.
     output: str
     outputs: Mapping[str, str]
+    native: bool
     #: By what comes in.
     made: dict[Input, Produced] = field(default_factory=dict)
 
@@ -76,12 +69,14 @@ class _Use:
 class _Planner:
     """Adds tests to one graph; remembers what an earlier test already added."""
 
-    def __init__(self, catalog: Catalog, tolerate: Tolerate, swaps: Mapping[str, str]) -> None:
-        self._swaps = swaps
+    def __init__(self, catalog: Catalog, tolerate: Tolerate, pins: Pins) -> None:
+        #: Of what no test's identifier can vary: inputs and judging.
+        self._numpy, self._filecheck = pins.reference("numpy"), pins.reference("filecheck")
         self.graph = Graph()
         self._catalog = catalog
         self._tolerate = tolerate
-        self._made: dict[Any, Any] = {}
+        self._once = Once()
+        self._kernels = Kernels(catalog, self.graph, self._numpy)
         #: By identity, because tests of a cell share their road, and comparing roads costs more than planning a step.
         self._roads: dict[int, tuple[Road, tuple[_Use, ...]]] = {}
         self._uses: dict[RoadStep, _Use] = {}
@@ -90,33 +85,27 @@ class _Planner:
         """Add what a test needs and return its last action."""
         return self._ir_test(test) if test.is_ir else self._execution_test(test)
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
-
     def _execution_test(self, test: Test) -> str:
         assert test.road is not None
         workload = self._catalog.workloads[test.workload]
         artifact = self._import(test.framework, test.road, workload)
         for use in self._uses_of(test.road):
             artifact = use.made.get(artifact) or self._new_step(use, artifact)
-        kernel = self._once(("link", artifact, test.target), lambda: self._link(artifact, test.target))
-        results = self._once(("run", kernel, test.workload), lambda: self._run(kernel, workload, test.target))
+        results = self._kernels.run(artifact, test, workload)
         return self._judge(test, workload, results)
 
     def _import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
-        return self._once((framework, road.kind, workload.name), lambda: self._new_import(framework, road, workload))  # type: ignore[no-any-return]
+        key = (framework, road.kind, workload.name, road.ingress.environment)
+        return self._once(key, lambda: self._new_import(framework, road, workload))  # type: ignore[no-any-return]
 
     def _new_import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
-        document = self._catalog.frameworks[framework].document
         source = file_of(self._catalog, workload.root, workload.files[road.source])
         action = self.graph.add(
             f"import/{framework}/{workload.name}",
-            tool=document.tool,
+            tool=road.ingress.tool,
             stage="import",
-            environment=document.environment,
-            params={**self._signature(workload), **self._bindings(document.environment)},
+            environment=road.ingress.environment,
+            params={**self._signature(workload), **_bindings(road.ingress)},
             inputs={"source": source},
             outputs={"ir": self._catalog.kinds[road.kind].document.file},
         )
@@ -124,10 +113,6 @@ class _Planner:
 
     def _signature(self, workload: Entry[Workload]) -> dict[str, Any]:
         return self._once(("signature", workload.name), lambda: signature(workload.document))  # type: ignore[no-any-return]
-
-    def _bindings(self, environment: str) -> dict[str, str]:
-        module = self._catalog.environments[self._swaps.get(environment, environment)].document.bindings
-        return {"bindings": module} if module else {}
 
     def _uses_of(self, road: Road) -> tuple[_Use, ...]:
         known = self._roads.get(id(road))
@@ -144,95 +129,41 @@ class _Planner:
         """Parameters and files of a step; the same for whatever comes in."""
         entry = self._catalog.steps[use.name]
         step: Step = entry.document
-        params: dict[str, Any] = {**self._bindings(step.environment)}
-        if step.passes is not None:
-            params["passes"] = fill(" ".join(step.passes.split()), use.parameters)
-        if step.tool != "passes" or step.schedule is not None:
-            params["parameters"] = {name: _plain(value) for name, value in use.parameters.items()}
+        recipe = use.recipe
+        params: dict[str, Any] = _bindings(recipe)
+        if recipe.passes is not None:
+            params["passes"] = fill(" ".join(recipe.passes.split()), use.parameters)
+        if step.tool != "passes" or recipe.schedule is not None:
+            params["parameters"] = {name: plain(value) for name, value in use.parameters.items()}
         files: dict[str, Input] = {
             name: file_of(self._catalog, entry.root, entry.folder / path)
             for name, path in (
-                ("schedule", step.schedule),
-                ("patterns", step.patterns),
+                ("schedule", recipe.schedule),
+                ("patterns", recipe.patterns),
                 ("directives", step.directives),
             )
             if path is not None
         }
-        output = "ir" if step.tool in _KEEPS_IR else use.gives
+        output = "ir" if recipe.tool in _KEEPS_IR else use.gives
         outputs = {output: self._catalog.kinds[use.gives].document.file}
-        return _Use(name=use.name, step=step, params=params, files=files, output=output, outputs=outputs)
+        native = _is_native(step, recipe, use.parameters)
+        return _Use(
+            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output, outputs=outputs, native=native,
+        )  # fmt: skip
 
     def _new_step(self, use: _Use, artifact: Input) -> Produced:
         action = self.graph.add(
             use.name,
-            tool=use.step.tool,
+            tool=use.recipe.tool,
             stage=use.step.stage,
-            environment=use.step.environment,
+            environment=use.recipe.environment,
             params=use.params,
             inputs={"ir": artifact, **use.files},
             outputs=use.outputs,
-            native=use.step.native,
+            native=use.native,
         )
         made = use.made[artifact] = Produced(action, use.output)
         return made
-
-    def _link(self, kernel: Produced, target: str) -> Produced:
-        document = self._catalog.targets[target].document
-        kit = self._once(("kit", target), lambda: self._kit(document.triple, document.linker_environment))
-        action = self.graph.add(
-            "link",
-            tool="link",
-            stage="codegen",
-            environment=document.linker_environment,
-            params=_NO_PARAMS,
-            inputs={"object": kernel, **kit},
-            outputs=_KERNEL,
-        )
-        return Produced(action, "kernel")
-
-    def _kit(self, triple: str, environment: str) -> dict[str, Input]:
-        """What every kernel of a target is linked with. Two actions: the driver changes, the C library does not."""
-        sources: Mapping[str, Mapping[str, Input]] = {
-            "runtime": {},
-            "driver": {Path(path).name: File(0, path) for path in DRIVER_SOURCES},
-        }
-        return {
-            name: Produced(
-                self.graph.add(
-                    f"{name}/{triple}",
-                    tool="link_kit",
-                    stage="codegen",
-                    environment=environment,
-                    params={"triple": triple},
-                    inputs=files,
-                    outputs={name: f"{name}.o"},
-                ),
-                name,
-            )
-            for name, files in sources.items()
-        }
-
-    def _run(self, kernel: Produced, workload: Entry[Workload], target: str) -> str:
-        arguments, params, outputs = self._once(("running", workload.name), lambda: self._running(workload))
-        return self.graph.add(
-            f"run/{workload.name}",
-            tool="run",
-            stage="run",
-            environment=self._catalog.targets[target].document.runner_environment,
-            params=params,
-            inputs={"kernel": kernel, **arguments},
-            outputs=outputs,
-        )
-
-    def _running(self, workload: Entry[Workload]) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
-        """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
-        made = add_inputs(self.graph, workload)
-        described = self._signature(workload)
-        return (
-            {f"arg-{name}": Produced(made, name) for name in workload.document.inputs},
-            {"arguments": described["inputs"], "results": described["outputs"]},
-            {f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
-        )
 
     def _judge(self, test: Test, workload: Entry[Workload], results: str) -> str:
         names = workload.document.outputs
@@ -249,7 +180,7 @@ class _Planner:
             f"judge/{workload.name}",
             tool="judge",
             stage="judge",
-            environment="numpy",
+            environment=self._numpy,
             params=params,
             inputs=files,
             outputs=_VERDICT,
@@ -264,19 +195,30 @@ class _Planner:
     def _ir_test(self, test: Test) -> str:
         entry = self._catalog.steps[test.pipeline]
         case = file_of(self._catalog, entry.root, entry.cases[test.workload])
-        use = self._once(("alone", entry.name), lambda: self._new_use(_alone(entry)))
+        recipe = test.recipe
+        assert recipe is not None
+        use = self._once(("alone", entry.name), lambda: self._new_use(_alone(entry, recipe)))
         return self.graph.add(
             f"filecheck/{entry.name}/{test.workload}",
             tool="irtest",
             stage="judge",
-            environment="filecheck",
+            environment=self._filecheck,
             params=_NO_PARAMS,
             inputs={"ir": self._new_step(use, case), "test": case},
             outputs={"report": "report.json"},
         )
 
 
-def _alone(entry: Entry[Step]) -> RoadStep:
+def _bindings(recipe: Recipe) -> dict[str, Any]:
+    return {"bindings": recipe.bindings} if recipe.bindings else {}
+
+
+def _is_native(step: Step, recipe: Recipe, parameters: Mapping[str, Any]) -> bool:
+    """Bindings cannot but generate code for the CPU that they are on; programs do so where they are told, else for any."""
+    return parameters.get("cpu") == "native" if recipe.tool == "opt_object" else step.native
+
+
+def _alone(entry: Entry[Step], recipe: Recipe) -> RoadStep:
     """A step as its IR tests use it: by itself, with the defaults of its parameters."""
     step = entry.document
     arguments = tuple(
@@ -284,8 +226,4 @@ def _alone(entry: Entry[Step]) -> RoadStep:
         for name, parameter in step.parameters.items()
     )
     takes = step.accepts[0]
-    return RoadStep(entry.name, takes, step.gives or takes, arguments, entry.source.position())
-
-
-def _plain(value: ParameterValue) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return RoadStep(entry.name, takes, step.gives or takes, arguments, entry.source.position(), recipe)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Input, Produced
@@ -22,7 +23,7 @@ def to_document(tests: Iterable[Test], plan: Plan, session: Session) -> dict[str
         "schema": SCHEMA,
         "tests": [_test(test, plan.verdicts.get(test.id)) for test in tests],
         "actions": [_action(action, needed[action.id]) for action in plan.graph.actions.values()],
-        "environments": [_environment(item, session) for item in environments.values()],
+        "environments": [environment_document(item, session) for item in environments.values()],
     }
 
 
@@ -81,25 +82,23 @@ def _action(action: Action, tests: Sequence[str]) -> dict[str, Any]:
     return {**action_document(action), "tests": list(tests)}
 
 
-def environment_document(
-    environment: Environment, pins: Mapping[str, str], *, missing: Sequence[str]
-) -> dict[str, Any]:
-    """An environment: its digest and what is still to be fetched, or why it cannot be had."""
-    entry: dict[str, Any] = {"name": environment.name, "pins": dict(pins)}
-    if isinstance(environment, ResolvedEnvironment):
-        entry["digest"] = environment.digest
-        entry["interpreter"] = f"cpython {environment.interpreter.version}"
-        entry["packages"] = [f"{package.name}=={package.version}" for package in environment.packages]
-        entry["missing"] = list(missing)
-    else:
-        entry["unavailable"] = environment.reason
-    return entry
-
-
-def _environment(environment: Environment, session: Session) -> dict[str, Any]:
-    missing = (
-        [f"{package.name}=={package.version}" for package in environment.missing(session.home.packages)]
-        if isinstance(environment, ResolvedEnvironment)
-        else []
-    )
-    return environment_document(environment, session.pins(environment.name), missing=missing)
+def environment_document(environment: Environment, session: Session) -> dict[str, Any]:
+    """An environment: its digest, what it costs and what is still to be fetched, or why it cannot be had."""
+    entry: dict[str, Any] = {"name": environment.name, "pins": session.pins_of(environment.name)}
+    if not isinstance(environment, ResolvedEnvironment):
+        return {**entry, "unavailable": environment.reason}
+    cost = cost_of([environment], session.home)
+    return {
+        **entry,
+        "digest": environment.digest,
+        "interpreter": f"cpython {environment.interpreter.version}",
+        "packages": [unit.label.replace(" ", "==") for unit in environment.units],
+        "missing": [unit.label.replace(" ", "==") for unit in environment.missing(session.home.packages)],
+        "bytes": {
+            "fetch": cost.fetch,
+            "to_fetch": cost.to_fetch,
+            "disk": cost.disk,
+            "to_install": cost.to_install,
+            "exact": cost.exact,
+        },
+    }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import Workload
+from mlir_matrix.catalog.models import ParameterValue, Workload
 from mlir_matrix.plan.graph import File, Graph
 from mlir_matrix.tolerance import Resolved
 
@@ -23,6 +23,11 @@ def sizes(shape: Iterable[int | str], dims: Mapping[str, int]) -> list[int]:
     return [size if isinstance(size, int) else dims[size] for size in shape]
 
 
+def plain(value: ParameterValue) -> Any:
+    """A parameter's value as actions are given it, in JSON."""
+    return list(value) if isinstance(value, tuple) else value
+
+
 def inputs_params(workload: Workload) -> dict[str, Any]:
     """Parameters of the action that makes a workload's inputs."""
     made = [
@@ -32,13 +37,13 @@ def inputs_params(workload: Workload) -> dict[str, Any]:
     return {"inputs": made, "dims": dict(workload.dims)}
 
 
-def add_inputs(graph: Graph, workload: Entry[Workload]) -> str:
+def add_inputs(graph: Graph, workload: Entry[Workload], environment: str = "numpy") -> str:
     """Add the action that makes a workload's inputs; its outputs have the inputs' names."""
     return graph.add(
         f"inputs/{workload.name}",
         tool="inputs",
         stage="import",
-        environment="numpy",
+        environment=environment,
         params=inputs_params(workload.document),
         inputs={},
         outputs={name: f"{name}.npy" for name in workload.document.inputs},

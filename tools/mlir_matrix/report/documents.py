@@ -122,7 +122,7 @@ class TestEntry(Part):
     duration_s: float
     #: True where all of its actions came from the cache.
     cached: bool
-    #: Releases of the components that it met.
+    #: Releases of the components that it met; of several in its environments all, with commas between them.
     pins: dict[str, str]
     #: Digests of the environments in which its actions ran.
     environments: dict[str, Digest]
@@ -142,6 +142,8 @@ class Summary(Part):
     as_expected: int
     by_outcome: dict[Outcome, int]
     cached: int
+    #: SHA-256 over identifiers and outcomes, as `toolchains/known-good.yaml` records it.
+    outcomes: Digest
 
 
 class Results(Part):
@@ -211,6 +213,19 @@ class PlannedAction(Part):
     tests: list[str]
 
 
+class Bytes(Part):
+    """What an environment costs, in bytes."""
+
+    #: Of all its artifacts, and of those that are still to be fetched.
+    fetch: int
+    to_fetch: int
+    #: On disk, and what of that is not there yet.
+    disk: int
+    to_install: int
+    #: False where a lock does not say what a package takes, which then counts as nothing.
+    exact: bool
+
+
 class PlannedEnvironment(Part):
     """What actions run in."""
 
@@ -222,6 +237,7 @@ class PlannedEnvironment(Part):
     packages: list[str] | None = None
     #: Packages that are still to be fetched.
     missing: list[str] | None = None
+    bytes: Bytes | None = None
     #: Why this machine cannot have it.
     unavailable: str | None = None
 

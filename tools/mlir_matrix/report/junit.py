@@ -20,7 +20,7 @@ def _text(value: str) -> str:
 
 
 def _case(parent: ElementTree.Element, result: TestResult) -> None:
-    cell = f"{result.framework}/{result.pipeline}/{result.target}"
+    cell = result.cell
     case = ElementTree.SubElement(
         parent, "testcase", classname=cell.replace("/", "."), name=result.workload, time=f"{result.duration_s:.4f}"
     )
@@ -41,7 +41,7 @@ def write_junit(path: Path, results: Sequence[TestResult]) -> None:
     """Write the results of a run as JUnit XML. Raises InfrastructureError where the file cannot be written."""
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
-        cells[f"{result.framework}/{result.pipeline}/{result.target}"].append(result)
+        cells[result.cell].append(result)
     root = ElementTree.Element("testsuites", name="mlir-matrix")
     for cell, members in cells.items():
         suite = ElementTree.SubElement(

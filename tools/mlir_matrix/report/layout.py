@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from mlir_matrix.report.words import counted
+
 #: More reasons than this are counted.
 _REASONS = 12
 
@@ -44,11 +46,6 @@ def columns(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: It
             padded.append(gap + cell if place in numbers else cell + gap)
         lines.append("  ".join(padded).rstrip())
     return lines
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 test``, ``2 tests``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def not_run(reasons: Iterable[tuple[str, str]]) -> list[str]:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from rich.markup import escape
 
+from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.layout import columns, counted, not_run, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
+from mlir_matrix.report.words import counted, megabytes
 from mlir_matrix.session import Environment, Session
 
 #: Up to so many tests are listed one by one.
@@ -42,7 +44,7 @@ def _tests(tests: Sequence[Test]) -> list[str]:
 def _cells(tests: Sequence[Test]) -> Iterator[str]:
     cells: dict[str, Counter[str]] = defaultdict(Counter)
     for test in tests:
-        name = "IR tests of steps" if test.is_ir else f"{test.framework}/{test.pipeline}/{test.target}"
+        name = "IR tests of steps" if test.is_ir else test.cell
         cells[name][_state(test)] += 1
     others = sorted({state for counts in cells.values() for state in counts} - {"run"})
     rows = [
@@ -62,21 +64,40 @@ def _green(number: int) -> str:
 
 
 def _environments(plan: Plan, session: Session) -> list[str]:
+    """A line an environment, and what all together still have to fetch: what they share is counted once there."""
     users = Counter(action.environment for action in plan.graph.actions.values())
+    found = session.environments(users)
+    here = [environment for environment in found.values() if isinstance(environment, ResolvedEnvironment)]
     rows = []
-    for name, environment in session.environments(users).items():
-        pins = ", ".join(f"{component} {release}" for component, release in session.pins(name).items())
-        rows.append((name, str(users[name]), pins or "[dim]the interpreter alone[/]", _here(environment, session)))
-    return columns(("environment", "actions", "pins", "here"), rows, right=(1,))
+    for name, environment in found.items():
+        pins = ", ".join(f"{component} {release}" for component, release in session.pins_of(name).items())
+        cost = cost_of([environment], session.home) if isinstance(environment, ResolvedEnvironment) else Cost()
+        rows.append(
+            (
+                escape(name),
+                str(users[name]),
+                escape(pins) or "[dim]the interpreter alone[/]",
+                megabytes(cost.fetch),
+                megabytes(cost.disk),
+                _here(environment, cost),
+            )
+        )
+    header = ("environment", "actions", "pins", "to fetch", "on disk", "here")
+    lines = columns(header, rows, right=(1, 3, 4))
+    total = cost_of(here, session.home)
+    if not total.here:
+        lines.append(f"to fetch: {megabytes(total.to_fetch)}, then {megabytes(total.to_install)} more on disk")
+    return lines
 
 
-def _here(environment: Environment, session: Session) -> str:
+def _here(environment: Environment, cost: Cost) -> str:
     if not isinstance(environment, ResolvedEnvironment):
         return f"[yellow]not to be had: {escape(environment.reason)}[/]"
-    missing = environment.missing(session.home.packages)
-    if not missing:
+    if cost.here:
         return "[green]yes[/]"
-    return f"{len(missing)} of {len(environment.packages)} packages to fetch"
+    if cost.to_fetch == 0:
+        return "fetched, to be unpacked"
+    return f"{megabytes(cost.to_fetch)} to fetch" if cost.to_fetch < cost.fetch else "no"
 
 
 def _last_line(tests: Sequence[Test], plan: Plan) -> str:

@@ -51,7 +51,7 @@ class PlainProgress:
     def __init__(self, total: int) -> None:
         self._total = total
         self._seen = 0
-        self._last: dict[str, float] = {}
+        self._last: dict[tuple[str, bool], float] = {}
 
     def started(self, action: Action) -> None:
         if _slow_and_once(action):
@@ -66,12 +66,12 @@ class PlainProgress:
             self._say(f"error          {progress.error}")
         elif progress.done:
             self._say(f"installed      {progress.package}")
-        elif progress.package not in self._last:
-            self._last[progress.package] = now
-            self._say(f"fetching       {progress.package}")
-        elif progress.total and now - self._last[progress.package] > self._EVERY_S:
-            self._last[progress.package] = now
-            self._say(f"fetching       {progress.package}: {_megabytes(progress)}")
+        elif (progress.package, progress.building) not in self._last:
+            self._last[progress.package, progress.building] = now
+            self._say(f"{_doing(progress):<14} {progress.package}")
+        elif progress.total and now - self._last[progress.package, progress.building] > self._EVERY_S:
+            self._last[progress.package, progress.building] = now
+            self._say(f"{_doing(progress):<14} {progress.package}: {_how_far(progress)}")
 
     def result(self, result: TestResult) -> None:
         self._seen += 1
@@ -155,7 +155,7 @@ class LiveProgress:
         done = f"{self._results}/{self._total} tests, {self._actions} actions done"
         lines = [f"{bar} {done}  {now - self._began:.0f} s{trouble}"]
         for package in list(self._packages.values())[:4]:
-            lines.append(f"  [cyan]fetching[/] {package.package}  [dim]{_megabytes(package)}[/]")
+            lines.append(f"  [cyan]{_doing(package)}[/] {package.package}  [dim]{_how_far(package)}[/]")
         for identifier, since in list(self._running.items())[:4]:
             lines.append(f"  [blue]running[/]  {self._names[identifier]}  [dim]{now - since:.1f} s[/]")
         return "\n".join(lines)
@@ -172,9 +172,15 @@ def _name(action: Action) -> str:
     return action.id.rsplit("-", 1)[0]
 
 
-def _megabytes(progress: PackageProgress) -> str:
+def _doing(progress: PackageProgress) -> str:
+    return "building" if progress.building else "fetching"
+
+
+def _how_far(progress: PackageProgress) -> str:
     if not progress.total:
         return "…"
+    if progress.building:
+        return f"{progress.received} of {progress.total} steps"
     return f"{progress.received / 1e6:.0f} of {progress.total / 1e6:.0f} MB"
 
 

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from mlir_matrix.report.census_text import render
-from mlir_matrix.report.layout import columns, counted, not_run, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
+from mlir_matrix.report.words import counted
 from mlir_matrix.results import NOT_RUN, TestResult, summarise
 from mlir_matrix.runner import Run
 
@@ -19,8 +20,10 @@ _SHOWN = 10
 _DIAGNOSTIC_LINES = 12
 
 
-def print_summary(run: Run, folders: Mapping[str, Path], *, repeat: Callable[[str], str]) -> None:
-    """Print the summary of a run to stdout."""
+def print_summary(
+    run: Run, folders: Mapping[str, Path], *, repeat: Callable[[str], str], pins: Mapping[str, str]
+) -> None:
+    """Print the summary of a run to stdout; ``pins`` are those that a person asked for."""
     console = stdout_console()
     print_lines(console, _cells(run.results))
     print_lines(
@@ -33,13 +36,13 @@ def print_summary(run: Run, folders: Mapping[str, Path], *, repeat: Callable[[st
         console.print(f"\n… and {len(wrong) - _SHOWN} more that are not as expected:")
         for result in wrong[_SHOWN:]:
             console.print(f"  {result.outcome:<14} {result.id}", markup=False, soft_wrap=True)
-    print_lines(console, _last_lines(run, len(wrong)))
+    print_lines(console, _last_lines(run, len(wrong), pins))
 
 
 def _cells(results: Sequence[TestResult]) -> list[str]:
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
-        name = f"{result.framework}/{result.pipeline}/{result.target}"
+        name = result.cell
         cells["IR tests of steps" if result.target == "ir" else name].append(result)
     rows = []
     for cell, members in cells.items():
@@ -83,7 +86,7 @@ def _indent(console: Console, text: str) -> None:
         console.print(f"    {line}".rstrip(), markup=False, soft_wrap=True)
 
 
-def _last_lines(run: Run, wrong: int) -> list[str]:
+def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
     summary = summarise(run.results)
     counts = sorted(summary["by_outcome"].items(), key=lambda item: (item[0] != "pass", item[0]))
     ran = sum(result.outcome not in NOT_RUN for result in run.results)
@@ -91,8 +94,10 @@ def _last_lines(run: Run, wrong: int) -> list[str]:
         state = "[bold red]interrupted[/]: the same command goes on from here"
     else:
         state = f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
+    pinned = [f"with {', '.join(f'{name} {release}' for name, release in pins.items())}"] if pins else []
     return [
         "",
+        *map(escape, pinned),
         f"{counted(summary['total'], 'test')}: " + ", ".join(f"{number} {outcome}" for outcome, number in counts),
         f"{state}; {summary['cached']} of {ran} from the cache, {counted(run.executed, 'action')} run",
     ]

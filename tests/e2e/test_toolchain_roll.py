@@ -1,0 +1,74 @@
+"""``matrix toolchain roll`` on a catalog whose compiler is a script: what it proposes, what it tells, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rolling
+from house import Finished, House
+from shop import open_rolling
+
+
+@pytest.fixture
+def roller(tmp_path: Path, environments: Any) -> Iterator[House]:
+    with open_rolling(tmp_path, environments, rolling.files("1.0", "2.0", "3.0")) as made:
+        yield made
+
+
+def roll(roller: House, *components: str, code: int, suite: str = "smoke") -> Finished:
+    done = roller("toolchain", "roll", "--quiet", *components, "--suite", suite)
+    assert done.code == code, (done.code, done.stdout, done.stderr)
+    return done
+
+
+def test_roll(roller: House) -> None:
+    """The newest breaks a test, the one before it is green; under the pins of the patch nothing is left to propose."""
+    assert roller.root is not None
+    known = roller.root / "toolchains" / "known-good.yaml"
+    before = known.read_text()
+    done = roll(roller, "tool", code=0)
+    assert "tool: 1.0 -> 3.0: breaks 1 of 2 tests of suite smoke that it touches\n" in done.stderr
+    assert f"  lower-failed {rolling.TESTS[1]}: the passes failed: two is too much\n" in done.stderr
+    assert "tool: 1.0 -> 2.0: green, 2 tests of suite smoke touched\n" in done.stderr
+    assert known.read_text() == before
+    if shutil.which("git") is None:
+        pytest.skip("no git to apply it with")
+    subprocess.run(["git", "apply"], input=done.stdout, text=True, cwd=roller.root, check=True)
+    changed = dict(zip(before.splitlines(), known.read_text().splitlines(), strict=True))
+    ours = [line for line, now in changed.items() if now != line]
+    assert [changed[line] for line in ours[:1]] == ['  tool: "2.0"  # for a while']
+    assert re.fullmatch(r'  - \{suite: smoke, as_expected: 3, total: 3, date: "[0-9-]+",  # long ago', changed[ours[1]])
+    assert len(ours) == 3, "pin, numbers and digest; nothing else"
+    report = roller.run("smoke")
+    assert report.executed == 0, "what was proposed is what was tried"
+    assert f"outcomes: {report.document['summary']['outcomes']}" in changed[ours[2]].replace('"', "")
+    assert {test["pins"]["tool"] for name, test in report.tests.items() if "/keep/" in name} == {"1.0"}
+    # And from there on.
+    again = roll(roller, "tool", code=1)
+    assert again.stdout == ""
+    assert "tool: 2.0 -> 3.0: breaks 1 of 2 tests of suite smoke that it touches\n" in again.stderr
+    assert f"  lower-failed {rolling.TESTS[1]}: " in again.stderr
+
+
+def test_what_is_not_tried(roller: House) -> None:
+    assert roller.root is not None
+    (roller.root / "toolchains/components/tool.yaml").write_text(rolling.component("tool", "1.0", rolling.UNLOCKED))
+    done = roll(roller, "tool", code=3)
+    assert (
+        "tool: 1.0 -> 4.0: not tried: tool@4.0 has no lock; make one with: matrix toolchain lock tool@4.0"
+        in done.stderr
+    )
+    assert done.stdout == ""
+    done = roll(roller, "idle", code=2)
+    assert "idle: 1.0 -> 2.0: not tried: no test of suite smoke uses it" in done.stderr
+    assert "no test of suite smoke uses idle; name one with --suite that has such tests" in done.stderr
+    done = roll(roller, "numpy", code=0)
+    assert "numpy: 2.4.6 is the newest release that is listed" in done.stderr
+    assert "did you mean 'tool'" in roll(roller, "toool", code=2).stderr
+    assert "there is no suite 'smke'; did you mean 'smoke'" in roll(roller, code=2, suite="smke").stderr

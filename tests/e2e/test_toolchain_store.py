@@ -1,0 +1,183 @@
+"""What is kept of toolchains: ``verify`` finds what is damaged, ``fetch`` mends it, ``gc`` removes what nobody needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from downstream import tree
+from house import wait_until
+from shop import NOWHERE, Shop, flip, open_shop
+
+from mlir_matrix.environments.deb_lock import deb_lock_file
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("unit", "name"), [("tool 2.0", "usr/lib/1.so"), ("tool 2.0", "opt/t/bin/say"), ("thing 1.0", "thing.py")]
+)
+def test_a_flipped_byte(shop: Shop, unit: str, name: str) -> None:
+    """Is found by reading everything, and made good without asking anybody."""
+    shop("fetch", "both")
+    assert shop("verify", "both").stdout.endswith("; 0 damaged\n")
+    folder = shop.prefix if unit.startswith("tool") else shop.site
+    good = (folder / name).read_bytes()
+    flip(folder / name)
+    found = json.loads(shop("verify", "both", "--format", "json", code=3).stdout)
+    assert found["damaged"] == [{"unit": unit, "folder": folder.name, "files": [name]}]
+    assert not folder.exists()
+    asked = len(shop.server.requests)
+    shop("fetch", "both")
+    assert (folder / name).read_bytes() == good
+    assert len(shop.server.requests) == asked
+    shop("verify")
+
+
+def test_what_is_visibly_gone_is_made_again(shop: Shop) -> None:
+    shop("fetch", "both")
+    (shop.site / "thing.py").unlink()
+    (shop.prefix / "usr/lib/2.so").write_bytes(b"short")
+    done = shop("fetch", "both")
+    assert "thing 1.0 is damaged (thing.py is missing" in done.stderr
+    assert "tool 2.0 is damaged (usr/lib/2.so)" in done.stderr
+    assert (shop.site / "thing.py").is_file()
+    assert (shop.prefix / "usr/lib/2.so").stat().st_size == 5000
+
+
+def test_verify_reads_wheels_of_any_lock(shop: Shop) -> None:
+    """Also of releases that are no longer pinned, and says what it has read."""
+    shop("fetch", "thing")
+    component = shop.catalog / "toolchains" / "components" / "thing.yaml"
+    component.write_text(component.read_text() + '  - {release: "2.0"}\n')
+    flip(shop.site / "thing.py")
+    found = json.loads(shop("verify", "--format", "json", code=3).stdout)
+    assert found["damaged"] == [{"unit": "thing 1.0", "folder": shop.site.name, "files": ["thing.py"]}]
+    assert (found["units"], found["bytes_of_artifacts"]) == (1, shop.artifact("thing").stat().st_size)
+
+
+def test_verify_reads_what_it_says(shop: Shop) -> None:
+    """The artifacts of what is named, and those alone."""
+    shop("fetch", "both")
+    flip(shop.artifact("tool"))
+    size = shop.artifact("thing").stat().st_size
+    assert shop("verify", "thing").stdout == f"1 unit and {size / 1e6:.1f} MB of artifacts read; 0 damaged\n"
+    assert shop.artifact("tool").exists()
+    found = json.loads(shop("verify", "tool", "--format", "json", code=3).stdout)
+    assert found == {
+        "units": 1, "bytes_of_artifacts": shop.lock.size, "damaged": [], "artifacts": [shop.artifact("tool").name],
+    }  # fmt: skip
+    # And without what was made of it.
+    shutil.rmtree(shop.house.home / "packages")
+    assert json.loads(shop("verify", "thing", "--format", "json").stdout)["bytes_of_artifacts"] == size
+    assert "tool@1.0 has no lock" in shop("verify", "tool@1.0").stderr
+
+
+@pytest.mark.parametrize("unit", ["thing", "tool"])
+def test_a_flipped_byte_in_an_artifact(shop: Shop, unit: str) -> None:
+    """Found by ``verify``, brought back by ``fetch``, although what is made of it is there and stays there all the time."""
+    shop("fetch", "both")
+    good, asked = shop.artifact(unit).read_bytes(), len(shop.server.requests)
+    before = tree(shop.house.home / "packages")
+    flip(shop.artifact(unit))
+    assert json.loads(shop("verify", "--format", "json", code=3).stdout)["artifacts"] == [shop.artifact(unit).name]
+    assert not shop.artifact(unit).exists()
+    shop("verify")
+    told = f"archives of {unit} {'1.0' if unit == 'thing' else '2.0'} were damaged and are fetched again\n"
+    assert "damaged archives fetched again\n" in shop("fetch", "both", "--dry-run").stdout
+    assert shop("fetch", "both", "--quiet").stderr == told
+    assert shop.artifact(unit).read_bytes() == good
+    assert len(shop.server.requests) == asked + (unit == "tool")
+    assert shop("fetch", "both").stderr == ""
+    shop("verify")
+    assert {name: what for name, what in tree(shop.house.home / "packages").items() if ".locks" not in name} == {
+        name: what for name, what in before.items() if ".locks" not in name
+    }
+    # What is damaged and not known to be is not used.
+    flip(shop.artifact(unit))
+    shutil.rmtree(shop.house.home / "packages")
+    shop("fetch", "both")
+    shop("verify")
+    assert shop.artifact(unit).read_bytes() == good
+
+
+def test_what_installed_units_were_made_of_is_not_wanted(shop: Shop) -> None:
+    """Removed on purpose, it stays away; where it is wanted and cannot be had, what is installed stays."""
+    shop("fetch", "both")
+    flip(shop.artifact("tool"))
+    shop("verify", code=3)
+    offline = shop.elsewhere(shop.house.home, MATRIX_DEB_MIRROR=NOWHERE)
+    assert "tool 2.0" in offline("fetch", "both", code=3).stderr
+    assert shop.installed() == {shop.prefix.name, shop.site.name}
+    # Its remains say that it is wanted.
+    assert "0 folders and 0 artifacts removed" in shop("gc").stdout
+    assert "damaged archives fetched again" in shop("fetch", "both", "--dry-run").stdout
+    shop("gc", "--artifacts")
+    assert list((shop.house.home / "artifacts").iterdir()) == []
+    assert "2 units here" in offline("fetch", "both").stdout
+    assert list((shop.house.home / "artifacts").iterdir()) == []
+
+
+def test_gc(shop: Shop) -> None:
+    """What no lock names, after it was said; never what one names."""
+    shop("fetch", "both")
+    entries = len(shop.lock.packages) + 1
+    assert "0 folders and 0 artifacts removed" in shop("gc").stdout
+    assert f"0 folders and {entries} artifacts would be removed" in shop("gc", "--dry-run", "--artifacts").stdout
+    deb_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0").unlink()
+    before = tree(shop.house.home)
+    said = shop("gc", "--dry-run").stdout
+    assert f"would be removed: {shop.prefix.name}\n1 folder and {entries - 1} artifacts would be removed" in said
+    assert tree(shop.house.home) == before
+    assert shop("gc").stdout == said.replace("would be removed", "removed")
+    assert shop.installed() == {shop.site.name}
+    assert [path.name for path in (shop.house.home / "artifacts").iterdir()] == [shop.wheel.hashes[0]]
+    shop("gc", "--artifacts")
+    assert list((shop.house.home / "artifacts").iterdir()) == []
+    shop("verify")
+
+
+def test_gc_keeps_the_archives_of_what_is_not_installed(shop: Shop) -> None:
+    shop("fetch", "both")
+    shutil.rmtree(shop.prefix)
+    assert "0 folders and 1 artifact removed" in shop("gc", "--artifacts").stdout
+    kept = {package.sha256 for package in shop.lock.packages}
+    assert {path.name for path in (shop.house.home / "artifacts").iterdir()} == kept
+
+
+def test_gc_while_others_fetch(shop: Shop) -> None:
+    """What is being made stays, although no lock names it; what a kill has left goes."""
+    shop("fetch", "thing")
+    path = deb_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0")
+    shop.server.hold = threading.Event()
+    process = shop.house.start("toolchain", "fetch", "tool", "--quiet", "--catalog", shop.catalog)
+    assert shop.server.reached.wait(60)
+    new, parts = (shop.house.home / "packages").glob, (shop.house.home / "artifacts").glob
+    assert wait_until(lambda: any(new(".new-tool-*")) and any(parts("*.part")), 30)
+    (scratch,) = new(".new-tool-*")
+    text = path.read_text()
+    path.unlink()
+    for arguments in (("--dry-run",), ()):
+        said = shop("gc", *arguments).stdout
+        assert said.startswith(f"in use: {scratch.name}\n0 folders and 0 artifacts"), said
+    path.write_text(text)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    shop.server.hold.set()
+    shop.server.hold = None
+    left = [path.name for path in parts("*.part")]
+    said = shop("gc").stdout
+    assert f"removed: {scratch.name}\n" in said
+    assert all(f"removed: {name}\n" in said for name in left), said
+    assert shop.installed() == {shop.site.name}
+    assert list(parts("*.part")) == []

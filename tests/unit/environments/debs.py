@@ -1,0 +1,135 @@
+"""Tiny Debian packages, made here, and locks of them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.environments.deb_lock import DebLock, DebPackage
+
+
+@contextmanager
+def quickly() -> Iterator[None]:
+    """Without waiting for the disk each time, where a thousand files are written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield
+
+
+def _zstd(data: bytes) -> bytes:
+    return subprocess.run(["zstd", "-qc"], input=data, capture_output=True, check=True).stdout
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".xz": lzma.compress, ".gz": gzip.compress, ".bz2": bz2.compress, ".zst": _zstd, "": bytes,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of the data archive, as wrong as is asked for."""
+
+    name: str
+    data: bytes = b""
+    type: bytes = tarfile.REGTYPE
+    target: str = ""
+    mode: int = 0o644
+
+
+def folder(name: str) -> Member:
+    return Member(name, type=tarfile.DIRTYPE, mode=0o755)
+
+
+def link(name: str, target: str) -> Member:
+    return Member(name, type=tarfile.SYMTYPE, target=target)
+
+
+def hard(name: str, target: str) -> Member:
+    return Member(name, type=tarfile.LNKTYPE, target=target)
+
+
+def tar(members: Iterable[Member]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for member in members:
+            info = tarfile.TarInfo(member.name)
+            info.size, info.type, info.linkname, info.mode = len(member.data), member.type, member.target, member.mode
+            archive.addfile(info, io.BytesIO(member.data))
+    return file.getvalue()
+
+
+def ar(*members: tuple[str, bytes]) -> bytes:
+    data = b"!<arch>\n"
+    for name, content in members:
+        data += f"{name:<16}{'0':<12}{'0':<6}{'0':<6}{'100644':<8}{len(content):<10}".encode() + b"`\n" + content
+        data += b"\n" * (len(content) % 2)
+    return data
+
+
+def packed(data: bytes, suffix: str = ".xz") -> bytes:
+    """A package around a data archive."""
+    control = gzip.compress(tar([Member("./control", b"Package: x\n")]))
+    return ar(("debian-binary", b"2.0\n"), ("control.tar.gz", control), (f"data.tar{suffix}", PACKERS[suffix](data)))
+
+
+def deb(*members: Member, suffix: str = ".xz") -> bytes:
+    return packed(tar(members), suffix)
+
+
+def write(path: Path, *members: Member, suffix: str = ".xz") -> Path:
+    path.write_bytes(deb(*members, suffix=suffix))
+    return path
+
+
+class Mirror:
+    """A folder like a mirror of Debian."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, name: str, *members: Member, version: str = "1:2.0+b1~x-3") -> DebPackage:
+        """Put a package there."""
+        path = f"pool/main/{name[0]}/{name}/{name}_{version.partition(':')[2]}_amd64.deb"
+        data = deb(*members)
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_bytes(data)
+        installed = sum(len(member.data) for member in members)
+        return DebPackage(
+            name=name, version=version, size=len(data), installed=installed, suite="sid", path=path,
+            sha256=hashlib.sha256(data).hexdigest(),
+        )  # fmt: skip
+
+    @property
+    def base(self) -> str:
+        return self.root.as_uri()
+
+
+SCRIPT = b'#!/bin/sh\necho "said $(basename -- "$0") $*"\n'
+
+
+def release(mirror: Mirror, count: int = 3) -> DebLock:
+    """A component with a program that is a script, so that it runs on any machine, and packages with files."""
+    packages = [mirror.add("tool", folder("./opt/t/bin"), Member("./opt/t/bin/say", SCRIPT, mode=0o755))]
+    for number in range(1, count):
+        data = bytes([number]) * 5000
+        packages.append(
+            mirror.add(
+                f"lib{number}",
+                folder("./usr/lib"),
+                Member(f"./usr/lib/{number}.so", data),
+                link(f"./usr/lib/l{number}", f"{number}.so"),
+            )
+        )
+    return DebLock(component="tool", release="2.0", packages=tuple(packages), programs=("opt/t/bin",))

@@ -1,0 +1,422 @@
+"""Builds of sources: real repositories, made here, built by the machine's own compiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.environments import prefix as prefix_module
+from mlir_matrix.environments.artifacts import Artifacts
+from mlir_matrix.environments.install import Installer, PackageProgress
+from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.prefix import Prefix, Program, command, read_prefix, save_prefix
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.source import Compiler, SourceBuild, _compiler
+from mlir_matrix.environments.source_commands import Places, build_commands, dry_run, mirror_commands
+
+NEEDED = ("cmake", "ninja", "c++", "git")
+needs_compiler = pytest.mark.skipif(
+    any(shutil.which(name) is None for name in NEEDED), reason=f"needs {', '.join(NEEDED)} on PATH"
+)
+CMAKE = """\
+cmake_minimum_required(VERSION 3.20)
+project(said LANGUAGES CXX)
+option(LOUD "" OFF)
+add_library(word SHARED word.cpp)
+add_executable(say say.cpp)
+add_executable(other say.cpp)
+target_link_libraries(say PRIVATE word)
+target_link_libraries(other PRIVATE word)
+if(LOUD)
+  target_compile_definitions(say PRIVATE LOUD)
+endif()
+install(TARGETS say RUNTIME DESTINATION bin)
+install(TARGETS word LIBRARY DESTINATION lib)
+"""
+SAY = """\
+#include <cstdio>
+const char *word();
+int main() {
+#ifdef LOUD
+  std::printf("%s!\\n", word());
+#else
+  std::printf("%s\\n", word());
+#endif
+}
+"""
+
+
+def git(folder: Path, *words: str) -> str:
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "init.defaultBranch=main")
+    done = subprocess.run(
+        ["git", *who, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+class Repository:
+    """A git repository with commits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        git(folder, "init", "-q")
+
+    def commit(self, **files: str) -> str:
+        for name, text in files.items():
+            (self.folder / name.replace("_", ".")).write_text(text)
+        git(self.folder, "add", "-A")
+        git(self.folder, "commit", "-qm", "more")
+        return git(self.folder, "rev-parse", "HEAD")
+
+    def says(self, word: str) -> str:
+        """A commit whose program says a word."""
+        text = f'const char *word() {{ return "{word}"; }}\n'
+        return self.commit(CMakeLists_txt=CMAKE, say_cpp=SAY, word_cpp=text)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    (folder / "packages").mkdir(parents=True)
+    return folder
+
+
+def build(repository: Repository | Path | str, commit: str, **changed: object) -> SourceBuild:
+    where = str(repository.folder if isinstance(repository, Repository) else repository)
+    found = SourceBuild(
+        component="said", release="0.1", repository=where, commit=commit, subfolder=".", options=(), targets=(),
+        programs=(), variables=(), needs=(), compiler=_compiler(()),
+    )  # fmt: skip
+    return replace(found, **changed)  # type: ignore[arg-type]
+
+
+def provide(home: Path, *builds: SourceBuild) -> list[PackageProgress]:
+    events: list[PackageProgress] = []
+    installer = Installer(home / "packages", events.append, artifacts=Artifacts(home / "artifacts"))
+    installer.request([ResolvedEnvironment(name="x", interpreter=own(), packages=(), prefixes=builds)])
+    installer.finish()
+    return events
+
+
+def failure(home: Path, found: SourceBuild) -> str:
+    (error,) = [event.error for event in provide(home, found) if event.error]
+    assert left(home) == set()
+    return error
+
+
+def left(home: Path) -> set[str]:
+    return {path.name for path in (home / "packages").iterdir() if path.name != ".locks"}
+
+
+def said(home: Path, found: SourceBuild, program: str = "say") -> str:
+    words = command(home / "packages" / found.folder, program)
+    return subprocess.run(words, capture_output=True, text=True, check=True, env={"PATH": ""}).stdout
+
+
+@needs_compiler
+def test_two_commits(home: Path, repository: Repository) -> None:
+    """Side by side, of one mirror; each is built once."""
+    one, two = (build(repository, repository.says(word)) for word in ("one", "two"))
+    events = provide(home, one, two)
+    assert not [event.error for event in events if event.error]
+    assert left(home) == {one.folder, two.folder}
+    assert (said(home, one), said(home, two)) == ("one\n", "two\n")
+    assert max(event.total for event in events if event.building) >= 5
+    assert [event for event in events if event.building and event.received == event.total > 0]
+    assert len(list((home / "git").glob("*.git"))) == 1
+    assert provide(home, one, two) == []
+    wrapper = home / "packages" / one.folder / ".matrix" / "bin" / "say"
+    assert subprocess.run([str(wrapper)], capture_output=True, text=True, check=True).stdout == "one\n"
+
+
+@needs_compiler
+def test_options_and_targets(home: Path, repository: Repository) -> None:
+    """Only what is named is built; its library comes along."""
+    found = build(repository, repository.says("one"), options=(("LOUD", "ON"),), targets=("say",))
+    assert not [event.error for event in provide(home, found) if event.error]
+    assert said(home, found) == "one!\n"
+    assert set(read_prefix(home / "packages" / found.folder).programs) == {"say"}
+    assert not found.damage(home / "packages" / found.folder, thorough=True)
+
+
+@needs_compiler
+def test_damage_is_found(home: Path, repository: Repository) -> None:
+    found = build(repository, repository.says("one"))
+    provide(home, found)
+    folder = home / "packages" / found.folder
+    with open(folder / "bin" / "say", "ab") as file:
+        file.write(b"x")
+    assert found.damage(folder, thorough=False) == ["bin/say"]
+
+
+@needs_compiler
+def test_the_dry_run_can_be_run_by_hand(home: Path, repository: Repository) -> None:
+    """A shell that is given its lines makes the same programs."""
+    found = build(repository, repository.says("it's"), targets=("say",))
+    places = Places(home / "packages", home, found)
+    script = "\n".join(dry_run(places))
+    assert left(home) == set(), "nothing was run"
+    subprocess.run(["sh", "-e"], input=script, text=True, check=True, capture_output=True)
+    assert (
+        subprocess.run([str(places.made / "bin" / "say")], capture_output=True, text=True, check=True).stdout
+        == "it's\n"
+    )
+    assert not [event.error for event in provide(home, found) if event.error], "what it left is swept"
+    assert left(home) == {found.folder}
+
+
+@needs_compiler
+def test_an_error_of_the_compiler(home: Path, repository: Repository) -> None:
+    found = build(repository, repository.commit(CMakeLists_txt=CMAKE, say_cpp="int main() { return x; }", word_cpp=""))
+    error = failure(home, found)
+    assert "said 0.1 cannot be built: " in error
+    assert "error:" in error
+    log = home / "logs" / f"{found.folder}.log"
+    assert error.endswith(f"all of it is in {log}")
+    assert "say.cpp" in log.read_text()
+
+
+@needs_compiler
+def test_an_error_of_cmake(home: Path, repository: Repository) -> None:
+    text = "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\nfind_package(NoSuch REQUIRED)\n"
+    assert "CMake Error" in failure(home, build(repository, repository.commit(CMakeLists_txt=text)))
+
+
+@needs_compiler
+def test_nothing_to_run(home: Path, repository: Repository) -> None:
+    text = "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
+    error = failure(home, build(repository, repository.commit(CMakeLists_txt=text)))
+    assert error == "said 0.1 was built, but there are no programs in bin of it"
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("nowhere", "cannot be fetched"),
+        ("--upload-pack=touch ran", "cannot be fetched"),
+        ("ext::sh -c touch% ran", "not allowed"),
+        ("http://127.0.0.1:1/x.git", "cannot be fetched"),
+    ],
+)
+def test_addresses_that_are_none(home: Path, where: str, words: str) -> None:
+    """None of them runs anything."""
+    assert words in failure(home, build(where if "nowhere" not in where else home / where, "a" * 40))
+    assert not list(home.rglob("ran"))
+    assert not Path("/ran").exists()
+
+
+@needs_compiler
+def test_no_such_commit(home: Path, repository: Repository) -> None:
+    repository.says("one")
+    assert failure(home, build(repository, "a" * 40)) == f"{repository.folder} has no commit {'a' * 40}"
+
+
+@needs_compiler
+def test_hooks_and_variables_of_others_play_no_part(
+    home: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a template, of a git that runs us, of flags that somebody has set."""
+    found = build(repository, repository.says("one"))
+    template = tmp_path / "template"
+    (template / "hooks").mkdir(parents=True)
+    for name in ("post-checkout", "reference-transaction", "pre-auto-gc"):
+        hook = template / "hooks" / name
+        hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        hook.chmod(0o755)
+    for name, value in {
+        "GIT_TEMPLATE_DIR": str(template), "GIT_DIR": str(tmp_path / "no"), "GIT_WORK_TREE": str(tmp_path),
+        "GIT_INDEX_FILE": str(tmp_path / "index"), "CXXFLAGS": "-no-such-flag", "LDFLAGS": "-no-such-flag", "CXX": "no",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert not [event.error for event in provide(home, found) if event.error]
+    assert said(home, found) == "one\n"
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize(
+    ("absent", "words"),
+    [
+        ({"cmake"}, "it needs a cmake on PATH"),
+        ({"ninja", "git"}, "it needs a git on PATH; a ninja on PATH"),
+        ({"c++", "g++", "clang++"}, "it needs a C++ compiler on PATH (c++, g++ or clang++), or one in what it needs"),
+    ],
+    ids=str,
+)
+def test_what_the_machine_lacks(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: set[str], words: str
+) -> None:
+    """All of it is named, with what would serve."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in {"git", "cmake", "ninja", "cc", "c++"} - absent:
+        (folder / name).write_text("#!/bin/sh\necho 1\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    found = build(home, "a" * 40)
+    assert (found.compiler == Compiler()) == ("c++" in absent)
+    assert words in failure(home, found)
+
+
+@needs_compiler
+def test_closing_ends_a_build(home: Path, repository: Repository) -> None:
+    """With all that it runs, and nothing is left."""
+    text = (
+        "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
+        "add_custom_target(forever ALL COMMAND sleep 3000.25)\n"
+    )
+    found = build(repository, repository.commit(CMakeLists_txt=text))
+    events: list[PackageProgress] = []
+    installer = Installer(home / "packages", events.append, artifacts=Artifacts(home / "artifacts"))
+    installer.request([ResolvedEnvironment(name="x", interpreter=own(), packages=(), prefixes=(found,))])
+    until = time.monotonic() + 60
+    while not _sleeping():
+        assert time.monotonic() < until, events
+        time.sleep(0.05)
+    closer = threading.Thread(target=installer.close)
+    closer.start()
+    closer.join(30)
+    assert not closer.is_alive()
+    assert not _sleeping()
+    assert left(home) == set()
+    assert not [event for event in events if event.error or event.done]
+
+
+def _sleeping(seconds: str = "3000.25") -> bool:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if f"sleep\0{seconds}".encode() in (entry / "cmdline").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+@needs_compiler
+def test_what_a_killed_build_left_is_swept(home: Path, repository: Repository) -> None:
+    found = build(repository, repository.says("one"))
+    places = Places(home / "packages", home, found)
+    for folder in (places.work / "build", places.made / "bin"):
+        folder.mkdir(parents=True)
+        (folder / "CMakeCache.txt").write_text("nonsense")
+        (folder / "say").write_text("#!/bin/sh\necho stale\n")
+    assert not [event.error for event in provide(home, found) if event.error]
+    assert left(home) == {found.folder}
+    assert said(home, found) == "one\n"
+
+
+def with_compiler(home: Path, loader: str) -> tuple[SourceBuild, Path]:
+    """A build by the compiler of a prefix that runs by ``loader``."""
+    prefix = home / "packages" / "dev-1-aaaaaaaaaaaa"
+    programs = {name: Program(path=f"usr/bin/{name}", loaded=True) for name in ("g++-14", "cc1plus", "as", "ld")}
+    save_prefix(prefix, Prefix(loader=loader, libraries=("usr/lib/x86_64-linux-gnu",), programs=programs))
+    return build(home, "a" * 40, compiler=Compiler(c="gcc-14", cxx="g++-14", folder=prefix.name)), prefix
+
+
+@pytest.mark.parametrize("loader", ["lib64/ld-linux-x86-64.so.2", "usr/lib64/ld-linux-x86-64.so.2"])
+def test_the_loader_of_what_is_built(home: Path, loader: str) -> None:
+    """Is that of the prefix, wherever it has it; a name where it is only shown and the prefix is not there yet."""
+    found, prefix = with_compiler(home, loader)
+    places = Places(home / "packages", home, found)
+
+    def linked() -> set[str]:
+        words = [word for line in build_commands(places) for word in line]
+        return {word.rpartition("--dynamic-linker=")[2] for word in words if "--dynamic-linker" in word}
+
+    assert linked() == {str(prefix / loader)}
+    assert not [line for line in dry_run(places) if "LOADER" in line]
+    shutil.rmtree(prefix)
+    assert linked() == {str(prefix / "LOADER")}
+    assert f"# LOADER: as {prefix}/.matrix/prefix.json says, once that is there" in list(dry_run(places))
+
+
+@needs_compiler
+def test_a_prefix_that_cannot_link(home: Path) -> None:
+    """Of a Debian whose /lib64 is a link that another package has."""
+    found, prefix = with_compiler(home, "usr/lib64/ld-linux-x86-64.so.2")
+    (error,) = [event.error for event in provide(home, found) if event.error]
+    assert f"g++-14 of {prefix.name}: there is no lib64/ld-linux-x86-64.so.2" in error
+    assert "base-files" in error
+
+
+@needs_compiler
+def test_what_a_killed_git_left(home: Path, repository: Repository) -> None:
+    """Locks that would be waited for in vain, for ever; the mirror's own lock says that no git is at work there."""
+    one, two = (build(repository, repository.says(word)) for word in ("one", "two"))
+    assert not [event.error for event in provide(home, one) if event.error]
+    places = Places(home / "packages", home, two)
+    for name in ("shallow.lock", "config.lock", f"refs/matrix/{two.commit}.lock", "packed-refs.lock"):
+        (places.mirror / name).touch()
+    _, fetch = mirror_commands(places)
+    assert subprocess.run(fetch, capture_output=True, check=False).returncode != 0, "they are in the way"
+    assert not [event.error for event in provide(home, two) if event.error]
+    assert said(home, two) == "two\n"
+    assert not list(places.mirror.rglob("*.lock"))
+
+
+BUILD = """
+import sys, threading
+from pathlib import Path
+from mlir_matrix.environments.source_run import Runner
+threading.Thread(
+    target=lambda: Runner(Path(sys.argv[1]), threading.Event(), print).run(sys.argv[2:], "it fails")
+).start()
+"""
+
+
+@needs_compiler
+def test_a_killed_build_ends(home: Path) -> None:
+    """With all that it runs: it would write on into what the next one makes there."""
+    seconds = "3000.5"
+    (home / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
+        f"add_custom_target(forever ALL COMMAND sleep {seconds})\n"
+    )
+    subprocess.run(["cmake", "-G", "Ninja", "-S", home, "-B", home / "b"], check=True, capture_output=True)
+    command = ["env", "-i", f"PATH={os.environ['PATH']}", "ninja", "-C", str(home / "b")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[2])}
+    process = subprocess.Popen([sys.executable, "-c", BUILD, str(home / "log"), *command], env=environment)
+    until = time.monotonic() + 60
+    while not _sleeping(seconds):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 10
+    while _sleeping(seconds):
+        assert time.monotonic() < until, "it goes on"
+        time.sleep(0.05)
+
+
+@needs_compiler
+def test_a_server_that_gives_no_single_commits(home: Path, repository: Repository) -> None:
+    """By the old protocol a commit that no branch ends at is not given alone: then everything is fetched."""
+    first = repository.says("one")
+    repository.says("two")
+    git(repository.folder, "config", "uploadpack.allowAnySHA1InWant", "false")
+    found = build(repository, first)
+    (home / "gitconfig").write_text("[protocol]\n\tversion = 0\n")
+    environment = pytest.MonkeyPatch()
+    environment.setenv("GIT_CONFIG_GLOBAL", str(home / "gitconfig"))
+    try:
+        assert not [event.error for event in provide(home, found) if event.error]
+    finally:
+        environment.undo()
+    assert said(home, found) == "one\n"

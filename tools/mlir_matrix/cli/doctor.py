@@ -1,0 +1,93 @@
+"""``matrix doctor``: what this machine has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
+from mlir_matrix.doctor import examine
+from mlir_matrix.report.layout import columns, print_lines, stdout_console
+from mlir_matrix.report.words import megabytes
+
+
+@click.command("doctor", cls=Verb, examples=("matrix doctor", "matrix doctor --format json"))
+@pin_option
+@format_option("table", "json")
+@catalog_option
+def command(pins: tuple[str, ...], form: str, catalogs: tuple[Path, ...]) -> None:
+    """Say what this machine has, what is fetched, what is missing for which tests, and which pins are about to vanish."""
+    found = examine(session(catalogs, pins=pins))
+    if form == "json":
+        click.echo(json.dumps(found, indent=1))
+        return
+    print_lines(stdout_console(), list(_lines(found)))
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    python, machine = found["interpreter"], found["machine"]
+    fits = "" if python["supported"] else " [yellow](environments are locked for CPython 3.11 and 3.12)[/]"
+    yield f"[bold]python[/]   {python['version']} on {python['libc']}, {escape(python['path'])}{fits}"
+    memory = f"{machine['memory_bytes'] / 2**30:.0f} GiB memory, {machine['free_bytes'] / 1e9:.0f} GB free"
+    yield f"[bold]machine[/]  {machine['system']} {machine['machine']}, {machine['cores']} cores, {memory}"
+    isolated = "in namespaces of their own" if machine["namespaces"] else "[yellow]without namespaces: less isolated[/]"
+    yield f"[bold]actions[/]  run {isolated}"
+    sizes = ", ".join(f"{name} {megabytes(size)}" for name, size in found["home"]["bytes"].items())
+    yield f"[bold]home[/]     {escape(found['home']['cache'])}: {sizes}"
+    yield ""
+    rows = [
+        (name, tool["version"] or ("yes" if tool["path"] else "[dim]–[/]"), tool["for"])
+        for name, tool in found["tools"].items()
+    ]
+    yield from columns(("tool of the machine", "version", "for"), rows)
+    yield ""
+    yield from columns(
+        ("environment", "pins", "on disk", "state"),
+        [_environment(entry) for entry in found["environments"]],
+        right=(2,),
+    )
+    yield ""
+    suites = [
+        (
+            escape(suite["name"]), str(suite["tests"]), str(suite["ready"]), str(suite["to_fetch"] or "–"),
+            megabytes(suite["bytes_to_fetch"]), str(suite["blocked"] or "–"),
+        )
+        for suite in found["suites"]
+    ]  # fmt: skip
+    header = ("suite", "tests", "ready", "to fetch first", "", "cannot run here")
+    yield from columns(header, suites, right=(1, 2, 3, 4, 5))
+    for suite in found["suites"]:
+        for reason in suite["reasons"]:
+            yield f"  {suite['name']}: {reason['tests']} cannot run: {escape(reason['reason'])}"
+    if found["vanishing"]:
+        yield ""
+        yield "pins that will vanish from where they come from"
+        for pin in found["vanishing"]:
+            thing = escape(f"{pin['component']}@{pin['release']}")
+            yield f"  {thing} ({', '.join(pin['suites']) or 'an index'}): {_kept(pin['environment'] or thing, pin)}"
+
+
+def _kept(thing: str, pin: dict[str, Any]) -> str:
+    if pin["fetched"]:
+        return "its archives are here"
+    if pin["installed"]:
+        return "[yellow]installed, but without its archives it could not be made again[/]"
+    return f"[yellow]not here: {escape(pin['reason']) or f'matrix toolchain fetch {thing}'}[/]"
+
+
+def _environment(entry: dict[str, Any]) -> tuple[str, str, str, str]:
+    pins = ", ".join(f"{component} {release}" for component, release in entry["pins"].items())
+    state = {"here": "[green]here[/]", "to fetch": f"{megabytes(entry.get('to_fetch', 0))} to fetch"}.get(
+        entry["state"], f"[yellow]not to be had: {escape(entry.get('reason', ''))}[/]"
+    )
+    return (
+        escape(entry["name"]),
+        escape(pins) or "[dim]the interpreter alone[/]",
+        megabytes(entry.get("disk", 0)),
+        state,
+    )

@@ -1,0 +1,73 @@
+"""What an environment costs: bytes to fetch, bytes on disk, and how much of that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.unit import Unit
+from mlir_matrix.home import Home
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Bytes. ``exact`` is False where a lock does not say what a package takes, which then counts as nothing."""
+
+    #: Of all artifacts, and of those that are still to be fetched.
+    fetch: int = 0
+    to_fetch: int = 0
+    #: On disk, and what of that is not there yet.
+    disk: int = 0
+    to_install: int = 0
+    exact: bool = True
+    #: Units that are not there yet.
+    absent: int = field(default=0, compare=False)
+
+    @property
+    def here(self) -> bool:
+        """Whether everything is installed."""
+        return self.absent == 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            fetch=self.fetch + other.fetch,
+            to_fetch=self.to_fetch + other.to_fetch,
+            disk=self.disk + other.disk,
+            to_install=self.to_install + other.to_install,
+            exact=self.exact and other.exact,
+            absent=self.absent + other.absent,
+        )
+
+
+def cost_of(environments: Iterable[ResolvedEnvironment], home: Home) -> Cost:
+    """What some environments cost together: what they share is counted once."""
+    units: dict[str, Unit] = {}
+    for environment in environments:
+        units |= {unit.folder_for(environment.interpreter.tag): unit for unit in environment.units}
+    # What has no folder is the machine's.
+    units.pop("", None)
+    total = Cost()
+    for folder, unit in units.items():
+        total += _unit(unit, installed=(home.packages / folder).is_dir(), home=home)
+    return total
+
+
+def _unit(unit: Unit, *, installed: bool, home: Home) -> Cost:
+    size, disk = unit.size or 0, unit.installed or 0
+    missing = 0 if installed else _missing(unit, home)
+    return Cost(
+        fetch=size,
+        to_fetch=missing,
+        disk=disk,
+        to_install=0 if installed else disk,
+        exact=unit.size is not None and unit.installed is not None,
+        absent=0 if installed else 1,
+    )
+
+
+def _missing(unit: Unit, home: Home) -> int:
+    """Bytes of a unit's artifacts that are not in the store."""
+    from mlir_matrix.environments.artifacts import Artifacts  # only where something is missing
+
+    return unit.to_fetch(Artifacts(home.artifacts))

@@ -1,0 +1,179 @@
+"""What a person names when it comes to toolchains: an environment, a release of a component, or what tests need.
+
+And what that is made of: everything that any lock names, and its artifacts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.toolchain_models import Component, Release
+from mlir_matrix.environments.lock import Package, read_lock
+from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
+from mlir_matrix.environments.unit import Unit
+from mlir_matrix.errors import UsageError
+from mlir_matrix.names import did_you_mean, name_glob, printable
+from mlir_matrix.pins import MARK, find_release
+from mlir_matrix.session import Session
+
+if TYPE_CHECKING:
+    from mlir_matrix.environments.artifacts import Artifacts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thing:
+    """Something that can be locked and fetched: releases that make an environment, or a prefix alone."""
+
+    name: str
+    releases: Releases
+    #: The environment that it is, or by whose lock its wheels are found; empty where there are none.
+    environment: str = ""
+    #: The component where one of its releases is meant, and not an environment.
+    component: str = ""
+    #: One of many that a pattern names: where it has no lock, the others are meant.
+    optional: bool = False
+
+    def resolve(self, session: Session) -> ResolvedEnvironment | UnavailableEnvironment:
+        """What it is on this machine."""
+        needs = session.pins.needs(self.environment, [entry.name for entry, _ in self.releases])
+        return resolve(
+            self.environment or self.name,
+            releases=self.releases,
+            lock_folders=session.lock_folders,
+            pins=",".join(
+                f"{entry.name}={release.release}"
+                for entry, release in self.releases
+                if release.release != session.catalog.default_pins(self.environment)[entry.name]
+            ),
+            needs=[(session.catalog.components[name], release) for name, release in needs.items()],
+        )
+
+
+def things(session: Session, names: Iterable[str]) -> Iterator[Thing]:
+    """What names stand for, in their order. Raises UsageError for what is nothing."""
+    for name in names:
+        yield from _things(session, name)
+
+
+def _things(session: Session, name: str) -> Iterator[Thing]:
+    catalog = session.catalog
+    base, mark, wanted = name.partition(MARK)
+    if name in catalog.environments:
+        reference = session.pins.reference(name)
+        yield Thing(name=reference, releases=session.releases(reference), environment=name)
+    elif base in catalog.components and "/" not in name:
+        entry = catalog.components[base]
+        if mark and not name_glob(wanted).literal:
+            pattern = name_glob(wanted)
+            many = [each for each in entry.document.releases if any(map(pattern.matches, _spellings(each.release)))]
+            if not many:
+                find_release(entry, wanted)
+            yield from (replace(of_release(session, entry, release), optional=True) for release in many)
+        else:
+            release = wanted or session.pins.overrides.get(base) or catalog.default_pins("")[base]
+            yield of_release(session, entry, find_release(entry, release))
+    else:
+        yield from _needed(session, name)
+
+
+def _spellings(release: str) -> Iterator[str]:
+    """A release's name, and what people call it: ``19``, ``19.1``."""
+    yield release
+    numbers = release.partition("+")[0].split(".")
+    yield from (".".join(numbers[:length]) for length in range(1, len(numbers) + 1))
+
+
+def _needed(session: Session, name: str) -> Iterator[Thing]:
+    """What the tests of a suite or glob need."""
+    from mlir_matrix.select import choose, is_suite  # who names a release need not wait for this
+
+    catalog = session.catalog
+    base = name.partition(MARK)[0]
+    if is_suite(base) and base not in catalog.suites:
+        known = [*catalog.environments, *catalog.components, *catalog.suites]
+        raise UsageError(f"there is no environment, component or suite '{printable(name)}'{did_you_mean(base, known)}")
+    plan = session.plan(choose(catalog, [name], pins=session.pins).tests())
+    for reference in dict.fromkeys(action.environment for action in plan.graph.actions.values()):
+        if releases := session.releases(reference):
+            yield Thing(name=reference, releases=releases, environment=reference.partition(MARK)[0])
+
+
+def of_release(session: Session, entry: Entry[Component], release: Release) -> Thing:
+    """One release of a component. Wheels come with the smallest environment that has the component."""
+    name = f"{entry.name}{MARK}{release.release}"
+    if provider_of(entry.document, release) != "pypi":
+        return Thing(name=name, releases=[(entry, release)], component=entry.name)
+    holders = sorted(
+        (len(environment.document.components), holder)
+        for holder, environment in session.catalog.environments.items()
+        if entry.name in environment.document.components
+    )
+    if not holders:
+        raise UsageError(f"no environment has the component {entry.name}: nothing says what belongs to it")
+    chosen = session.pins.override(f"{entry.name}={release.release}")
+    found = []
+    for _, holder in holders:
+        releases = [
+            (session.catalog.components[component], each) for component, each in chosen.releases(holder).items()
+        ]
+        found.append(Thing(name=name, releases=releases, environment=holder, component=entry.name))
+    # Not each has a lock for each release.
+    locked = (thing for thing in found if isinstance(thing.resolve(session), ResolvedEnvironment))
+    return next(locked, found[0])
+
+
+def locked_units(session: Session) -> dict[str, Unit]:
+    """By folder: everything that a lock of the catalog names, for any interpreter, and what would be built of sources."""
+    from mlir_matrix.environments.deb_lock import read_deb_lock
+    from mlir_matrix.environments.interpreter import SUPPORTED
+
+    found: dict[str, Unit] = {}
+    for folder in session.lock_folders:
+        for path in sorted(folder.glob("*.txt")):
+            tag = next((tag for tag in SUPPORTED if path.name.endswith(f"-{tag}-linux-x86_64.txt")), None)
+            if tag:
+                found |= {package.folder(tag): package for package in read_lock(path)}
+            else:
+                lock = read_deb_lock(path)
+                found[lock.folder] = lock
+    for entry in session.catalog.components.values():
+        for release in entry.document.releases:
+            if provider_of(entry.document, release) == "source":
+                built = of_release(session, entry, release).resolve(session)
+                if isinstance(built, ResolvedEnvironment):
+                    found |= {unit.folder_for(built.interpreter.tag): unit for unit in built.units}
+    # What has no folder is the machine's.
+    found.pop("", None)
+    return found
+
+
+def artifacts_of(unit: Unit) -> list[tuple[str, ...]]:
+    """What a unit is made of, by hash: one of each tuple. Nothing for what is built here, or is the machine's."""
+    from mlir_matrix.environments.deb_lock import DebLock
+
+    if isinstance(unit, Package):
+        return [unit.hashes]
+    return [(package.sha256,) for package in unit.packages] if isinstance(unit, DebLock) else []
+
+
+def is_kept(unit: Unit, store: Artifacts) -> bool:
+    """Whether all artifacts of a unit are in the store, whatever is installed."""
+    return all(any(map(store.has, hashes)) for hashes in artifacts_of(unit))
+
+
+def bytes_in(folder: Path) -> int:
+    """What a folder takes, hard links once; what vanishes meanwhile takes nothing."""
+    sizes: dict[tuple[int, int], int] = {}
+    for root, _, files in os.walk(folder):
+        for name in files:
+            try:
+                found = os.lstat(f"{root}/{name}")
+            except OSError:
+                continue
+            sizes[found.st_dev, found.st_ino] = found.st_size
+    return sum(sizes.values())

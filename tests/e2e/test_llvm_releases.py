@@ -1,0 +1,202 @@
+"""LLVM's releases side by side: their known regressions, what they share, and that nothing of the machine takes part in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from house import REPOSITORY, House, Report, copy_runtime, new_home
+
+SUITE = "llvm-releases"
+RELEASES = ("15", "16", "17", "18", "19", "21", "22", "23", "24")
+#: Cell and workload, the releases that are wrong there, and the number that gives it away.
+WRONG = {
+    ("math-poly", "asin"): ("19", "1.43272", 5),
+    ("math-poly", "atan"): ("15 16", "0.785184", 9),
+    ("math-poly", "cbrt"): ("17 18 19 21 22 23 24", "nan", 2),
+    ("math-expand", "ceil"): ("17 18 19 21", "9.22337", 3),
+    ("math-expand", "floor"): ("17 18 19", "9.22337", 4),
+    # From 21 on (-2)^2 as well.
+    ("math-expand", "powf"): (
+        "17 18 19 21 22 23 24",
+        "nan",
+        {"17": 2, "18": 2, "19": 2, "21": 3, "22": 3, "23": 3, "24": 3},
+    ),
+}
+#: Workloads without functions of libm, whose every rounding is that of an operation.
+EXACT = ("matmul", "exp", "dot", "conv2d", "layernorm", "transpose")
+
+
+def major(test: dict[str, Any]) -> str:
+    return str(test["id"]).partition("@llvm=")[2]
+
+
+@pytest.fixture(scope="module")
+def home(runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> House:
+    """A home with an action cache that holds the C runtime alone."""
+    made = House(new_home(tmp_path_factory.mktemp("releases") / "home"))
+    copy_runtime(runtime, made.actions)
+    return made
+
+
+@pytest.fixture(scope="module")
+def cold(home: House) -> Report:
+    """The suite, run where nothing was."""
+    return home.run(SUITE)
+
+
+@pytest.mark.slow
+def test_every_release_has_its_verdicts(cold: Report) -> None:
+    assert cold.surprises() == set()
+    verdicts = defaultdict(set)
+    for test in cold.tests.values():
+        verdicts[major(test)].add(test["outcome"])
+    assert set(verdicts) == set(RELEASES)
+    assert all("pass" in outcomes for outcomes in verdicts.values())
+    assert {outcome for outcomes in verdicts.values() for outcome in outcomes} == {"pass", "mismatch", "unsupported"}
+
+
+@pytest.mark.slow
+def test_the_known_regressions_and_no_others(cold: Report) -> None:
+    """Each is found where it is, with its number."""
+    wrong = {name: test for name, test in cold.tests.items() if test["outcome"] == "mismatch"}
+    expected = {
+        f"mlir/{pipeline}/x86_64/{workload}@llvm={release}": (
+            number,
+            count if isinstance(count, int) else count[release],
+        )
+        for (pipeline, workload), (releases, number, count) in WRONG.items()
+        for release in releases.split()
+    }
+    assert set(wrong) == set(expected)
+    for name, (number, count) in expected.items():
+        # 0.785184 may be written with more digits than that.
+        (actual,) = re.findall(r"actual ([-+.\w]+)", wrong[name]["reason"])
+        assert actual == "nan" if number == "nan" else f"{float(actual):.6}".startswith(number), wrong[name]
+        # Whatever else were wrong would hide behind what is expected.
+        assert [output["wrong"] for output in wrong[name]["verdict"]["outputs"]] == [count], name
+
+
+@pytest.mark.slow
+def test_results_say_what_they_are_of(cold: Report) -> None:
+    for name, test in cold.tests.items():
+        if test["outcome"] == "unsupported":
+            continue
+        assert test["pins"]["llvm"].split(".")[0] == major(test), name
+        (own,) = (reference for reference in test["environments"] if reference.startswith("mlir@llvm="))
+        assert own == f"mlir@llvm={test['pins']['llvm']}"
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in test["environments"].values())
+    digests = {
+        test["environments"][f"mlir@llvm={test['pins']['llvm']}"]
+        for test in cold.tests.values()
+        if test["outcome"] != "unsupported"
+    }
+    assert len(digests) == len(RELEASES)
+
+
+@pytest.mark.slow
+def test_the_same_bytes_are_gone_on_with_once(cold: Report, home: House) -> None:
+    """Releases that make the same object share linking and running; those that compute the same share the verdict."""
+    ran = {name for name, test in cold.tests.items() if test["outcome"] != "unsupported"}
+    for kind in ("link", "run/", "judge/"):
+        assert 0 < sum(action.startswith(kind) for action in cold.actions) < len(ran) / 2, kind
+    shared = defaultdict(set)
+    for test in home.plan(SUITE)["tests"]:
+        if test["id"] in ran:
+            shared[test["pipeline"], test["workload"]].add(test["verdict"])
+    fewer = {cell for cell, verdicts in shared.items() if 0 < len(verdicts & cold.actions) < len(verdicts)}
+    assert ("linalg-loops", "matmul") in fewer
+    assert len(fewer) > len(shared) / 2
+
+
+def run_outputs(house: House, test: str, *options: str) -> dict[str, str]:
+    """The digests of what the kernel of a test returned, from what is new in the action cache when it has run."""
+    before = set(house.kept())
+    report = house.run(test, *options)
+    assert set(report.outcomes.values()) == {"pass"}, report.told()
+    new = [entry["outputs"] for key, entry in house.kept().items() if key not in before]
+    (found,) = [outputs for outputs in new if any(name.startswith("out-") for name in outputs)]
+    return dict(found)
+
+
+@pytest.mark.slow
+def test_another_machine_computes_the_same_bits(home: House, tmp_path: Path) -> None:
+    """Without contraction and without libm, nothing is left that two machines would round differently."""
+    report = home.run(
+        *(f"mlir/linalg-loops/aarch64/{name}" for name in (*EXACT, "softmax", "mlp", "attention", "topk"))
+    )
+    assert set(report.outcomes.values()) == {"pass"}
+    assert len(report.tests) == len(EXACT) + 4
+    arm, x86 = (House(new_home(tmp_path / name), cache=tmp_path / f"{name}-actions") for name in ("arm", "x86"))
+    for each in (arm, x86):
+        copy_runtime(home.actions, each.actions)
+    for name in EXACT:
+        there = run_outputs(arm, f"mlir/linalg-loops/aarch64/{name}")
+        here = run_outputs(x86, f"mlir/linalg-loops/x86_64/{name}", "--pin", "llvm=22")
+        assert there == here, name
+
+
+DECOYS = (
+    "mlir-opt", "mlir-translate", "mlir-runner", "mlir-cpu-runner", "opt", "llc", "FileCheck", "zig", "qemu-aarch64", "python3",
+    "cmake", "ninja", "clang", "g++", "cc", "ld", "ld.lld",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_nothing_of_the_machine_takes_part(tmp_path: Path) -> None:
+    """Programs of the same names, first on PATH, are not run: not even to see what they are."""
+    folder, markers = tmp_path / "decoys", tmp_path / "markers"
+    folder.mkdir()
+    markers.mkdir()
+    for name in DECOYS:
+        (folder / name).write_text(f"#!/bin/sh\n: > '{markers}/{name}'\nexit 1\n")
+        (folder / name).chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    house = House(new_home(tmp_path / "home"), cache=tmp_path / "empty", more={"PATH": path})
+    report = house.run("mlir/linalg-loops/{x86_64,aarch64}/matmul", "mlir/linalg-fuse/ir/*", code=None)
+    assert set(report.outcomes.values()) == {"pass"}, report.told()
+    assert {test["target"] for test in report.tests.values()} >= {"x86_64", "aarch64"}
+    assert report.executed > 10
+    for test, release in (("math-poly/x86_64/tanh", "19"), ("linalg-loops/x86_64-jit/exp", "22")):
+        programs = house.run(f"mlir/{test}", "--pin", f"llvm={release}", "--pin", "triton=3.8")
+        assert "--pin triton=3.8.0: nothing that was chosen uses triton 3.8.0" in programs.finished.stderr
+        assert list(programs.outcomes.values()) == ["pass"], programs.told()
+        assert programs.executed > 3
+    assert os.listdir(markers) == []
+    assert subprocess.run([folder / "llc"], check=False).returncode == 1
+    assert os.listdir(markers) == ["llc"]
+
+
+def test_why_a_release_is_lowered_as_it_is(house: House) -> None:
+    """The variant of each step, by its line."""
+    done = house("explain", "mlir/math-poly/x86_64/asin@llvm=19", "--suite", SUITE)
+    assert done.code == 0, done.stderr
+    found = dict(
+        re.findall(r"variant recipes/steps/([\w-]+)/step\.yaml:(\d+):\d+, because llvm is 19\.1\.7", done.stdout)
+    )
+    assert set(found) == {"bufferize", "linalg-to-loops", "math-polynomial", "loops-to-llvm"}
+    for step, line in found.items():
+        lines = (REPOSITORY / "recipes" / "steps" / step / "step.yaml").read_text().splitlines()
+        assert lines[int(line) - 1].startswith("  - when: {llvm:"), f"{step}:{line}"
+    assert "matrix/suites/llvm-releases.yaml:" in done.stdout
+    assert "asin(1) is 1.43272" in done.stdout
+
+
+@pytest.mark.parametrize("release", ["13", "14"])
+def test_a_release_that_no_step_knows(house: House, release: str) -> None:
+    """Is unsupported, and the step is named, before anything is fetched or executed."""
+    test, pin = "mlir/linalg-loops/x86_64/matmul", ("--pin", f"llvm={release}")
+    explained = house("explain", test, *pin)
+    assert explained.stdout.startswith(f"{test}: unsupported\n")
+    reason = explained.stdout.splitlines()[1].strip()
+    assert re.match(rf"step bufferize has no variant for llvm {release}\.0\.\d; it has variants for llvm ", reason)
+    before = house.count()
+    done = house("run", test, *pin)
+    assert (done.code, done.stdout) == (2, "")
+    assert reason in done.stderr
+    assert house.count() == before

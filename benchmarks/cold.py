@@ -71,6 +71,13 @@ def template(session: Session, plan: Plan, folder: Path) -> None:
     new.keep(key, result)
 
 
+def kit_template(session: Session, suite: str, folder: Path) -> None:
+    """A cache that has nothing but the C library that the tests of a suite are linked with."""
+    plan = session.plan(choose(session.catalog, (suite,)).tests())
+    kit(session, plan)
+    template(session, plan, folder)
+
+
 def usages(cache: Path, before: frozenset[str]) -> Iterator[dict[str, Any]]:
     """What each action of a run took, from the results that the run added to a cache."""
     store = Store(cache)

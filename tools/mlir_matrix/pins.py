@@ -40,7 +40,7 @@ class Pins:
         found = self._memory.get(environment)
         if found is None:
             components = self.catalog.environments[self.meant(environment)].document.components
-            found = self._memory[environment] = {name: self._release(environment, name) for name in components}
+            found = self._memory[environment] = {name: self.release(name, environment) for name in components}
         return found
 
     def needs(self, environment: str, components: Iterable[str] | None = None) -> Mapping[str, Release]:
@@ -51,7 +51,7 @@ class Pins:
             build = self.catalog.components[todo.pop()].document.build
             for name in build.needs if build else ():
                 if name not in found:
-                    found[name] = self._release(environment, name)
+                    found[name] = self.release(name, environment)
                     todo.append(name)
         return found
 
@@ -79,7 +79,8 @@ class Pins:
         """The environment that is used where one is asked for; its own releases count, and not those of the other."""
         return self.swaps.get(environment, environment)
 
-    def _release(self, environment: str, component: str) -> Release:
+    def release(self, component: str, environment: str = "") -> Release:
+        """The release of a component in an environment; without one the known good one, unless a person asks for another."""
         name = self.overrides.get(component) or self.catalog.default_pins(self.meant(environment))[component]
         return release_of(self.catalog.components[component], name)
 

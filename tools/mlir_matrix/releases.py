@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -65,6 +65,13 @@ def find(releases: Sequence[str], wanted: str) -> str | None:
         return wanted
     matching = [name for name in releases if name.startswith(wanted) and name[len(wanted)] in ".+~-"]
     return matching[-1] if matching else None
+
+
+def spellings(release: str) -> Iterator[str]:
+    """A release's name, and what people call it: ``19``, ``19.1``."""
+    yield release
+    numbers = release.partition("+")[0].split(".")
+    yield from (".".join(numbers[:length]) for length in range(1, len(numbers) + 1))
 
 
 def nearest(releases: Iterable[str], missing: str) -> str | None:

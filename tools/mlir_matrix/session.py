@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
+from mlir_matrix.catalog.toolchain_models import Release
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import UsageError
 from mlir_matrix.home import Home, find_home
@@ -65,14 +66,16 @@ class Session:
     def releases(self, reference: str) -> Releases:
         """What an environment consists of."""
         name, _, suffix = reference.partition(MARK)
-        found = self.pins.override(suffix).releases(name)
-        return [(self.catalog.components[component], release) for component, release in found.items()]
+        return self.with_entries(self.pins.override(suffix).releases(name))
 
     def needs(self, reference: str) -> Releases:
         """What releases of an environment are built with."""
         name, _, suffix = reference.partition(MARK)
-        found = self.pins.override(suffix).needs(name)
-        return [(self.catalog.components[component], release) for component, release in found.items()]
+        return self.with_entries(self.pins.override(suffix).needs(name))
+
+    def with_entries(self, releases: Mapping[str, Release]) -> Releases:
+        """Releases by component, each with what the component's file says."""
+        return [(self.catalog.components[component], release) for component, release in releases.items()]
 
     def environments(self, references: Iterable[str]) -> dict[str, Environment]:
         """Several of them, by reference."""

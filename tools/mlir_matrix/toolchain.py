@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.toolchain_models import Component, Release
-from mlir_matrix.environments.lock import Package, read_lock
+from mlir_matrix.environments.lock import PLATFORM, Package, read_lock
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
 from mlir_matrix.environments.unit import Unit
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, name_glob, printable
 from mlir_matrix.pins import MARK, find_release
+from mlir_matrix.releases import spellings
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
@@ -41,17 +42,19 @@ class Thing:
     def resolve(self, session: Session) -> ResolvedEnvironment | UnavailableEnvironment:
         """What it is on this machine."""
         needs = session.pins.needs(self.environment, [entry.name for entry, _ in self.releases])
+        changed = self.changed(session)
         return resolve(
             self.environment or self.name,
             releases=self.releases,
             lock_folders=session.lock_folders,
-            pins=",".join(
-                f"{entry.name}={release.release}"
-                for entry, release in self.releases
-                if release.release != session.catalog.default_pins(self.environment)[entry.name]
-            ),
-            needs=[(session.catalog.components[name], release) for name, release in needs.items()],
+            pins=",".join(f"{name}={release}" for name, release in changed.items()),
+            needs=session.with_entries(needs),
         )
+
+    def changed(self, session: Session) -> dict[str, str]:
+        """Those of its releases that are not the default ones."""
+        usual = session.catalog.default_pins(self.environment)
+        return {entry.name: release.release for entry, release in self.releases if release.release != usual[entry.name]}
 
 
 def things(session: Session, names: Iterable[str]) -> Iterator[Thing]:
@@ -70,22 +73,15 @@ def _things(session: Session, name: str) -> Iterator[Thing]:
         entry = catalog.components[base]
         if mark and not name_glob(wanted).literal:
             pattern = name_glob(wanted)
-            many = [each for each in entry.document.releases if any(map(pattern.matches, _spellings(each.release)))]
+            many = [each for each in entry.document.releases if any(map(pattern.matches, spellings(each.release)))]
             if not many:
                 find_release(entry, wanted)
             yield from (replace(of_release(session, entry, release), optional=True) for release in many)
         else:
-            release = wanted or session.pins.overrides.get(base) or catalog.default_pins("")[base]
-            yield of_release(session, entry, find_release(entry, release))
+            release = find_release(entry, wanted) if wanted else session.pins.release(base)
+            yield of_release(session, entry, release)
     else:
         yield from _needed(session, name)
-
-
-def _spellings(release: str) -> Iterator[str]:
-    """A release's name, and what people call it: ``19``, ``19.1``."""
-    yield release
-    numbers = release.partition("+")[0].split(".")
-    yield from (".".join(numbers[:length]) for length in range(1, len(numbers) + 1))
 
 
 def _needed(session: Session, name: str) -> Iterator[Thing]:
@@ -118,9 +114,7 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> T
     chosen = session.pins.override(f"{entry.name}={release.release}")
     found = []
     for _, holder in holders:
-        releases = [
-            (session.catalog.components[component], each) for component, each in chosen.releases(holder).items()
-        ]
+        releases = session.with_entries(chosen.releases(holder))
         found.append(Thing(name=name, releases=releases, environment=holder, component=entry.name))
     # Not each has a lock for each release.
     locked = (thing for thing in found if isinstance(thing.resolve(session), ResolvedEnvironment))
@@ -135,7 +129,7 @@ def locked_units(session: Session) -> dict[str, Unit]:
     found: dict[str, Unit] = {}
     for folder in session.lock_folders:
         for path in sorted(folder.glob("*.txt")):
-            tag = next((tag for tag in SUPPORTED if path.name.endswith(f"-{tag}-linux-x86_64.txt")), None)
+            tag = next((tag for tag in SUPPORTED if path.name.endswith(f"-{tag}{PLATFORM}")), None)
             if tag:
                 found |= {package.folder(tag): package for package in read_lock(path)}
             else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import os
 import signal
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 import click
 
+from mlir_matrix.cli.lazy import LazyGroup, Listed
 from mlir_matrix.errors import MatrixError
 
 #: Verb → what it does, for ``matrix --help``, which must not import them all.
@@ -30,36 +30,9 @@ VERBS = {
 COLLECTING = (100_000, 20, 20)
 
 
-class _Verbs(click.Group):
-    """A group that knows its commands by name and loads one at a time."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        command = importlib.import_module(f"mlir_matrix.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from mlir_matrix.names import did_you_mean
-
-            raise click.UsageError(f"no verb {args[0]!r}{did_you_mean(args[0], VERBS)}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
-
-
 @click.group(
-    cls=_Verbs,
-    subcommand_metavar="VERB [ARGUMENTS]...",
+    cls=LazyGroup,
+    verbs={name: Listed(name, "command", what) for name, what in VERBS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )

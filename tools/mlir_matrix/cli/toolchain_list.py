@@ -79,8 +79,7 @@ def _row(current: Session, entry: Entry[Component], release: Release) -> dict[st
         "suites": list(release.suites),
         "commit": release.commit,
         "durability": release.durability,
-        "pinned": (current.pins.overrides.get(entry.name) or current.catalog.default_pins("")[entry.name])
-        == release.release,
+        "pinned": current.pins.release(entry.name).release == release.release,
         "locked": False,
         "here": "not locked",
         "bytes": {"fetch": 0, "disk": 0},

@@ -111,11 +111,7 @@ def _lock_environment(current: Session, thing: Thing, tags: tuple[str, ...], *, 
     if not pins:
         return True
     folder = entry.root / "toolchains" / "locks"
-    changed = {
-        owner.name: release.release
-        for owner, release in thing.releases
-        if release.release != current.catalog.default_pins(entry.name)[owner.name]
-    }
+    changed = thing.changed(current)
     made_by = " ".join([f"matrix toolchain lock {entry.name}", *(f"--pin {name}={to}" for name, to in changed.items())])
     done = 0
     for tag in tags:

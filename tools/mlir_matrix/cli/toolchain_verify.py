@@ -10,23 +10,12 @@ import click
 
 from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
 from mlir_matrix.cli.toolchain_fetch import installed, listed, names_argument, resolved
-from mlir_matrix.environments.artifacts import Artifact, Artifacts
+from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.unit import Unit
 from mlir_matrix.environments.verify import remove
 from mlir_matrix.report.words import counted, megabytes
 from mlir_matrix.session import Session
 from mlir_matrix.toolchain import artifacts_of, locked_units
-
-
-class _Some(Artifacts):
-    """The artifacts of a store that have one of these hashes."""
-
-    def __init__(self, folder: Path, hashes: frozenset[str]) -> None:
-        super().__init__(folder)
-        self._hashes = hashes
-
-    def entries(self) -> list[Artifact]:
-        return [entry for entry in super().entries() if entry.sha256 in self._hashes]
 
 
 @click.command(
@@ -46,15 +35,17 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: t
     something is damaged.
     """
     current = session(catalogs, pins=pins)
-    folders, store = _named(current, names) if names else _all(current)
+    folders, hashes = _named(current, names) if names else (_all(current), None)
+    store = Artifacts(current.home.artifacts)
+    entries = [entry for entry in store.entries() if hashes is None or entry.sha256 in hashes]
     found = []
     for folder, unit in folders.items():
         files = unit.damage(folder, thorough=True)
         if files:
             found.append({"unit": unit.label, "folder": folder.name, "files": files})
             remove(folder)
-    size = sum(entry.size for entry in store.entries())
-    damaged = [artifact.sha256 for artifact in store.damaged()]
+    size = sum(entry.size for entry in entries)
+    damaged = [artifact.sha256 for artifact in store.damaged(entries)]
     for value in damaged:
         store.set_aside(value)
     if form == "json":
@@ -75,18 +66,18 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: t
     return 0
 
 
-def _named(current: Session, names: tuple[str, ...]) -> tuple[dict[Path, Unit], Artifacts]:
-    """What of some names is installed, and their artifacts, whether or not that is installed."""
+def _named(current: Session, names: tuple[str, ...]) -> tuple[dict[Path, Unit], frozenset[str]]:
+    """What of some names is installed, and the hashes of their artifacts, whether or not that is installed."""
     environments, missing = resolved(current, names)
     for reason in missing:
         click.echo(f"matrix: {reason}", err=True)
     units = (unit for environment in environments for unit in environment.units)
     hashes = frozenset(value for unit in units for each in artifacts_of(unit) for value in each)
-    return installed(current, environments), _Some(current.home.artifacts, hashes)
+    return installed(current, environments), hashes
 
 
-def _all(current: Session) -> tuple[dict[Path, Unit], Artifacts]:
-    """All that is installed and that a lock names, for whatever interpreter, and all artifacts."""
+def _all(current: Session) -> dict[Path, Unit]:
+    """All that is installed and that a lock names, for whatever interpreter."""
     packages = current.home.packages
     units = {packages / name: unit for name, unit in locked_units(current).items()}
-    return {path: unit for path, unit in units.items() if path.is_dir()}, Artifacts(current.home.artifacts)
+    return {path: unit for path, unit in units.items() if path.is_dir()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,9 +104,9 @@ class Artifacts:
         found = (path for suffix in (_PART, _ASIDE) for path in self.folder.glob(f"*{suffix}"))
         return sorted(path for path in found if _NAME.fullmatch(path.stem) and not is_held(path))
 
-    def damaged(self, *, parallel: int | None = None) -> Iterator[Artifact]:
-        """Hash all files again, on all cores; gives those that are no longer what their names say."""
-        entries = sorted(self.entries(), key=lambda entry: -entry.size)
+    def damaged(self, entries: Iterable[Artifact] | None = None, *, parallel: int | None = None) -> Iterator[Artifact]:
+        """Hash all files, or some, again, on all cores; gives those that are no longer what their names say."""
+        entries = sorted(self.entries() if entries is None else entries, key=lambda entry: -entry.size)
         with ThreadPoolExecutor(parallel or os.cpu_count() or 1, thread_name_prefix="hash") as pool:
             for entry, digest in zip(entries, pool.map(self._again, entries), strict=True):
                 if digest != entry.sha256:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.source import read_text
 from mlir_matrix.digest import digest_value
+from mlir_matrix.environments.lock import PLATFORM
 from mlir_matrix.environments.locking import write_text
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.names import is_name, printable
@@ -41,7 +42,6 @@ _PATH = re.compile(r"pool(?:/[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}){1,8}\.deb")
 _FIELDS = {"size": _SIZE, "installed": _SIZE, "sha256": _HASH, "suite": _SUITE, "path": _PATH}
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*(?:/[A-Za-z0-9][A-Za-z0-9.+_-]*){0,8}")
 _MADE_BY, _PROGRAMS = "# Made by: matrix toolchain lock ", "# Programs: "
-_PLATFORM = "-linux-x86_64.txt"
 _FORM = "NAME VERSION size=… installed=… sha256=… suite=… path=pool/…"
 
 
@@ -164,7 +164,7 @@ class DebLock:
 
 def deb_lock_file(locks: Path, component: str, release: str) -> Path:
     """Where the lock of a release stands."""
-    return locks / f"{component}-{release}{_PLATFORM}"
+    return locks / f"{component}-{release}{PLATFORM}"
 
 
 def read_deb_lock(path: Path) -> DebLock:

@@ -30,7 +30,8 @@ _PIN = r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,100})==(?P<version>[A-Za-z0-9.+!]{
 _LINE = re.compile(_PIN + r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
 _SIZES = re.compile(r"# size=([0-9]{1,13}) installed=([0-9]{1,13})$")
 _PINS = "# Pins:"
-_PLATFORM = "-linux-x86_64.txt"
+#: How the names of all locks end: what they were made for.
+PLATFORM = "-linux-x86_64.txt"
 #: Lines at the beginning of a lock among which its pins are.
 _HEADER = 5
 
@@ -97,7 +98,7 @@ class Package:
 def lock_file(locks: Path, environment: str, tag: str, pins: Mapping[str, str] | None = None) -> Path:
     """Where the lock of an environment for a wheel tag stands; ``pins`` where they are not the default ones."""
     changed = ",".join(f"{name}={version}" for name, version in sorted((pins or {}).items()))
-    return locks / f"{environment}{'@' if changed else ''}{changed}-{tag}{_PLATFORM}"
+    return locks / f"{environment}{'@' if changed else ''}{changed}-{tag}{PLATFORM}"
 
 
 def find_lock(folders: Iterable[Path], environment: str, tag: str, pins: Mapping[str, str]) -> Path | None:
@@ -112,7 +113,7 @@ def find_lock(folders: Iterable[Path], environment: str, tag: str, pins: Mapping
         if own.is_file() and read_pins(own) in (wanted, None):
             return own
     for folder in folders:
-        for path in sorted(folder.glob(f"*-{tag}{_PLATFORM}")):
+        for path in sorted(folder.glob(f"*-{tag}{PLATFORM}")):
             # Opening a pipe would wait for ever.
             if path.is_file() and read_pins(path) == wanted:
                 return path

@@ -1,0 +1,51 @@
+"""Groups of verbs, each a module of its own, imported only when it is the one that was asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+
+
+class Listed(NamedTuple):
+    """What a group knows of a verb before it is imported: where it is, and what it does."""
+
+    #: Module in this package, and what the command is called there.
+    module: str
+    name: str
+    what: str
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and loads one at a time."""
+
+    def __init__(self, *arguments: Any, verbs: Mapping[str, Listed], of: str = "", **more: Any) -> None:
+        """``of``: what messages call the group whose verbs they are."""
+        super().__init__(*arguments, **{"subcommand_metavar": "VERB [ARGUMENTS]...", **more})
+        self._verbs, self._of = verbs, f" of {of}" if of else ""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._verbs:
+            return None
+        listed = self._verbs[cmd_name]
+        command = getattr(importlib.import_module(f"mlir_matrix.cli.{listed.module}"), listed.name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self._verbs and not args[0].startswith("-"):
+            from mlir_matrix.names import did_you_mean
+
+            raise click.UsageError(f"no verb {args[0]!r}{self._of}{did_you_mean(args[0], self._verbs)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, listed.what) for name, listed in self._verbs.items()])

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.pins import find_release, release_of
+from mlir_matrix.plan.graph import Graph
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 from mlir_matrix.toolchain import bytes_in, is_kept, of_release
@@ -145,7 +146,7 @@ def _suite(session: Session, name: str) -> dict[str, Any]:
         for key, environment in resolved.items()
         if not isinstance(environment, ResolvedEnvironment) or environment.missing(session.home.packages)
     }
-    needs = _needs(plan.verdicts.values(), plan.graph.actions.__getitem__)
+    needs = _needs(plan.graph)
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     fetch: set[str] = set()
@@ -168,22 +169,15 @@ def _suite(session: Session, name: str) -> dict[str, Any]:
     }
 
 
-def _needs(verdicts: Any, action: Callable[[str], Any]) -> dict[str, frozenset[str]]:
+def _needs(graph: Graph) -> dict[str, frozenset[str]]:
     """The environments that each action, and all before it, runs in."""
     known: dict[str, frozenset[str]] = {}
+    # Many actions have the same.
     shared: dict[frozenset[str], frozenset[str]] = {}
-    for verdict in verdicts:
-        stack = [verdict]
-        while stack:
-            top = stack[-1]
-            waiting = [source for source in action(top).sources if source not in known]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            if top not in known:
-                found = frozenset({action(top).environment}).union(*(known[source] for source in action(top).sources))
-                known[top] = shared.setdefault(found, found)
+    # Sources come before what reads them.
+    for identifier, action in graph.actions.items():
+        found = frozenset({action.environment}).union(*(known[source] for source in action.sources))
+        known[identifier] = shared.setdefault(found, found)
     return known
 
 

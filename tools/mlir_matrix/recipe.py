@@ -136,11 +136,8 @@ def unmet(who: str, requires: Sequence[Requirement], releases: Mapping[str, Rele
 def _variant(step: Step, releases: Mapping[str, Release]) -> int | None:
     """The index of the first variant that holds for some releases."""
     for index, variant in enumerate(step.variants):
-        ranges = ((releases.get(name), parse_range(wanted)) for name, wanted in variant.when.items())
-        extras = ((releases.get(name), wanted) for name, wanted in variant.carries.items())
-        if all(release and release.release in wanted for release, wanted in ranges) and all(
-            release and wanted in release.carries for release, wanted in extras
-        ):
+        asked = ((name, releases.get(name)) for name in {**variant.when, **variant.carries})
+        if all(release and variant.holds(name, release.release, release.carries) for name, release in asked):
             return index
     return None
 

@@ -14,7 +14,7 @@ import debs
 import pytest
 
 from mlir_matrix.actions import bootstrap
-from mlir_matrix.actions.bootstrap import lost
+from mlir_matrix.actions.intact import lost
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.deb import provide
 

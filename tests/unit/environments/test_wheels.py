@@ -24,6 +24,7 @@ from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lock import Package
 from mlir_matrix.environments.locking import Cancelled
 from mlir_matrix.environments.transport import Transport
+from mlir_matrix.environments.unit import Workshop
 from mlir_matrix.environments.wheels import Pip, locate, provide_wheel
 from mlir_matrix.errors import InfrastructureError
 
@@ -43,10 +44,11 @@ def provide(tmp_path: Path, artifacts: Artifacts) -> Iterator[Provide]:
     def run(thing: Package, *, store: Artifacts | None = None, cancelled: threading.Event | None = None) -> Path:
         event = cancelled or threading.Event()
         destination = tmp_path / "packages" / thing.folder(own().tag)
-        provide_wheel(
-            thing, own(), destination, artifacts=store or artifacts, pip=Pip(event), transport=transport,
-            progress=lambda _received, _total: None, cancelled=event,
+        workshop = Workshop(
+            packages=destination.parent, artifacts=store or artifacts, pip=Pip(event), transport=transport,
+            listener=lambda _progress: None, cancelled=event,
         )  # fmt: skip
+        provide_wheel(thing, own(), destination, workshop)
         return destination
 
     yield run

@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from pathlib import Path
 
@@ -23,29 +21,6 @@ def _take(option: str, arguments: list[str]) -> tuple[list[str], list[str]]:
     return values, arguments
 
 
-def lost(prefix: str) -> str:
-    """What of a prefix is no longer as its list of files has it; empty where all is, and where there is no prefix at all.
-
-    By size, mode and target, as wheels are looked at: some 5 ms for the 1,400 files of an LLVM.
-    """
-    path = f"{prefix}/.matrix/files.json"
-    try:
-        with open(path, "rb") as file:
-            listed = json.load(file)
-        for name, (size, _, mode, _) in listed["files"].items():
-            path = f"{prefix}/{name}"
-            found = os.lstat(path)
-            if found.st_size != size or (found.st_mode ^ mode) & 0o111:
-                return f"{name} has another size or mode"
-        for name, target in listed["links"].items():
-            path = f"{prefix}/{name}"
-            if os.readlink(path) != target:
-                return f"{name} leads elsewhere"
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        return f"{path[len(prefix) + 1 :]} cannot be read: {error}" if os.path.isdir(prefix) else ""
-    return ""
-
-
 if __name__ == "__main__":
     _sites, _rest = _take("--site", sys.argv[1:])
     _prefixes, _rest = _take("--prefix", _rest)
@@ -53,7 +28,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
     sys.path.extend(_sites)
     from mlir_matrix.actions.contract import prefixes, programs
-    from mlir_matrix.actions.intact import damage
+    from mlir_matrix.actions.intact import damage, lost
     from mlir_matrix.actions.worker import main
 
     for _site in _sites:

@@ -1,4 +1,4 @@
-"""Whether an installed package is still what was installed: files vanish, by a full disk, a clean-up, a killed copy.
+"""Whether an installed package or prefix is still what was installed: files vanish, by a full disk, a clean-up, a killed copy.
 
 An action that then fails would blame the code under test, and its failure would be kept.
 """
@@ -6,6 +6,7 @@ An action that then fails would blame the code under test, and its failure would
 from __future__ import annotations
 
 import csv
+import json
 import os
 
 
@@ -25,6 +26,29 @@ def damage(site: str) -> str:
                         return f"{path} is missing or has another size"
     except (OSError, ValueError, csv.Error) as error:
         return f"it cannot be read: {error}"
+    return ""
+
+
+def lost(prefix: str) -> str:
+    """What of a prefix is no longer as its list of files has it; empty where all is, and where there is no prefix at all.
+
+    By size, mode and target, as wheels are looked at: some 5 ms for the 1,400 files of an LLVM.
+    """
+    path = f"{prefix}/.matrix/files.json"
+    try:
+        with open(path, "rb") as file:
+            listed = json.load(file)
+        for name, (size, _, mode, _) in listed["files"].items():
+            path = f"{prefix}/{name}"
+            found = os.lstat(path)
+            if found.st_size != size or (found.st_mode ^ mode) & 0o111:
+                return f"{name} has another size or mode"
+        for name, target in listed["links"].items():
+            path = f"{prefix}/{name}"
+            if os.readlink(path) != target:
+                return f"{name} leads elsewhere"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        return f"{path[len(prefix) + 1 :]} cannot be read: {error}" if os.path.isdir(prefix) else ""
     return ""
 
 

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from mlir_matrix.actions import isolation
 from mlir_matrix.actions.contract import ActionCrashed, ActionFailed, MachineFailed, prefixes, programs, signal_name
 from mlir_matrix.actions.kernel import METRICS
+from mlir_matrix.actions.loader import by_loader
 
 _ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
 #: What a program prints when it crashes: addresses differ from run to run, the rest names the machine's folders.
@@ -71,13 +72,9 @@ def command(program: str) -> list[str]:
         return [programs[program][1]]
     described = _described(prefix)
     found = described["programs"][program]
-    path = f"{prefix}/{found['path']}"
     if not found["loaded"]:
-        return [path]
-    libraries = ":".join(f"{prefix}/{folder}" for folder in described["libraries"])
-    # Without the host's cache of libraries: what is missing here must not be found there.
-    options = ["--inhibit-cache", "--argv0", program, "--library-path", libraries]
-    return [f"{prefix}/{described['loader']}", *options, path]
+        return [f"{prefix}/{found['path']}"]
+    return by_loader(prefix, described["loader"], described["libraries"], found["path"], program)
 
 
 def call(program: str, arguments: Sequence[str], *, failure: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.check import Checker
-from mlir_matrix.catalog.models import Requirement, Step, Variant, Workload
+from mlir_matrix.catalog.models import Requirement, Step, Workload
 from mlir_matrix.catalog.source import Key
-from mlir_matrix.catalog.toolchain_models import Build, Component, KnownGood, Passed, Release
+from mlir_matrix.catalog.toolchain_models import Build, Component, KnownGood, Passed
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.releases import RangeError, find, number, parse_range
 
@@ -208,7 +208,9 @@ def _applicable(checker: Checker, step: Entry[Step]) -> None:
     # By component: the variants that hold as far as it goes, once for all releases with the same ones.
     holding = {
         name: {
-            frozenset(index for index, variant in enumerate(variants) if _holds(variant, name, release))
+            frozenset(
+                index for index, variant in enumerate(variants) if variant.holds(name, release.release, release.carries)
+            )
             for release in releases
         }
         for name, releases in listed.items()
@@ -221,13 +223,6 @@ def _applicable(checker: Checker, step: Entry[Step]) -> None:
     firsts = {min(some) for some in together if some}
     for index in sorted(set(range(len(variants))) - firsts):
         _never(checker, step, index, holding, together)
-
-
-def _holds(variant: Variant, component: str, release: Release) -> bool:
-    wanted, carried = variant.when.get(component), variant.carries.get(component)
-    return (wanted is None or release.release in parse_range(wanted)) and (
-        carried is None or carried in release.carries
-    )
 
 
 def _never(

@@ -6,11 +6,13 @@ or folder. Sequences are tuples so that a loaded catalog is a value.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from mlir_matrix.names import NAME_LENGTH, NAME_PATTERN
+from mlir_matrix.releases import parse_range
 
 Name = Annotated[StrictStr, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
 #: A glob over test identifiers, segment by segment: ``pytorch/*/x86_64/mlp``, ``jax/**``.
@@ -124,6 +126,11 @@ class Variant(Document):
     passes: Text | None = None
     schedule: Name | None = None
     patterns: Name | None = None
+
+    def holds(self, component: str, release: str, carried: Collection[str]) -> bool:
+        """Whether it holds as far as one component goes, for a release and what that carries."""
+        wanted, carries = self.when.get(component), self.carries.get(component)
+        return (wanted is None or release in parse_range(wanted)) and (carries is None or carries in carried)
 
 
 class Step(Document):

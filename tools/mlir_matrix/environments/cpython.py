@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlir_matrix.environments.deb_lock import DebLock, deb_lock_file, read_deb_lock
-from mlir_matrix.environments.interpreter import Interpreter
+from mlir_matrix.environments.interpreter import Interpreter, version_of
 from mlir_matrix.releases import number
 
 COMPONENT = "cpython"
@@ -35,6 +35,6 @@ def of_lock(lock: DebLock) -> Interpreter:
 
 
 def _releases(folder: Path, tag: str) -> list[str]:
-    wanted = f"{tag[2]}.{tag[3:]}."
+    wanted = f"{version_of(tag)}."
     found = {match[1] for path in folder.glob(f"{COMPONENT}-*.txt") if (match := _RELEASE.match(path.name))}
     return sorted((release for release in found if release.startswith(wanted)), key=number)

@@ -12,15 +12,15 @@ import time
 import urllib.parse
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.apt_sources import OVERRIDE, find_mirrors, routes, settings
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.deb_lock import DebLock, DebPackage
-from mlir_matrix.environments.download import Gone, Wanted, adopt, download
+from mlir_matrix.environments.download import Gone, Wanted, download, kept
 from mlir_matrix.environments.install import Listener, PackageProgress
 from mlir_matrix.environments.links import make_links
 from mlir_matrix.environments.locking import Cancelled, beside, locked, unwritable
@@ -149,19 +149,12 @@ class _Provision:
 
     def _fetch(self, package: DebPackage) -> Path:
         """The package in the store, its hash checked."""
-        found = self._artifacts.find(package.sha256, package.size)
-        if found == self._artifacts.path(package.sha256) and digest_file(found) != package.sha256:
-            self._artifacts.set_aside(package.sha256)
-            found = self._artifacts.find(package.sha256, package.size)
         wanted = Wanted(name=f"{self._lock.label}: {package.label}", sha256=package.sha256, size=package.size)
-        if found is None:
-            found = self._download(package, wanted.name)
-        elif found != self._artifacts.path(package.sha256):
-            found = adopt(wanted, found, self._artifacts, cancelled=self._stop)
+        found = kept(wanted, self._artifacts, cancelled=self._stop) or self._download(package, wanted)
         self._progress(package, package.size, 0)
         return found
 
-    def _download(self, package: DebPackage, name: str) -> Path:
+    def _download(self, package: DebPackage, wanted: Wanted) -> Path:
         with self._guard:
             if self._bases is None:
                 self._bases = tuple(self._mirrors())
@@ -169,10 +162,9 @@ class _Provision:
         # As mirrors have it: '+' and '~' as they are.
         path = urllib.parse.quote(package.path, safe="/+~")
         addresses = tuple(f"{base.rstrip('/')}/{path}" for base in bases)
-        wanted = Wanted(name=name, sha256=package.sha256, size=package.size, addresses=addresses)
         try:
             return download(
-                wanted,
+                replace(wanted, addresses=addresses),
                 self._artifacts,
                 transport=self._transport,
                 progress=partial(self._progress, package),
@@ -180,8 +172,8 @@ class _Provision:
             )
         except Gone:
             raise Gone(
-                f"{name}: {' and '.join(map(shown, bases))} does not have {package.path}; {package.suite} may have a newer one "
-                f"by now. Name a mirror that has it in {OVERRIDE}, bring it along with --from DIR, or lock what is there: "
+                f"{wanted.name}: {' and '.join(map(shown, bases))} does not have {package.path}; {package.suite} may have a newer "
+                f"one by now. Name a mirror that has it in {OVERRIDE}, bring it along with --from DIR, or lock what is there: "
                 f"matrix toolchain lock {self._lock.component}"
             ) from None
 

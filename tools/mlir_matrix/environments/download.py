@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
+from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.locking import acquire, check, unwritable
 from mlir_matrix.environments.transport import TROUBLE, Refused, Stream, Transport, shown
@@ -93,6 +94,17 @@ def adopt(wanted: Wanted, source: Path, store: Artifacts, *, cancelled: threadin
     """A copy of a local file in the store, checked as if it had come from elsewhere."""
     local = Wanted(name=wanted.name, sha256=wanted.sha256, size=wanted.size, addresses=(source.absolute().as_uri(),))
     return download(local, store, cancelled=cancelled)
+
+
+def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path | None:
+    """The file, from here or from others; what was damaged since it was kept is put aside. None: it has to be fetched."""
+    while (found := store.find(wanted.sha256, wanted.size)) is not None:
+        if found != store.path(wanted.sha256):
+            return adopt(wanted, found, store, cancelled=cancelled)
+        if digest_file(found) == wanted.sha256:
+            return found
+        store.set_aside(wanted.sha256)
+    return None
 
 
 @contextmanager

@@ -53,10 +53,15 @@ class Interpreter:
             return [self.path]
         from mlir_matrix.environments.prefix import command  # hardly ever
 
-        words = command(store / self.prefix.folder, f"python{self.tag[2]}.{self.tag[3:]}")
+        words = command(store / self.prefix.folder, f"python{version_of(self.tag)}")
         # It finds its library by where it is called from.
         words[words.index("--argv0") + 1] = words[-1]
         return words
+
+
+def version_of(tag: str) -> str:
+    """Of a wheel tag the version of Python: ``3.11`` of ``cp311``."""
+    return f"{tag[2]}.{tag[3:]}"
 
 
 def _libc_version() -> str:
@@ -92,7 +97,7 @@ def find(tags: tuple[str, ...]) -> Interpreter | None:
     if own().tag in tags:
         return own()
     for tag in tags:
-        found = _probe(f"python{tag[2]}.{tag[3:]}")
+        found = _probe(f"python{version_of(tag)}")
         if found is not None and found.tag == tag:
             return found
     return None

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,8 @@ _ENTRY = [int, str, int, int]
 
 def write_manifest(prefix: Path, files: Iterable[UnpackedFile], links: Mapping[str, str]) -> None:
     """Write down what was unpacked, and what is in our own folder by now."""
-    known = {file.path: [file.size, file.sha256, file.mode, file.mtime_ns] for file in files}
-    for path in sorted((prefix / OURS).rglob("*")):
-        if path.is_file():
-            status = path.stat()
-            mode = stat.S_IMODE(status.st_mode)
-            name = path.relative_to(prefix).as_posix()
-            known[name] = [status.st_size, digest_file(path), mode, status.st_mtime_ns]
+    ours = (UnpackedFile.of(prefix, path) for path in sorted((prefix / OURS).rglob("*")) if path.is_file())
+    known = {file.path: [file.size, file.sha256, file.mode, file.mtime_ns] for file in chain(files, ours)}
     value = {"format": _FORMAT, "files": dict(sorted(known.items())), "links": dict(sorted(links.items()))}
     (prefix / _FILE).write_text(json.dumps(value, separators=(",", ":")), encoding="utf-8")
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from mlir_matrix.actions.loader import by_loader
 from mlir_matrix.environments.unpack import OURS
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.names import did_you_mean, printable
@@ -50,18 +51,14 @@ class Prefix:
         if program is None:
             hint = did_you_mean(name, self.programs)
             raise CatalogError(f"{os.path.basename(root)} has no program '{printable(name)}'{hint}")
-        path = os.path.join(root, program.path)
         if not program.loaded:
-            return [path]
+            return [os.path.join(root, program.path)]
         if set(":;$") & set(root):
             raise InfrastructureError(
                 f"{root}: the loader takes ':', ';' and '$' in the names of folders for something else; "
                 "set MATRIX_HOME to a folder without them"
             )
-        libraries = ":".join(os.path.join(root, folder) for folder in self.libraries)
-        # Without the host's cache of libraries: what is missing here must not be found there.
-        options = ["--inhibit-cache", "--argv0", name, "--library-path", libraries]
-        return [os.path.join(root, self.loader), *options, path]
+        return by_loader(root, self.loader, self.libraries, program.path, name)
 
 
 def command(folder: Path, program: str) -> list[str]:

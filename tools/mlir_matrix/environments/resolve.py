@@ -165,9 +165,9 @@ def unlocked(what: str, wanted: Mapping[str, str] | None = None, pins: str = "")
 
 
 def _unsuitable(name: str, releases: Releases, locked: Mapping[str, Path]) -> str:
-    wanted = " or ".join(f"CPython {tag[2]}.{tag[3:]}" for tag in locked)
+    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in locked)
     components = ", ".join(entry.name for entry, _ in releases)
     return (
         f"environment {name} ({components}) is locked for {wanted}; this is CPython "
-        f"{interpreters.own().version}. A python{min(locked)[2]}.{min(locked)[3:]} on PATH would serve"
+        f"{interpreters.own().version}. A python{interpreters.version_of(min(locked))} on PATH would serve"
     )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.manifest import write_manifest
 from mlir_matrix.environments.prefix import Prefix, find_programs, read_prefix, save_prefix
 from mlir_matrix.environments.source_commands import Places
@@ -36,7 +34,7 @@ def describe(places: Places) -> None:
     paths = [Path(folder, name) for folder, folders, names in os.walk(made) for name in (*folders, *names)]
     links = {path.relative_to(made).as_posix(): os.readlink(path) for path in paths if path.is_symlink()}
     files = (path for path in paths if path.is_file() and not path.is_symlink() and made / OURS not in path.parents)
-    write_manifest(made, (_file(made, path) for path in files), links)
+    write_manifest(made, (UnpackedFile.of(made, path) for path in files), links)
 
 
 def _libraries(places: Places) -> Iterator[str]:
@@ -58,14 +56,3 @@ def _try(places: Places, prefix: Prefix) -> None:
                     f"{places.build.label}: {name} was built but cannot be run on the libraries of {places.build.base}: "
                     f"{said[0] if said else 'the loader fails'}; a compiler among what it needs would build for them"
                 )
-
-
-def _file(root: Path, path: Path) -> UnpackedFile:
-    status = path.stat()
-    return UnpackedFile(
-        path=path.relative_to(root).as_posix(),
-        size=status.st_size,
-        sha256=digest_file(path),
-        mode=stat.S_IMODE(status.st_mode),
-        mtime_ns=status.st_mtime_ns,
-    )

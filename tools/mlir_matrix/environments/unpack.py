@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import threading
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.deb_archive import BadArchive, DebReader, Record, open_deb
 from mlir_matrix.environments.locking import check, unwritable
 
@@ -29,6 +31,15 @@ class UnpackedFile:
     sha256: str
     mode: int
     mtime_ns: int
+
+    @classmethod
+    def of(cls, prefix: Path, path: Path) -> UnpackedFile:
+        """A file that is in a prefix already."""
+        status = path.stat()
+        return cls(
+            path=path.relative_to(prefix).as_posix(), size=status.st_size, sha256=digest_file(path),
+            mode=stat.S_IMODE(status.st_mode), mtime_ns=status.st_mtime_ns,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

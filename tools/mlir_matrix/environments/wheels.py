@@ -13,22 +13,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
-from mlir_matrix.digest import digest_file
-from mlir_matrix.environments.artifacts import Artifacts
-from mlir_matrix.environments.download import Gone, Wanted, Withheld, adopt, download
-from mlir_matrix.environments.interpreter import Interpreter
+from mlir_matrix.environments.download import Gone, Wanted, Withheld, adopt, download, kept
+from mlir_matrix.environments.interpreter import Interpreter, version_of
 from mlir_matrix.environments.lock import Package
 from mlir_matrix.environments.locking import Cancelled, beside, locked
-from mlir_matrix.environments.transport import Transport
 from mlir_matrix.environments.unit import PackageProgress, Workshop
 from mlir_matrix.environments.wheel_archive import unpack_wheel
 from mlir_matrix.errors import InfrastructureError
 
-#: Hears of bytes received, of how many (0 where nobody says).
-Progress = Callable[[int, int], None]
 #: What pip says of an index that it cannot ask, before it says that there is no such package.
 _UNREACHED = re.compile(r"Retrying|ConnectionError|ProxyError|SSLError|timed out")
 _BROKEN = "after connection broken by "
@@ -71,61 +65,25 @@ def install_wheel(package: Package, interpreter: Interpreter, workshop: Workshop
     """Make the folder of a package where it is not there. Raises InfrastructureError, Cancelled."""
     folder = package.folder(interpreter.tag)
 
-    def tell(received: int, total: int) -> None:
-        workshop.listener(PackageProgress(package=package.label, received=received, total=total))
-
     with locked(workshop.packages / ".locks" / folder, workshop.cancelled):
         if not (workshop.packages / folder).is_dir():
-            provide_wheel(
-                package,
-                interpreter,
-                workshop.packages / folder,
-                artifacts=workshop.artifacts,
-                pip=workshop.pip,
-                transport=workshop.transport,
-                progress=tell,
-                cancelled=workshop.cancelled,
-            )
+            provide_wheel(package, interpreter, workshop.packages / folder, workshop)
 
 
-def provide_wheel(
-    package: Package,
-    interpreter: Interpreter,
-    destination: Path,
-    *,
-    artifacts: Artifacts,
-    pip: Pip,
-    transport: Transport,
-    progress: Progress,
-    cancelled: threading.Event,
-) -> None:
+def provide_wheel(package: Package, interpreter: Interpreter, destination: Path, workshop: Workshop) -> None:
     """Fill the folder ``destination``, which is not there yet. Raises InfrastructureError, Cancelled."""
-    wheel = _kept(package, artifacts, cancelled) or _fetch(
-        package,
-        interpreter,
-        destination,
-        artifacts=artifacts,
-        pip=pip,
-        transport=transport,
-        progress=progress,
-        cancelled=cancelled,
-    )
+    wheel = _kept(package, workshop) or _fetch(package, interpreter, destination, workshop)
     with beside(destination) as scratch:
-        unpack_wheel(wheel, scratch, package.label, cancelled)
+        unpack_wheel(wheel, scratch, package.label, workshop.cancelled)
         os.replace(scratch, destination)
 
 
-def _kept(package: Package, artifacts: Artifacts, cancelled: threading.Event) -> Path | None:
-    """The wheel, from here or from others; what was damaged since it was kept is put aside."""
-    for value in package.hashes:
-        wanted = _wanted(package, value)
-        while (found := artifacts.find(value, wanted.size)) is not None:
-            if found.parent != artifacts.folder:
-                return adopt(wanted, found, artifacts, cancelled=cancelled)
-            if digest_file(found) == value:
-                return found
-            artifacts.set_aside(value)
-    return None
+def _kept(package: Package, workshop: Workshop) -> Path | None:
+    """The wheel, where one of the builds that will do is here or with others."""
+    found = (
+        kept(_wanted(package, value), workshop.artifacts, cancelled=workshop.cancelled) for value in package.hashes
+    )
+    return next((wheel for wheel in found if wheel), None)
 
 
 def _wanted(package: Package, value: str, *addresses: str) -> Wanted:
@@ -134,29 +92,22 @@ def _wanted(package: Package, value: str, *addresses: str) -> Wanted:
     return Wanted(name=package.label, sha256=value, size=size, addresses=addresses)
 
 
-def _fetch(
-    package: Package,
-    interpreter: Interpreter,
-    destination: Path,
-    *,
-    artifacts: Artifacts,
-    pip: Pip,
-    transport: Transport,
-    progress: Progress,
-    cancelled: threading.Event,
-) -> Path:
-    address, value = locate(package, interpreter, pip)
+def _fetch(package: Package, interpreter: Interpreter, destination: Path, workshop: Workshop) -> Path:
+    address, value = locate(package, interpreter, workshop.pip)
     if value not in package.hashes:
-        raise InfrastructureError(
-            f"{package.label} was offered with another hash than the lock has; it was not installed"
-        )
+        raise _other(package)
+
+    def tell(received: int, total: int) -> None:
+        workshop.listener(PackageProgress(package=package.label, received=received, total=total))
+
+    artifacts, cancelled = workshop.artifacts, workshop.cancelled
     wanted = _wanted(package, value, address)
     try:
-        return download(wanted, artifacts, transport=transport, progress=progress, cancelled=cancelled)
+        return download(wanted, artifacts, transport=workshop.transport, progress=tell, cancelled=cancelled)
     except Withheld:
         # Where an index wants to know who asks, or is reached by a proxy or a certificate of pip's own, pip has the answer.
         with beside(destination) as folder:
-            return adopt(wanted, _by_pip(package, interpreter, folder, pip), artifacts, cancelled=cancelled)
+            return adopt(wanted, _by_pip(package, interpreter, folder, workshop.pip), artifacts, cancelled=cancelled)
 
 
 def locate(package: Package, interpreter: Interpreter, pip: Pip) -> tuple[str, str]:
@@ -191,21 +142,22 @@ def _asked(package: Package, interpreter: Interpreter, folder: Path) -> list[str
     if Path(interpreter.path) == Path(sys.executable).resolve():
         return words
     # pip's own list of what the interpreter takes is that of the one that it runs on.
-    version = f"{interpreter.tag[2]}.{interpreter.tag[3:]}"
     platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(17, 40)] + ["manylinux2014_x86_64", "linux_x86_64"]
     return [
-        *words, "--python-version", version, "--implementation", "cp",
+        *words, "--python-version", version_of(interpreter.tag), "--implementation", "cp",
         *(word for abi in (interpreter.tag, "abi3", "none") for word in ("--abi", abi)),
         *(word for platform in platforms for word in ("--platform", platform)),
     ]  # fmt: skip
 
 
+def _other(package: Package) -> InfrastructureError:
+    return InfrastructureError(f"{package.label} was offered with another hash than the lock has; it was not installed")
+
+
 def _explain(package: Package, said: str) -> InfrastructureError:
     lines = [line for line in said.splitlines() if line.strip() and "is ignored: it is neither" not in line]
     if "DO NOT MATCH THE HASHES" in said:
-        return InfrastructureError(
-            f"{package.label} was offered with another hash than the lock has; it was not installed"
-        )
+        return _other(package)
     if "No space left" in said:
         return InfrastructureError(f"{package.label} cannot be installed: the disk is full")
     if unreached := [line for line in lines if _UNREACHED.search(line)]:

@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
@@ -28,7 +27,7 @@ from _timing import verdict
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import BUILDING, Limits
 from mlir_matrix.execute.keys import action_key
-from mlir_matrix.execute.store import Store
+from mlir_matrix.execute.store import Result, Store
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.runner import run_graph
@@ -78,22 +77,22 @@ def kit_template(session: Session, suite: str, folder: Path) -> None:
     template(session, plan, folder)
 
 
-def usages(cache: Path, before: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """What each action of a run took, from the results that the run added to a cache."""
+def added(cache: Path, before: frozenset[str]) -> Iterator[Result]:
+    """The results that a run added to a cache."""
     store = Store(cache)
     for file in Path(store.results).glob("??/*"):
         if file.name not in before and (result := store.find(file.name)) is not None:
-            yield dict(result.usage)
+            yield result
 
 
 def results(cache: Path) -> frozenset[str]:
     return frozenset(file.name for file in Path(Store(cache).results).glob("??/*"))
 
 
-def once(cache: Path) -> tuple[float, Report]:
+def once(cache: Path, suite: str = "smoke") -> tuple[float, Report]:
     """Wall time of a run into a cache, and its report; what it came to must be what the suite expects."""
     begin = time.perf_counter()
-    report = observed("smoke", "--cache-dir", str(cache))
+    report = observed(suite, "--cache-dir", str(cache))
     seconds = time.perf_counter() - begin
     summary = report.document["summary"]
     if summary["as_expected"] != summary["total"]:
@@ -109,7 +108,7 @@ def cold(prepared: Path, cache: Path) -> tuple[float, float, float, float, int]:
     shutil.copytree(prepared, cache)
     before = results(cache)
     wall, report = once(cache)
-    actions = sum(usage["user_s"] + usage["sys_s"] for usage in usages(cache, before))
+    actions = sum(usage["user_s"] + usage["sys_s"] for usage in (result.usage for result in added(cache, before)))
     return wall, report.own_s, actions, report.others_s - actions, report.document["executed"]
 
 

@@ -24,13 +24,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _baseline import cores
-from _matrix import observed
 from _timing import verdict
-from cold import kit_template, results
+from cold import added, kit_template, once, results
 
 from mlir_matrix.environments.apt_sources import find_mirrors
 from mlir_matrix.environments.deb_lock import DebLock, deb_lock_file, read_deb_lock
-from mlir_matrix.execute.store import Store
 from mlir_matrix.session import Session, open_session, repository
 
 RELEASE = "19.1.7"
@@ -110,20 +108,14 @@ def releases(session: Session) -> bool:
         cache = Path(name, "actions")
         kit_template(session, "llvm-releases", cache)
         before = results(cache)
-        begin = time.perf_counter()
-        report = observed("llvm-releases", "--cache-dir", str(cache))
-        wall = time.perf_counter() - begin
-        summary = report.document["summary"]
-        if summary["as_expected"] != summary["total"]:
-            raise SystemExit(f"not as expected, so not worth measuring: {summary}")
-        store = Store(cache)
+        wall, report = once(cache, "llvm-releases")
         tools = actions = 0.0
-        for file in Path(store.results).glob("??/*"):
-            if file.name not in before and (result := store.find(file.name)) is not None:
-                spent = result.usage.get("wall_s", 0.0)
-                actions += spent
-                tools += result.metrics.get("programs_s", spent)
-    print(f"     llvm-releases: {summary['total']} tests, {report.document['executed']} actions, cold: {wall:.1f} s")
+        for result in added(cache, before):
+            spent = result.usage.get("wall_s", 0.0)
+            actions += spent
+            tools += result.metrics.get("programs_s", spent)
+    total, executed = report.document["summary"]["total"], report.document["executed"]
+    print(f"     llvm-releases: {total} tests, {executed} actions, cold: {wall:.1f} s")
     print(f"     actions {actions:.1f} s, of these the tools {tools:.1f} s, on {cores()} cores")
     print(f"     matrix itself: {report.own_s:.1f} s of CPU")
     return verdict("cold run / tools' own times on all cores", wall / (tools / cores()), 1.3, at_most=True)

@@ -1,13 +1,13 @@
-"""Run a plan locally and gather the results of its tests."""
+"""Run a plan by the executor that a person chose, and gather the results of its tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.job import Done, Limits, Observer
 from mlir_matrix.execute.local import LocalExecutor
 from mlir_matrix.execute.store import Store
 from mlir_matrix.expansion import Test
@@ -15,10 +15,40 @@ from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import Progress
 from mlir_matrix.results import ResultMaker, TestResult
-from mlir_matrix.session import Session
+from mlir_matrix.session import Environment, Session
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.install import PackageProgress
+
+
+#: How actions can be executed.
+EXECUTORS = ("local",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """What a person chose to execute actions by."""
+
+    executor: str = "local"
+    #: ``bazel``: the addresses of a service that executes actions, and of one that keeps results.
+    remote: str = ""
+    remote_cache: str = ""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing of this machine may be part of an environment."""
+        return self.executor != "local"
+
+
+LOCAL = Means()
+
+
+class Executor(Protocol):
+    """Runs a graph; ``done`` grows while it does, so that what was finished is there however it ends."""
+
+    done: dict[str, Done]
+
+    def run(self) -> dict[str, Done]: ...
 
 
 @dataclass(kw_only=True)
@@ -104,11 +134,36 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits) -> dict[str, Do
     ).run()
 
 
+def _executor(
+    means: Means,
+    session: Session,
+    plan: Plan,
+    environments: Mapping[str, Environment],
+    limits: Limits,
+    observer: Observer,
+) -> Executor:
+    return LocalExecutor(
+        plan.graph,
+        roots=session.catalog.roots,
+        environments=environments,
+        home=session.home,
+        limits=limits,
+        observer=observer,
+    )
+
+
 def run_plan(
-    session: Session, plan: Plan, *, limits: Limits, fail_fast: bool, progress: Callable[[int], Progress]
+    session: Session,
+    plan: Plan,
+    *,
+    means: Means = LOCAL,
+    limits: Limits,
+    fail_fast: bool,
+    progress: Callable[[int], Progress],
 ) -> Run:
     """Execute a plan; the results come back in the plan's order. ``progress`` is given the number of tests to run."""
-    environments = session.environments(action.environment for action in plan.graph.actions.values())
+    needed = (action.environment for action in plan.graph.actions.values())
+    environments = session.environments(needed, sealed=means.sealed)
     maker = ResultMaker(
         plan.graph,
         pins={name: session.pins_of(name) for name in environments},
@@ -119,14 +174,7 @@ def run_plan(
     run = Run()
     display = progress(len(plan.verdicts))
     observer = _Observer(plan, maker, display, run, fail_fast=fail_fast)
-    executor = LocalExecutor(
-        plan.graph,
-        roots=session.catalog.roots,
-        environments=environments,
-        home=session.home,
-        limits=limits,
-        observer=observer,
-    )
+    executor = _executor(means, session, plan, environments, limits, observer)
     try:
         executor.run()
     except KeyboardInterrupt as interruption:

@@ -51,8 +51,11 @@ class Session:
         """Where locks of environments may stand: in each catalog's toolchains."""
         return tuple(root / "toolchains" / "locks" for root in self.catalog.roots)
 
-    def environment(self, reference: str) -> Environment:
-        """What an environment is on this machine; ``reference`` is its name as plans have it, pins included."""
+    def environment(self, reference: str, *, sealed: bool = False) -> Environment:
+        """What an environment is on this machine; ``reference`` is its name as plans have it, pins included.
+
+        ``sealed``: with nothing in it that is this machine's, the interpreter included.
+        """
         name, _, suffix = reference.partition(MARK)
         found = resolve(
             self.pins.meant(name),
@@ -60,6 +63,7 @@ class Session:
             lock_folders=self.lock_folders,
             needs=self.needs(reference),
             pins=suffix,
+            sealed=sealed,
         )
         return replace(found, name=reference)
 
@@ -77,9 +81,9 @@ class Session:
         """Releases by component, each with what the component's file says."""
         return [(self.catalog.components[component], release) for component, release in releases.items()]
 
-    def environments(self, references: Iterable[str]) -> dict[str, Environment]:
+    def environments(self, references: Iterable[str], *, sealed: bool = False) -> dict[str, Environment]:
         """Several of them, by reference."""
-        return {name: self.environment(name) for name in sorted(set(references))}
+        return {name: self.environment(name, sealed=sealed) for name in sorted(set(references))}
 
     def pins_of(self, reference: str) -> dict[str, str]:
         """Component releases of an environment."""

@@ -11,7 +11,7 @@ import click
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models import Workload
 from mlir_matrix.cli.common import Verb, VerbGroup, cache_option, catalog_option, session
-from mlir_matrix.cli.limits import memory_option, timeout_option
+from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Done, Limits
@@ -40,15 +40,13 @@ def command() -> None:
 @click.option("--write", is_flag=True, help="Write what differs. Without it nothing is written.")
 @catalog_option
 @cache_option
-@timeout_option
-@memory_option
+@limits_options(jobs=False)
 def update(
     workloads: tuple[str, ...],
     write: bool,
     catalogs: tuple[Path, ...],
     cache_dir: Path | None,
-    timeout: float,
-    memory: int,
+    limits: Limits,
 ) -> int:
     """Compute the expected outputs of WORKLOADS (default: all) and compare them with the goldens that are there.
 
@@ -57,7 +55,6 @@ def update(
     current = session(catalogs, cache_dir)
     entries = [_find(current, name) for name in workloads or sorted(current.catalog.workloads)]
     graph, ends = plan_references(current.catalog, entries)
-    limits = Limits(jobs=len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
     done = run_graph(current, graph, limits=limits)
     stale = failed = 0
     for entry in entries:

@@ -1,9 +1,11 @@
-"""What an action may use, as options: ``--timeout`` and ``--memory``, and the words that repeat them."""
+"""What an action may use, as options: ``--timeout``, ``--memory`` and ``--jobs``, and the words that repeat them."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
@@ -22,26 +24,38 @@ class Seconds(click.FloatRange):
         return self.fail("not a number", param, ctx) if math.isnan(seconds) else seconds
 
 
-def timeout_option(function: F) -> F:
-    """``--timeout S``."""
-    return click.option(
-        "--timeout",
-        type=Seconds(0.1, 86_400),
-        default=_USUAL.timeout_s,
-        show_default=True,
-        help="Seconds an action may take.",
-    )(function)
+_TIMEOUT = click.option(
+    "--timeout",
+    type=Seconds(0.1, 86_400),
+    default=_USUAL.timeout_s,
+    show_default=True,
+    help="Seconds an action may take.",
+)
+_MEMORY = click.option(
+    "--memory",
+    type=click.IntRange(64, 1 << 20),
+    default=_USUAL.memory_mb,
+    show_default=True,
+    help="MiB an action may use.",
+)
+_JOBS = click.option(
+    "--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores."
+)
 
 
-def memory_option(function: F) -> F:
-    """``--memory M``."""
-    return click.option(
-        "--memory",
-        type=click.IntRange(64, 1 << 20),
-        default=_USUAL.memory_mb,
-        show_default=True,
-        help="MiB an action may use.",
-    )(function)
+def limits_options(*, jobs: bool = True) -> Callable[[F], Callable[..., Any]]:
+    """Adds the options; the verb is given ``limits``, what they come to. ``jobs``: whether a person may choose how many."""
+
+    def decorate(function: F) -> Callable[..., Any]:
+        @wraps(function)
+        def verb(*arguments: Any, timeout: float, memory: int, jobs: int | None = None, **more: Any) -> Any:
+            limits = Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
+            return function(*arguments, limits=limits, **more)
+
+        decorated = _TIMEOUT(_MEMORY(verb))
+        return _JOBS(decorated) if jobs else decorated
+
+    return decorate
 
 
 def limit_words(limits: Limits) -> list[str]:

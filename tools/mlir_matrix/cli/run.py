@@ -23,13 +23,14 @@ from mlir_matrix.cli.common import (
     tests_argument,
     used_pins,
 )
-from mlir_matrix.cli.limits import limit_words, memory_option, timeout_option
+from mlir_matrix.cli.limits import limit_words, limits_options
+from mlir_matrix.cli.means import means_options, means_words
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Limits
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
 from mlir_matrix.results import TestResult, exit_code, to_document
-from mlir_matrix.runner import Run, run_plan
+from mlir_matrix.runner import Means, Run, run_plan
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 
@@ -62,14 +63,13 @@ def _substitutions(values: Sequence[str]) -> dict[str, str]:
 @pin_option
 @cache_option
 @format_option("table", "json")
-@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores.")
-@timeout_option
-@memory_option
+@limits_options()
 @click.option("--keep-going/--fail-fast", default=True, help="Whether a surprise ends the run. Default: keep going.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write JUnit XML.")
 @click.option(
     "--environment", "swaps", multiple=True, metavar="NAME=OTHER", help="Use environment OTHER where NAME is asked for."
 )
+@means_options
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def command(
     tests: tuple[str, ...],
@@ -77,12 +77,11 @@ def command(
     pins: tuple[str, ...],
     cache_dir: Path | None,
     form: str,
-    jobs: int | None,
-    timeout: float,
-    memory: int,
+    limits: Limits,
     keep_going: bool,
     junit: Path | None,
     swaps: tuple[str, ...],
+    means: Means,
     quiet: bool,
 ) -> int:
     """Run tests; without arguments the suite smoke.
@@ -98,9 +97,9 @@ def command(
     if not plan.verdicts:
         raise UsageError(_nothing_to_run(plan))
     asked = used_pins(current, plan)
-    limits = Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
-    run = run_plan(current, plan, limits=limits, fail_fast=not keep_going, progress=chosen_progress(quiet))
-    options = _repeated(current, tests, catalogs, cache_dir, swaps, pins) + limit_words(limits)
+    progress = chosen_progress(quiet)
+    run = run_plan(current, plan, means=means, limits=limits, fail_fast=not keep_going, progress=progress)
+    options = _repeated(current, tests, catalogs, cache_dir, swaps, pins) + means_words(means) + limit_words(limits)
     repeat = partial(repeat_command, options=options)
     folders = _keep_failures(run, plan, current, repeat)
     if form == "json":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
 from mlir_matrix.cli.common import Verb, cache_option, catalog_option, session
-from mlir_matrix.cli.limits import memory_option, timeout_option
+from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.cli.run import chosen_progress
 from mlir_matrix.cli.toolchain_patch import patches
 from mlir_matrix.errors import UsageError
@@ -40,18 +39,14 @@ _NAMED = 10
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, help="The suite that must stay as expected.")
-@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores.")
-@timeout_option
-@memory_option
+@limits_options()
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @cache_option
 @catalog_option
 def roll_releases(
     components: tuple[str, ...],
     suite: str,
-    jobs: int | None,
-    timeout: float,
-    memory: int,
+    limits: Limits,
     quiet: bool,
     cache_dir: Path | None,
     catalogs: tuple[Path, ...],
@@ -66,7 +61,6 @@ def roll_releases(
     """
     current = session(catalogs, cache_dir)
     _check(current.catalog, components, suite)
-    limits = Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
 
     def run(under: Session, plan: Plan) -> Sequence[TestResult]:
         done = run_plan(under, plan, limits=limits, fail_fast=False, progress=chosen_progress(quiet))

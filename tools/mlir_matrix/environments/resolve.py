@@ -82,12 +82,18 @@ class UnavailableEnvironment:
 
 
 def resolve(
-    name: str, *, releases: Releases, lock_folders: Sequence[Path], needs: Releases = (), pins: str = ""
+    name: str,
+    *,
+    releases: Releases,
+    lock_folders: Sequence[Path],
+    needs: Releases = (),
+    pins: str = "",
+    sealed: bool = False,
 ) -> ResolvedEnvironment | UnavailableEnvironment:
     """What the environment ``name`` is here. Environments without components need the interpreter alone.
 
     ``needs``: releases of what some of its releases are built with. ``pins``: what of them is not the default, for advice
-    (``llvm=19,numpy=2``).
+    (``llvm=19,numpy=2``). ``sealed``: nothing of it is this machine's, so that it is the same in a container and elsewhere.
     """
     prefixes: tuple[Unit, ...] = ()
     if any(provider_of(entry.document, release) != "pypi" for entry, release in releases):
@@ -97,17 +103,17 @@ def resolve(
             prefixes = Providers(lock_folders, needs).units(releases)
         except Unavailable as error:
             return UnavailableEnvironment(name=name, reason=str(error))
+    if sealed and (ours := _of_machine(releases)):
+        return UnavailableEnvironment(name=name, reason=f"{ours} is a program of this machine, which is nowhere else")
     wanted = distributions(releases)
-    found = interpreters.own()
+    locked = _locks(name, wanted, lock_folders) if wanted else {}
+    if wanted and not locked:
+        return UnavailableEnvironment(name=name, reason=unlocked(name, wanted, pins))
+    found = _interpreter(tuple(locked), lock_folders, sealed=sealed)
+    if found is None:
+        return UnavailableEnvironment(name=name, reason=_unsuitable(name, releases, locked, sealed=sealed))
     packages: tuple[Package, ...] = ()
     if wanted:
-        locked = _locks(name, wanted, lock_folders)
-        if not locked:
-            return UnavailableEnvironment(name=name, reason=unlocked(name, wanted, pins))
-        usable = interpreters.find(tuple(locked)) or _debian(tuple(locked), lock_folders)
-        if usable is None:
-            return UnavailableEnvironment(name=name, reason=_unsuitable(name, releases, locked))
-        found = usable
         # What the environment is named for is most of what has to be fetched: it goes first.
         packages = tuple(
             sorted(
@@ -131,10 +137,19 @@ def _nearest(releases: Releases) -> Iterator[tuple[str, str]]:
             yield from ((f"{name} {version}", f"{entry.name}={found}") for name, version in made_of.items())
 
 
-def _debian(tags: Sequence[str], folders: Sequence[Path]) -> Interpreter | None:
-    from mlir_matrix.environments.cpython import find  # only where the machine has none
+def _interpreter(tags: tuple[str, ...], folders: Sequence[Path], *, sealed: bool) -> Interpreter | None:
+    """One for any of these wheel tags, or, without any, one that there are locks for."""
+    if not sealed and (found := interpreters.find(tags) if tags else interpreters.own()):
+        return found
+    from mlir_matrix.environments.cpython import find  # only where the machine's does not serve
 
-    return find(tags, folders)
+    return find(tags or interpreters.SUPPORTED, folders)
+
+
+def _of_machine(releases: Releases) -> str:
+    """A release that is the machine's own; empty where there is none."""
+    found = (entry.name for entry, release in releases if provider_of(entry.document, release) == "host")
+    return next(found, "")
 
 
 def provider_of(component: Component, release: Release) -> str:
@@ -164,8 +179,10 @@ def unlocked(what: str, wanted: Mapping[str, str] | None = None, pins: str = "")
     return f"{subject} has no lock; make one with: matrix toolchain lock {what}{options}"
 
 
-def _unsuitable(name: str, releases: Releases, locked: Mapping[str, Path]) -> str:
-    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in locked)
+def _unsuitable(name: str, releases: Releases, locked: Mapping[str, Path], *, sealed: bool) -> str:
+    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in locked or interpreters.SUPPORTED)
+    if sealed:
+        return f"environment {name} needs {wanted}, and the component cpython has no lock of a release of that"
     components = ", ".join(entry.name for entry, _ in releases)
     return (
         f"environment {name} ({components}) is locked for {wanted}; this is CPython "

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import LOG_FILE, failure
+from mlir_matrix.actions.collect import is_kept
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.pool import Pool, tools_of
-from mlir_matrix.execute.sandbox import Folders, collect, is_kept, make_scratch
+from mlir_matrix.execute.sandbox import Folders, collect, make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store, remove_folder
 from mlir_matrix.execute.supply import Supply
 from mlir_matrix.execute.workers import WorkerProcess

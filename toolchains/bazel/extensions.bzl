@@ -31,6 +31,7 @@ _suite = tag_class(
 )
 _plan = tag_class(
     attrs = _PLACES | {
+        "packages": attr.string(doc = "The folder of packages that were fetched by now; what is not there is fetched."),
         "plan": attr.label(mandatory = True, doc = "What `matrix plan --sealed --format json` wrote."),
         "tests": attr.string_list(doc = "What it was made of; `@NAME//:plan_is_current` then checks that it still is that plan."),
     },
@@ -86,7 +87,7 @@ def _matrix_impl(mctx):
                 words = ["toolchain", "fetch"] + tag.tests + ["--sealed", "--dry-run", "--format", "json"]
                 environments = json.decode(run_matrix(mctx, words, "asking what {} needs".format(tag.name), attributes))["environments"]
             for environment in environments:
-                _add_units(units, environment, attributes)
+                _add_units(units, environment, attributes, getattr(tag, "packages", ""))
             hub(
                 name = tag.name,
                 catalogs = attributes.catalogs,
@@ -99,7 +100,7 @@ def _matrix_impl(mctx):
     for name, arguments in units.items():
         unit(name = name, **arguments)
 
-def _add_units(units, environment, attributes):
+def _add_units(units, environment, attributes, packages):
     """Notes the units of an environment, each once, whichever environments share it."""
     found = environment.get("units", [])
     interpreters = [each for each in found if each["part"] == "interpreter"]
@@ -111,6 +112,7 @@ def _add_units(units, environment, attributes):
             folder = each["folder"],
             interpreter = interpreters[0]["folder"],
             label = each["label"],
+            packages = packages,
             part = each["part"],
             pins = attributes.pins,
             python = "python{}.{}".format(release[0], release[1]),

@@ -164,7 +164,10 @@ def _test_impl(ctx):
     ))
     return [
         DefaultInfo(executable = script, runfiles = ctx.runfiles([info.ending])),
-        OutputGroupInfo(matrix_artifacts = info.artifacts, matrix_results = info.results),
+        OutputGroupInfo(
+            matrix_artifacts = info.artifacts,
+            matrix_results = depset([file for name, file in info.outputs.items() if name == "verdict"], transitive = [info.results]),
+        ),
     ]
 
 matrix_test = rule(

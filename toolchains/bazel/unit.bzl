@@ -17,13 +17,17 @@ def _compile(rctx, folders, interpreter):
     if done.return_code not in [0, 1]:
         fail("compiling the Python of {} failed: {}".format(rctx.attr.label, done.stderr))
 
+def _packages(rctx):
+    """The folder of packages, in which the unit and the interpreter are."""
+    known = rctx.attr.packages
+    if known and all([rctx.path("{}/{}".format(known, name)).exists for name in [rctx.attr.folder, rctx.attr.interpreter]]):
+        return known
+    words = ["toolchain", "fetch", rctx.attr.environment, "--sealed", "--format", "json", "--quiet"]
+    return json.decode(run_matrix(rctx, words, what = "fetching {}".format(rctx.attr.label)))["packages"]
+
 def _unit_impl(rctx):
-    found = json.decode(run_matrix(
-        rctx,
-        ["toolchain", "fetch", rctx.attr.environment, "--sealed", "--format", "json", "--quiet"],
-        what = "fetching {}".format(rctx.attr.label),
-    ))
-    source = found["packages"] + "/" + rctx.attr.folder
+    packages = _packages(rctx)
+    source = packages + "/" + rctx.attr.folder
 
     # Links, so that it takes no room twice and stays when the store is tidied up; copies where the disk is another.
     if rctx.execute(["cp", "-al", source, "unit"]).return_code != 0:
@@ -33,7 +37,7 @@ def _unit_impl(rctx):
             fail("{} cannot be copied: {}".format(rctx.attr.label, done.stderr))
     for folder in _LEFT_OUT:
         rctx.delete("unit/" + folder)
-    interpreter = "{}/{}/.matrix/bin/{}".format(found["packages"], rctx.attr.interpreter, rctx.attr.python)
+    interpreter = "{}/{}/.matrix/bin/{}".format(packages, rctx.attr.interpreter, rctx.attr.python)
     more = ""
     if rctx.attr.part == "interpreter":
         prefix = json.decode(rctx.read("unit/.matrix/prefix.json"))
@@ -65,6 +69,7 @@ unit = repository_rule(
         "folder": attr.string(mandatory = True, doc = "Its folder's name among the packages: it holds the lock's hash."),
         "interpreter": attr.string(mandatory = True, doc = "The folder of the interpreter."),
         "label": attr.string(mandatory = True),
+        "packages": attr.string(doc = "The folder of packages that were fetched by now."),
         "part": attr.string(mandatory = True, values = ["interpreter", "site", "prefix"]),
         "python": attr.string(mandatory = True, doc = "What the interpreter's program is called."),
         "release": attr.string(),

@@ -72,6 +72,13 @@ class LocalExecutor:
             self._execute(make_scratch(self._home))
         return self.done
 
+    def read_blob(self, digest: str) -> bytes:
+        """An output's bytes. Raises LostBlob."""
+        return self._store.read_blob(digest)
+
+    def bring(self, tests: Sequence[str]) -> None:
+        """Everything is here."""
+
     def _execute(self, scratch: Path) -> None:
         wake_read, wake = os.pipe()
         self._folders = Folders(scratch)

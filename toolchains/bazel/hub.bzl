@@ -182,6 +182,7 @@ def _action(action, present, ends):
         exec_compatible_with = ["//_toolchains:in_" + _name(action["environment"])],
         files = {label: json.encode(paths) for label, paths in files.items()},
         inputs = {label: json.encode(wanted) for label, wanted in inputs.items()},
+        building = action["building"],
         native = action["native"],
         outs = action["outputs"],
         request = json.encode(request),

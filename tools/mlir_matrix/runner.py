@@ -188,7 +188,7 @@ def run_plan(
         plan.graph,
         pins={name: session.pins_of(name) for name in environments},
         digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
-        read_blob=lambda digest: executor.read_blob(digest),
+        read_blob=lambda digest: executor.read_blob(digest),  # noqa: PLW0108 - there is no executor yet
         roots=session.catalog.roots,
     )
     run = Run()

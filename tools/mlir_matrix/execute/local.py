@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import LOG_FILE, failure
-from mlir_matrix.actions.collect import is_kept
+from mlir_matrix.actions.collect import is_kept, remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.pool import Pool, tools_of
 from mlir_matrix.execute.sandbox import Folders, collect, make_scratch
-from mlir_matrix.execute.store import LostBlob, Result, Store, remove_folder
+from mlir_matrix.execute.store import LostBlob, Result, Store
 from mlir_matrix.execute.supply import Supply
 from mlir_matrix.execute.workers import WorkerProcess
 from mlir_matrix.home import Home
@@ -100,7 +100,7 @@ class LocalExecutor:
             self._selector.close()
             os.close(wake)
             os.close(wake_read)
-            remove_folder(scratch)
+            remove_folder(str(scratch))
 
     def _install(self) -> None:
         """Ask for what is missing of every environment of an action that is not done: what waits may need more."""

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import REQUEST_FILE
-from mlir_matrix.actions.collect import OUTPUT_FOLDER, metrics_of, outcome_of
+from mlir_matrix.actions.collect import OUTPUT_FOLDER, metrics_of, outcome_of, remove_folder
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import INPUT_FOLDER, Read, request
 from mlir_matrix.execute.spare import SpareFiles
-from mlir_matrix.execute.store import Result, Store, read_bytes, remove_folder
+from mlir_matrix.execute.store import Result, Store, read_bytes
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action
 
@@ -56,7 +56,7 @@ def _sweep(scratch: Path) -> None:
     for name in names:
         owner = name.split("-", 1)[0]
         if not (owner.isdigit() and os.path.exists(f"/proc/{owner}")):
-            remove_folder(scratch / name)
+            remove_folder(f"{scratch}/{name}")
 
 
 class Folders:

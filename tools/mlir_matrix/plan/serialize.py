@@ -9,6 +9,7 @@ from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, distributions
 from mlir_matrix.environments.unit import Unit
+from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import input_names, tool_modules
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Graph, Input, Produced
@@ -86,6 +87,7 @@ def action_document(action: Action, graph: Graph) -> dict[str, Any]:
         "inputs": {name: _input(ref, paths[name]) for name, ref in action.inputs.items()},
         "outputs": dict(action.outputs),
         "native": action.native,
+        "building": action.tool in BUILDING,
     }
 
 

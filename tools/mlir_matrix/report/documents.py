@@ -215,6 +215,8 @@ class PlannedAction(Part):
     outputs: dict[str, str]
     #: True where the output depends on the CPU of the machine.
     native: bool
+    #: True where it builds what is ours: no limit on tests applies to it, and no test is to blame where it fails.
+    building: bool
     #: The tests that need it.
     tests: list[str]
 

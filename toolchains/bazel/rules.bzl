@@ -176,6 +176,35 @@ def _test_impl(ctx):
         ),
     ]
 
+_CURRENT = """\
+#!/bin/sh
+# Whether a plan that is a file is still the plan that would be made.
+exec {words}
+"""
+
+def _current_impl(ctx):
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    words = [ctx.attr.launcher, "plan"] + ctx.attr.words + ["--check", ctx.attr.plan]
+    ctx.actions.write(script, is_executable = True, content = _CURRENT.format(
+        words = " ".join(["'{}'".format(_quoted(word)) for word in words]),
+    ))
+    return [
+        DefaultInfo(executable = script),
+        # It looks at files that Bazel knows nothing of, so it is run each time, and not in a sandbox.
+        testing.ExecutionInfo({"external": "1", "local": "1", "no-cache": "1", "no-sandbox": "1"}),
+        RunEnvironmentInfo(inherited_environment = ["HOME", "MATRIX_HOME", "MATRIX_PYTHON", "XDG_CACHE_HOME"]),
+    ]
+
+current_test = rule(
+    implementation = _current_impl,
+    attrs = {
+        "launcher": attr.string(mandatory = True),
+        "plan": attr.string(mandatory = True),
+        "words": attr.string_list(),
+    },
+    test = True,
+)
+
 matrix_test = rule(
     implementation = _test_impl,
     attrs = {

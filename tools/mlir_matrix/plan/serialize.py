@@ -32,6 +32,7 @@ def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: 
         "tests": [_test(test, plan.verdicts.get(test.id)) for test in tests],
         "actions": [_action(action, plan.graph, needed[action.id]) for action in actions],
         "environments": [environment_document(item, session) for item in environments.values()],
+        "targets": _targets(plan, session),
         "variables": CLEAN_ENVIRONMENT,
         "tools": {tool: sorted(tool_modules(tool)) for tool in sorted({action.tool for action in actions})},
     }
@@ -57,6 +58,24 @@ def _test(test: Test, verdict: str | None) -> dict[str, Any]:
     if verdict is not None:
         entry["verdict"] = verdict
     return entry
+
+
+def _targets(plan: Plan, session: Session) -> list[dict[str, Any]]:
+    names = {test.target for test in plan.tests if not test.is_ir}
+    return [{"name": name, "triple": session.catalog.targets[name].document.triple} for name in sorted(names)]
+
+
+#: What of an environment differs from machine to machine, or from day to day.
+_PASSING = ("bytes", "missing", "packages")
+
+
+def lasting(document: dict[str, Any]) -> dict[str, Any]:
+    """A plan document without what differs from machine to machine, or from day to day."""
+    environments = [
+        {key: value for key, value in environment.items() if key not in _PASSING}
+        for environment in document["environments"]
+    ]
+    return {**document, "environments": environments}
 
 
 def _needed(plan: Plan) -> dict[str, list[str]]:

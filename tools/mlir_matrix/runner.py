@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import Done, Limits, Observer
 from mlir_matrix.execute.local import LocalExecutor
-from mlir_matrix.execute.store import Store
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 #: How actions can be executed.
-EXECUTORS = ("local",)
+EXECUTORS = ("local", "bazel")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +32,8 @@ class Means:
     #: ``bazel``: the addresses of a service that executes actions, and of one that keeps results.
     remote: str = ""
     remote_cache: str = ""
+    #: What that service is told of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
+    properties: tuple[tuple[str, str], ...] = ()
 
     @property
     def sealed(self) -> bool:
@@ -49,6 +50,11 @@ class Executor(Protocol):
     done: dict[str, Done]
 
     def run(self) -> dict[str, Done]: ...
+
+    def read_blob(self, digest: str) -> bytes: ...
+
+    def bring(self, tests: Sequence[str]) -> None:
+        """Have what the actions of these tests made in the store of this machine."""
 
 
 @dataclass(kw_only=True)
@@ -142,6 +148,20 @@ def _executor(
     limits: Limits,
     observer: Observer,
 ) -> Executor:
+    if means.executor == "bazel":
+        from mlir_matrix.bazel.executor import BazelExecutor, Service
+        from mlir_matrix.bazel.locate import locate
+
+        service = Service(remote=means.remote, remote_cache=means.remote_cache, properties=means.properties)
+        return BazelExecutor(
+            session,
+            plan,
+            bazel=locate(session),
+            service=service,
+            environments=environments,
+            limits=limits,
+            observer=observer,
+        )
     return LocalExecutor(
         plan.graph,
         roots=session.catalog.roots,
@@ -168,7 +188,7 @@ def run_plan(
         plan.graph,
         pins={name: session.pins_of(name) for name in environments},
         digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
-        read_blob=Store(session.home.actions).read_blob,
+        read_blob=lambda digest: executor.read_blob(digest),
         roots=session.catalog.roots,
     )
     run = Run()
@@ -179,6 +199,8 @@ def run_plan(
         executor.run()
     except KeyboardInterrupt as interruption:
         run.interruption = interruption
+    else:
+        executor.bring([result.id for result in run.results if not result.expected])
     finally:
         display.close()
     run.done = executor.done

@@ -14,6 +14,7 @@ from mlir_matrix.cli.common import (
     catalog_option,
     format_option,
     pin_option,
+    sealed_option,
     session,
     tests_argument,
     used_pins,
@@ -35,8 +36,9 @@ _BATCH = 20_000
 @tests_argument
 @catalog_option
 @pin_option
+@sealed_option
 @format_option("table", "json", "ids")
-def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], pins: tuple[str, ...], form: str) -> None:
+def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], pins: tuple[str, ...], sealed: bool, form: str) -> None:
     """Show which tests would run, what is unsupported and why, and what they need.
 
     Without arguments it is the suite smoke. A glob is matched segment by segment; with a suite before it, it narrows the suite.
@@ -52,11 +54,11 @@ def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], pins: tuple[str,
     if form == "json":
         from mlir_matrix.plan.serialize import to_document
 
-        click.echo(json.dumps(to_document(chosen, plan, current), indent=1))
+        click.echo(json.dumps(to_document(chosen, plan, current, sealed=sealed), indent=1))
         return
     from mlir_matrix.report.plan_table import print_plan
 
-    print_plan(chosen, plan, current)
+    print_plan(chosen, plan, current, sealed=sealed)
 
 
 def _print_lines(lines: Iterable[str]) -> None:

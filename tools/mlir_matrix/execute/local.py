@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import LOG_FILE, failure
+from mlir_matrix.actions.collect import is_kept
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.pool import Pool, tools_of
-from mlir_matrix.execute.sandbox import Folders, collect, is_kept, make_scratch
+from mlir_matrix.execute.sandbox import Folders, collect, make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store, remove_folder
 from mlir_matrix.execute.supply import Supply
 from mlir_matrix.execute.workers import WorkerProcess
@@ -70,6 +71,13 @@ class LocalExecutor:
             self._store.prepare()
             self._execute(make_scratch(self._home))
         return self.done
+
+    def read_blob(self, digest: str) -> bytes:
+        """An output's bytes. Raises LostBlob."""
+        return self._store.read_blob(digest)
+
+    def bring(self, tests: Sequence[str]) -> None:
+        """Everything is here."""
 
     def _execute(self, scratch: Path) -> None:
         wake_read, wake = os.pipe()

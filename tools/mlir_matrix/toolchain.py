@@ -154,6 +154,8 @@ def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Pa
 
     Raises InfrastructureError where this machine cannot have it.
     """
+    if component not in session.catalog.components:
+        raise InfrastructureError(f"no catalog has a component {component}")
     entry, release = session.catalog.components[component], session.pins.release(component)
     found = of_release(session, entry, release).resolve(session)
     if not isinstance(found, ResolvedEnvironment):

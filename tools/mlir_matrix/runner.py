@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.crew import Equip
 from mlir_matrix.execute.job import Done, Limits, Observer
-from mlir_matrix.execute.local import LocalExecutor
+from mlir_matrix.execute.pool import Pool
+from mlir_matrix.execute.schedule import Scheduler
 from mlir_matrix.execute.store import Store
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Graph
@@ -124,14 +126,19 @@ class _Quiet:
 
 def run_graph(session: Session, graph: Graph, *, limits: Limits) -> dict[str, Done]:
     """Execute a graph that belongs to no tests."""
-    return LocalExecutor(
+    return Scheduler(
         graph,
         roots=session.catalog.roots,
         environments=session.environments(action.environment for action in graph.actions.values()),
         home=session.home,
         limits=limits,
         observer=_Quiet(),
+        equip=Pool,
     ).run()
+
+
+def _equip(means: Means) -> Equip:
+    return Pool
 
 
 def _executor(
@@ -142,13 +149,14 @@ def _executor(
     limits: Limits,
     observer: Observer,
 ) -> Executor:
-    return LocalExecutor(
+    return Scheduler(
         plan.graph,
         roots=session.catalog.roots,
         environments=environments,
         home=session.home,
         limits=limits,
         observer=observer,
+        equip=_equip(means),
     )
 
 

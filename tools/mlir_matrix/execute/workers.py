@@ -17,14 +17,25 @@ from mlir_matrix.execute.keys import ACTIONS_FOLDER
 
 
 def worker_command(
-    environment: ResolvedEnvironment, *, store: Path, bytecode: Path, arguments: Sequence[str]
+    environment: ResolvedEnvironment,
+    *,
+    store: Path,
+    bytecode: Path,
+    arguments: Sequence[str],
+    at: Path | None = None,
+    actions: Path = ACTIONS_FOLDER,
 ) -> list[str]:
-    """The command line of a worker of this environment, here. Only this, not the action, knows where things are."""
-    folders = [word for site in environment.sites(store) for word in ("--site", site)]
-    folders += [word for prefix in _prefixes(environment, store) for word in ("--prefix", prefix)]
+    """The command line of a worker of this environment. Only this, not the action, knows where things are.
+
+    ``store`` has the packages here; ``at``, and ``actions`` for the program itself, say where things are for the worker,
+    if that is elsewhere.
+    """
+    there = at or store
+    folders = [word for site in environment.sites(there) for word in ("--site", site)]
+    folders += [word for prefix in _prefixes(environment, there) for word in ("--prefix", prefix)]
     folders += [word for program in environment.host_programs() for word in ("--program", program)]
-    python = [*environment.interpreter.command(store), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
-    return [*python, str(ACTIONS_FOLDER / "bootstrap.py"), *folders, *arguments]
+    python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
+    return [*python, str(actions / "bootstrap.py"), *folders, *arguments]
 
 
 def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: How actions can be executed.
-EXECUTORS = ("local",)
+EXECUTORS = ("local", "docker")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +138,10 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits) -> dict[str, Do
 
 
 def _equip(means: Means) -> Equip:
+    if means.executor == "docker":
+        from mlir_matrix.containers.crew import ContainerCrew  # Docker's library is slow to import
+
+        return ContainerCrew
     return Pool
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from mlir_matrix.actions.child import failure
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.crew import Equip, Place, Worker, tools_of
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure
@@ -231,6 +232,10 @@ class Scheduler:
             self._crew.send(job)
         except LostBlob as lost:
             self._find_again(job, lost)
+            return
+        except InfrastructureError as error:
+            self._give_up(job, str(error))
+            self._break(job.environment, str(error))
             return
         except OSError as error:
             self._give_up(job, f"the machine failed: {error}")

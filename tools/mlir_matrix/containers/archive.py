@@ -25,7 +25,7 @@ def _archive(blueprints: Sequence[Blueprint], home: Home, tell: Tell) -> Iterato
     layers = {layer.digest: (layer, blueprint) for blueprint in blueprints for layer in blueprint.layers}
     for number, (layer, blueprint) in enumerate(layers.values()):
         tell(number, len(layers))
-        yield from _layer(layer, _members(layer, blueprint, home))
+        yield from _layer(layer, layer_members(layer, blueprint, home))
     manifest = []
     for blueprint in blueprints:
         name = f"{blueprint.id.removeprefix('sha256:')}.json"
@@ -36,7 +36,8 @@ def _archive(blueprints: Sequence[Blueprint], home: Home, tell: Tell) -> Iterato
     tell(len(layers), len(layers))
 
 
-def _members(layer: Layer, blueprint: Blueprint, home: Home) -> list[Member]:
+def layer_members(layer: Layer, blueprint: Blueprint, home: Home) -> list[Member]:
+    """What is in a layer of an image. Raises InfrastructureError for what has no place in one."""
     if layer.folder:
         return unit_members(home.packages / layer.folder)
     return root_members(blueprint.interpreter, blueprint.user)

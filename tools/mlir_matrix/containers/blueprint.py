@@ -10,7 +10,7 @@ from typing import Any
 
 from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.container_models import Containers
-from mlir_matrix.containers.layers import FORMAT, Layer, root_layer, unit_layer
+from mlir_matrix.containers.layers import FORMAT, Layer, known, measure, root_layer, unit_layer
 from mlir_matrix.digest import canonical, digest_bytes
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.unit import Unit
@@ -93,14 +93,30 @@ def tag_of(environment: ResolvedEnvironment) -> str:
     return f"{REPOSITORY}/{name}:{environment.digest[:_SHORT]}"
 
 
-def draw(environment: ResolvedEnvironment, settings: Containers, home: Home) -> Blueprint:
-    """The image of a sealed environment. Reads the packages whose layers nobody knows yet, which must be here."""
+def can_draw(environment: ResolvedEnvironment, home: Home) -> bool:
+    """Whether it can be said now what the image of an environment is: each package is here, or its layer known."""
+    tag = environment.interpreter.tag
+    return all(known(unit, unit.folder_for(tag), home) for unit in environment.missing(home.packages))
+
+
+def is_measured(environment: ResolvedEnvironment, home: Home) -> bool:
+    """Whether it can be said without reading a package."""
+    named = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
+    return all(known(unit, folder, home) for unit, folder in named if folder)
+
+
+def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, anew: bool = False) -> Blueprint:
+    """The image of a sealed environment. Reads the packages whose layers nobody knows yet, which must be here.
+
+    ``anew`` reads all of them. Raises InfrastructureError where one is missing or damaged.
+    """
     interpreter = environment.interpreter
     if interpreter.prefix is None:
         raise ValueError(f"{environment.name} is not sealed: its interpreter is this machine's")
     first = root_layer(interpreter.prefix.folder, settings.user)
     units = in_order(environment, settings.first)
-    layers = (first, *(unit_layer(unit, interpreter, home) for unit in units))
+    find = measure if anew else unit_layer
+    layers = (first, *(find(unit, unit.folder_for(interpreter.tag), home) for unit in units))
     return Blueprint(environment=environment, interpreter=interpreter.prefix.folder, layers=layers, user=settings.user)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
-from mlir_matrix.containers.blueprint import Blueprint
+from mlir_matrix.containers.blueprint import LABEL_DIGEST, LABEL_FORMAT, Blueprint
+from mlir_matrix.containers.layers import FORMAT
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 
 #: What no container may begin with: it would be run, or lie over what is in the image.
 _NOTHING = ("Entrypoint", "Cmd", "Volumes", "OnBuild")
@@ -23,6 +25,17 @@ def differences(blueprint: Blueprint, said: Mapping[str, Any]) -> list[str]:
     found = [*_settings(blueprint, said.get("Config") or {}), *_layers(blueprint, said)]
     by_manifest = "Descriptor" in said
     return found if found or by_manifest else [f"its ID is {said['Id']}, not {blueprint.id}; layers and user are right"]
+
+
+def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[str]:
+    """What an image says of itself that is not so; for where nobody knows what its layers must be."""
+    labels = (said.get("Config") or {}).get("Labels") or {}
+    wanted = {LABEL_FORMAT: str(FORMAT), LABEL_DIGEST: environment.digest}
+    return [
+        f"its label {key} is {labels.get(key)}, not {value}"
+        for key, value in wanted.items()
+        if labels.get(key) != value
+    ]
 
 
 def _settings(blueprint: Blueprint, found: Mapping[str, Any]) -> Iterator[str]:

@@ -11,13 +11,14 @@ from mlir_matrix.containers.archive import archive
 from mlir_matrix.containers.blueprint import Blueprint, draw
 from mlir_matrix.containers.compare import differences
 from mlir_matrix.containers.daemon import Daemon
-from mlir_matrix.containers.layers import PACKAGES
+from mlir_matrix.containers.layers import PACKAGES, known, measure
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.unit import Listener, PackageProgress
+from mlir_matrix.environments.unit import Listener, PackageProgress, Unit
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.home import Home
+from mlir_matrix.report.words import counted
 
-__all__ = ["PACKAGES", "Image", "ensure", "find", "make"]
+__all__ = ["PACKAGES", "Image", "ensure", "find"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +43,16 @@ def ensure(
 
     All packages must be in ``home.packages``. ``listener`` hears how far it is. Raises InfrastructureError.
     """
-    by_digest = {environment.digest: environment for environment in environments}
-    drawn = [draw(environment, settings or Containers(), home) for environment in by_digest.values()]
-    found = {blueprint.environment.digest: find(blueprint, daemon) for blueprint in drawn}
-    absent = [blueprint for blueprint in drawn if found[blueprint.environment.digest] is None]
+    # Two that are called otherwise may be made of the same.
+    wanted = {environment.name: environment for environment in environments}.values()
+    _measure(wanted, home, listener)
+    drawn = [draw(environment, settings or Containers(), home) for environment in wanted]
+    images = [find(blueprint, daemon) for blueprint in drawn]
+    absent = [blueprint for blueprint, image in zip(drawn, images, strict=True) if image is None]
     if absent:
-        make(absent, home=home, daemon=daemon, listener=listener)
-        found |= {blueprint.environment.digest: _made(blueprint, daemon) for blueprint in absent}
-    return {digest: image for digest, image in found.items() if image}
+        _make(absent, home=home, daemon=daemon, listener=listener)
+        images += [_made(blueprint, daemon) for blueprint in absent]
+    return {image.environment_digest: image for image in images if image}
 
 
 def find(blueprint: Blueprint, daemon: Daemon) -> Image | None:
@@ -60,8 +63,21 @@ def find(blueprint: Blueprint, daemon: Daemon) -> Image | None:
     return Image(id=said["Id"], tag=blueprint.tag, environment_digest=blueprint.environment.digest)
 
 
-def make(blueprints: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: Listener) -> None:
-    """Load images, in one archive. Raises InfrastructureError."""
+def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: Listener) -> None:
+    """Find out what layers come to that nobody knows yet: a second for a gigabyte."""
+    todo: dict[str, Unit] = {}
+    for environment in environments:
+        units = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
+        todo |= {folder: unit for unit, folder in units if folder and known(unit, folder, home) is None}
+    label = f"digests of {counted(len(todo), 'layer')}"
+    for number, (folder, unit) in enumerate(todo.items()):
+        listener(PackageProgress(package=label, received=number, total=len(todo), building=True))
+        measure(unit, folder, home)
+    if todo:
+        listener(PackageProgress(package=label, done=True))
+
+
+def _make(blueprints: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: Listener) -> None:
     names = ", ".join(blueprint.environment.name for blueprint in blueprints)
     label = f"image of {names}" if len(blueprints) == 1 else f"images of {names}"
 

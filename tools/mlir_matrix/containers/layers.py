@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from mlir_matrix.containers.tars import MTIME, Member, digest_of, members, size_of, text
-from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.locking import write_text
 from mlir_matrix.environments.manifest import FILE, settled
 from mlir_matrix.environments.unit import Unit
@@ -63,9 +62,8 @@ def unit_members(folder: Path) -> list[Member]:
     return members(folder, str(at), {FILE: partial(settled, mtime_s=MTIME)})
 
 
-def unit_layer(unit: Unit, interpreter: Interpreter, home: Home) -> Layer:
+def unit_layer(unit: Unit, folder: str, home: Home) -> Layer:
     """The layer of a unit, which must be here unless its layer is known. Raises InfrastructureError where it is damaged."""
-    folder = unit.folder_for(interpreter.tag)
     return known(unit, folder, home) or measure(unit, folder, home)
 
 

@@ -5,7 +5,6 @@ Contents are read while the archive is written, never held. Its size is known be
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import tarfile
@@ -15,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from mlir_matrix.digest import digest_pieces
 from mlir_matrix.environments.links import leads_out
 from mlir_matrix.environments.locking import unwritable
 from mlir_matrix.errors import InfrastructureError
@@ -167,7 +167,4 @@ def _content(path: Path, size: int) -> Iterator[bytes]:
 
 def digest_of(listed: Sequence[Member]) -> str:
     """Hexadecimal SHA-256 of the archive of some members."""
-    state = hashlib.sha256()
-    for piece in in_pieces(pack(listed)):
-        state.update(piece)
-    return state.hexdigest()
+    return digest_pieces(in_pieces(pack(listed)))

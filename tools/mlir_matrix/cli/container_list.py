@@ -95,11 +95,11 @@ def _others(ours: Sequence[dict[str, Any]], shown: set[str], wanted: set[str] | 
     for said in ours:
         name = str(said["Labels"].get(LABEL_NAME, ""))
         if said["Id"] not in shown and (wanted is None or name in wanted):
-            tags = said.get("RepoTags") or [""]
+            tags = [tag for tag in said.get("RepoTags") or () if tag != "<none>:<none>"]
             yield {
                 "environment": name,
                 "digest": "",
-                "tag": tags[0],
+                "tag": tags[0] if tags else "",
                 "id": said["Id"],
                 "bytes": said["Size"],
                 "state": "stale",

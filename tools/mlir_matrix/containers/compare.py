@@ -29,22 +29,26 @@ def differences(blueprint: Blueprint, said: Mapping[str, Any]) -> list[str]:
 
 def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[str]:
     """What an image says of itself that is not so; for where nobody knows what its layers must be."""
-    labels = (said.get("Config") or {}).get("Labels") or {}
     wanted = {LABEL_FORMAT: str(FORMAT), LABEL_DIGEST: environment.digest}
-    return [
-        f"its label {key} is {labels.get(key)}, not {value}"
-        for key, value in wanted.items()
-        if labels.get(key) != value
-    ]
+    labels = (said.get("Config") or {}).get("Labels") or {}
+    return list(_labels(wanted, {key: labels[key] for key in wanted if key in labels}))
 
 
 def _settings(blueprint: Blueprint, found: Mapping[str, Any]) -> Iterator[str]:
     for key, value in blueprint.settings.items():
-        if found.get(key) != value:
+        if key == "Labels":
+            yield from _labels(value, found.get(key) or {})
+        elif found.get(key) != value:
             yield f"its {key} is {_shown(found.get(key))}, not {_shown(value)}"
     for key in _NOTHING:
         if found.get(key):
             yield f"it has {key} {_shown(found[key])}, and should have none"
+
+
+def _labels(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(wanted.keys() | found.keys()):
+        if found.get(key) != wanted.get(key):
+            yield f"its label {key} is {_shown(found.get(key))}, not {_shown(wanted.get(key))}"
 
 
 def _layers(blueprint: Blueprint, said: Mapping[str, Any]) -> Iterator[str]:

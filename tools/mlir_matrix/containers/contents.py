@@ -76,6 +76,7 @@ def _listed(stream: _Stream) -> tuple[Listing, str]:
                 found[member.name] = f"{member.mode:o} {content}"
     except tarfile.ReadError:
         found.clear()
+    # What follows an archive's end belongs to its digest.
     while stream.read(_CHUNK):
         pass
     return found, f"sha256:{stream.state.hexdigest()}"
@@ -98,7 +99,7 @@ class _Stream:
         """At most so many bytes; fewer only at the end."""
         parts = [self._rest]
         length = len(self._rest)
-        while length < size and (piece := next(self._pieces, b"")):
+        while length < size and (piece := next(self._pieces, None)) is not None:
             parts.append(piece)
             length += len(piece)
         data = b"".join(parts)

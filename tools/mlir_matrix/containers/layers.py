@@ -7,7 +7,7 @@ a layer comes to is found out once, reading every byte, and kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -16,6 +16,7 @@ from mlir_matrix.containers.tars import MTIME, Member, digest_of, members, size_
 from mlir_matrix.environments.locking import write_text
 from mlir_matrix.environments.manifest import FILE, settled
 from mlir_matrix.environments.unit import Unit
+from mlir_matrix.environments.wheel_archive import left_by_installer, settled_record
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.home import Home
 
@@ -59,7 +60,15 @@ def root_layer(interpreter: str, user: int) -> Layer:
 def unit_members(folder: Path) -> list[Member]:
     """The layer that has a folder of the store. Raises InfrastructureError for what has no place in one."""
     at = PACKAGES.relative_to("/") / folder.name
-    return members(folder, str(at), {FILE: partial(settled, mtime_s=MTIME)})
+    edits: dict[str, Callable[[bytes], bytes] | None] = {FILE: partial(settled, mtime_s=MTIME)}
+    # Whatever installed a wheel, and whenever.
+    for path in folder.glob("*.dist-info/*"):
+        name = path.relative_to(folder).as_posix()
+        if path.name == "RECORD":
+            edits[name] = settled_record
+        elif left_by_installer(name):
+            edits[name] = None
+    return members(folder, str(at), edits)
 
 
 def unit_layer(unit: Unit, folder: str, home: Home) -> Layer:

@@ -25,6 +25,8 @@ _BLOCK = tarfile.BLOCKSIZE
 _PIECE = 1 << 20
 #: Python's own, which depends on who looked at a module first.
 _LEFT_OUT = "__pycache__"
+#: What the content of files becomes, by their paths from the folder; None leaves one out.
+Edits = Mapping[str, Callable[[bytes], bytes] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +74,10 @@ def text(path: str, content: str) -> Member:
     return Member(path=path, mode=0o644, content=data, size=len(data))
 
 
-def members(root: Path, at: str, edits: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType({})) -> list[Member]:
+def members(root: Path, at: str, edits: Edits = MappingProxyType({})) -> list[Member]:
     """What is in a folder, as it will be in the folder ``at``, itself included; bytecode is left out.
 
-    Modes come down to whether a file is executable; hard links are files like any. ``edits`` makes
-    of the content of some files, by their paths from the folder, what it will be. Raises InfrastructureError for links that
+    Modes come down to whether a file is executable; hard links are files like any. Raises InfrastructureError for links that
     lead out of the folder, and for what is no file at all.
     """
     try:
@@ -89,8 +90,9 @@ def members(root: Path, at: str, edits: Mapping[str, Callable[[bytes], bytes]] =
             raise InfrastructureError(
                 f"{root}: {path} is a link that leads out of the folder; it has no place in an image"
             )
-    edited = (_edited(member, edits[member.path]) if member.path in edits else member for member in found)
-    return [Member(path=at, folder=True), *(replace(member, path=f"{at}/{member.path}") for member in edited)]
+    edited = (_edited(member, edits.get(member.path, _as_it_is)) for member in found)
+    kept = (replace(member, path=f"{at}/{member.path}") for member in edited if member)
+    return [Member(path=at, folder=True), *kept]
 
 
 def size_of(listed: Iterable[Member]) -> int:
@@ -142,8 +144,14 @@ def _fail(error: OSError) -> None:
     raise error
 
 
-def _edited(member: Member, edit: Callable[[bytes], bytes]) -> Member:
-    if member.source is None:
+def _as_it_is(content: bytes) -> bytes:
+    return content
+
+
+def _edited(member: Member, edit: Callable[[bytes], bytes] | None) -> Member | None:
+    if edit is None:
+        return None
+    if member.source is None or edit is _as_it_is:
         return member
     content = edit(b"".join(_content(member.source, member.size)))
     return replace(member, source=None, content=content, size=len(content))

@@ -77,12 +77,12 @@ def fetch(
     environments, missing = resolved(current, names or (DEFAULT_SUITE,))
     if dry_run:
         return _show(current, environments, missing)
-    _repair(current, environments)
+    repair(current, environments)
     packages = current.home.packages
     todo = [environment for environment in environments if environment.missing(packages)]
     errors = list(missing)
     if todo:
-        _bring(current, packages, todo, others, quiet, errors)
+        bring(current, packages, todo, others, quiet, errors)
     for alone in _without_archives(current, environments):
         _bring_archives(current, alone, others, quiet, errors)
     for error in errors:
@@ -109,7 +109,7 @@ def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing
     return 3 if missing else 0
 
 
-def _bring(
+def bring(
     current: Session,
     packages: Path,
     todo: Sequence[ResolvedEnvironment],
@@ -159,7 +159,7 @@ def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> 
     return found
 
 
-def _repair(current: Session, environments: Iterable[ResolvedEnvironment]) -> None:
+def repair(current: Session, environments: Iterable[ResolvedEnvironment]) -> None:
     """Remove what is visibly damaged, so that it is made again."""
     for folder, unit in installed(current, environments).items():
         damaged = unit.damage(folder, thorough=False)
@@ -202,7 +202,7 @@ def _bring_archives(
         locked(packages / ".locks" / name),
         TemporaryDirectory(prefix=f".new-{name}-", dir=packages, ignore_cleanup_errors=True) as scratch,
     ):
-        _bring(current, Path(scratch), [alone], others, quiet, errors)
+        bring(current, Path(scratch), [alone], others, quiet, errors)
 
 
 def listed(paths: Sequence[str], most: int = 5) -> str:

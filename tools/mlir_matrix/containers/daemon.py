@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,12 +43,43 @@ class Daemon:
                 return None
         return found
 
+    def images(self, label: str) -> list[dict[str, Any]]:
+        """What the daemon says of all images that have a label."""
+        with self.plainly("looking for images"):
+            found: list[dict[str, Any]] = self._api.images(filters={"label": [label]})
+        return found
+
+    def save(self, reference: str) -> Iterator[bytes]:
+        """An image as an archive, in pieces."""
+        with self.plainly(f"reading the image {reference}"):
+            yield from self._api.get_image(reference)
+
+    def tag(self, reference: str, tag: str) -> None:
+        """Call an image ``tag``, too."""
+        name, _, short = tag.rpartition(":")
+        with self.plainly(f"naming the image {tag}"):
+            self._api.tag(reference, name, short)
+
+    def push(self, tag: str) -> None:
+        """Bring an image to the registry that its tag names."""
+        name, _, short = tag.rpartition(":")
+        self._watch(f"bringing {tag} to its registry", lambda: self._api.push(name, short, stream=True, decode=True))
+
+    def pull(self, tag: str) -> None:
+        """Take an image from the registry that its tag names."""
+        name, _, short = tag.rpartition(":")
+        self._watch(f"taking {tag} from its registry", lambda: self._api.pull(name, short, stream=True, decode=True))
+
     def load(self, archive: Iterable[bytes]) -> None:
         """Give it the images of a docker-archive. Raises InfrastructureError."""
-        with self.plainly("loading images"):
-            for said in self._api.load_image(_sent(archive)):
+        self._watch("loading images", lambda: self._api.load_image(iter(archive)))
+
+    def _watch(self, doing: str, ask: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
+        """Hear out what it tells while it does something. What is wrong comes in the middle, in one of two words."""
+        with self.plainly(doing):
+            for said in ask():
                 if trouble := said.get("error") or said.get("message"):
-                    raise _trouble("loading images", str(trouble))
+                    raise _trouble(doing, str(trouble))
 
     @contextmanager
     def plainly(self, doing: str) -> Iterator[None]:
@@ -88,11 +119,6 @@ def _is_there(place: str) -> bool:
         return Path(place).is_socket()
     except OSError:
         return False
-
-
-def _sent(archive: Iterable[bytes]) -> Iterator[bytes]:
-    """A body of a request, given piece by piece; nothing of it is kept."""
-    yield from archive
 
 
 @contextmanager

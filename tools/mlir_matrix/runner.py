@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -137,11 +138,11 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits) -> dict[str, Do
     ).run()
 
 
-def _equip(means: Means) -> Equip:
+def _equip(means: Means, session: Session) -> Equip:
     if means.executor == "docker":
         from mlir_matrix.containers.crew import ContainerCrew  # Docker's library is slow to import
 
-        return ContainerCrew
+        return partial(ContainerCrew, settings=session.catalog.containers)
     return Pool
 
 
@@ -160,7 +161,7 @@ def _executor(
         home=session.home,
         limits=limits,
         observer=observer,
-        equip=_equip(means),
+        equip=_equip(means, session),
     )
 
 

@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mlir_matrix.actions.child import LOG_FILE
+from mlir_matrix.catalog.container_models import Containers
 from mlir_matrix.containers import options
 from mlir_matrix.containers.daemon import connect
-from mlir_matrix.containers.owner import reap
+from mlir_matrix.containers.owner import reap, remove_ours
 from mlir_matrix.containers.pace import Pace
 from mlir_matrix.containers.slot import Slot, start
 from mlir_matrix.containers.supply import ImageSupply
@@ -32,15 +33,15 @@ from mlir_matrix.execute.store import remove_folder
 class ContainerCrew:
     """Slots of containers, by environment."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, settings: Containers) -> None:
         """Raises InfrastructureError where there is no daemon."""
         self._place = place
         self._daemon = connect()
         reap(self._daemon)
         with self._daemon.plainly("asking what it can do"):
             secured = self._daemon.client.api.info().get("SecurityOptions") or []
-        self._user = options.choose_user(rootless=any("rootless" in option for option in secured))
-        self._images = ImageSupply(place, self._daemon, self._user)
+        self._user = options.choose_user(settings.user, rootless=any("rootless" in option for option in secured))
+        self._images = ImageSupply(place, self._daemon, self._user, settings)
         self.supply: Supply = self._images
         self._folders = Folders(place.scratch)
         place.store.write = self._folders.spare.write
@@ -144,4 +145,5 @@ class ContainerCrew:
         slots = self._all()
         with ThreadPoolExecutor(max(1, len(slots))) as pool:
             list(pool.map(Slot.close, slots))
+        remove_ours(self._daemon)
         self._daemon.close()

@@ -23,8 +23,6 @@ _CODE, _BYTECODE = PurePosixPath("/matrix/code/mlir_matrix"), PurePosixPath("/ma
 _OWN_MB = 1024
 #: Processes and threads in a container.
 MOST_PROCESSES = 1024
-#: Nobody in particular: the user of containers that root starts.
-_UNPRIVILEGED = 65532
 #: What could stay in a container from one action to the next although no file does: there can be none of it.
 _NO_LEFTOVERS = {"kernel.shmmni": "0", "kernel.msgmni": "0", "kernel.sem": "0 0 0 0", "fs.mqueue.queues_max": "0"}
 
@@ -44,12 +42,15 @@ class User:
             os.chown(folder, self.owner, self.owner)
 
 
-def choose_user(*, rootless: bool) -> User:
-    """Never this machine's root. A daemon without root maps the container's root, with no privileges left, to ourselves."""
+def choose_user(images_own: int, *, rootless: bool) -> User:
+    """Never this machine's root: ourselves, or the images' own user where we are root.
+
+    A daemon without root maps the container's root, who has no privileges left, to ourselves.
+    """
     if rootless:
         return User(inside="0:0")
     if os.geteuid() == 0:
-        return User(inside=f"{_UNPRIVILEGED}:{_UNPRIVILEGED}", owner=_UNPRIVILEGED)
+        return User(inside=f"{images_own}:{images_own}", owner=images_own)
     return User(inside=f"{os.geteuid()}:{os.getegid()}")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from mlir_matrix.containers.daemon import Daemon
+from mlir_matrix.errors import InfrastructureError
 
 #: The label of all containers that are started here; its value says by which process.
 LABEL = "mlir-matrix.run"
@@ -65,14 +67,21 @@ def _started(pid: int) -> int:
         return -1
 
 
-def reap(daemon: Daemon) -> int:
-    """Remove the containers of runs that have ended without doing so; returns how many. Raises InfrastructureError."""
+def reap(daemon: Daemon) -> None:
+    """Remove the containers of runs that have ended without doing so. Raises InfrastructureError."""
     with daemon.plainly("looking for containers that were left behind"):
         found = daemon.client.api.containers(all=True, filters={"label": LABEL})
-    left = list(_left_behind(found))
-    for container in left:
+    for container in _left_behind(found):
         remove(daemon, container)
-    return len(left)
+
+
+def remove_ours(daemon: Daemon) -> None:
+    """Remove all containers that this process started. Where the daemon is gone, a later run's :func:`reap` will."""
+    with suppress(InfrastructureError):
+        with daemon.plainly("looking for our containers"):
+            found = daemon.client.api.containers(all=True, filters={"label": f"{LABEL}={me()}"})
+        for container in found:
+            remove(daemon, container["Id"])
 
 
 def _left_behind(found: list[dict[str, Any]]) -> Iterator[str]:

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mlir_matrix.catalog.container_models import Containers
 from mlir_matrix.containers import images
 from mlir_matrix.containers.daemon import Daemon
 from mlir_matrix.containers.images import Image
 from mlir_matrix.containers.options import User
+from mlir_matrix.containers.owner import remove_ours
 from mlir_matrix.containers.warm import warm
 from mlir_matrix.environments.locking import Cancelled
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -30,10 +32,11 @@ _PATIENCE_S = 5.0
 class ImageSupply:
     """Says which environments have images."""
 
-    def __init__(self, place: Place, daemon: Daemon, user: User) -> None:
+    def __init__(self, place: Place, daemon: Daemon, user: User, settings: Containers) -> None:
         self._place = place
         self._daemon = daemon
         self._user = user
+        self._settings = settings
         self._packages = PackageSupply(place.home, place.wake)
         #: Environments whose packages are not complete.
         self._waiting: dict[str, ResolvedEnvironment] = {}
@@ -84,6 +87,10 @@ class ImageSupply:
         self._packages.close()
         self._todo.put(None)
         if self._thread is not None:
+            self._thread.join(0.1)
+            if self._thread.is_alive():
+                # It may be waiting for one.
+                remove_ours(self._daemon)
             self._thread.join(_PATIENCE_S)
 
     # In the thread -----------------------------------------------------------------------------------------------
@@ -108,7 +115,9 @@ class ImageSupply:
 
     def _make(self, environment: ResolvedEnvironment) -> Image:
         place = self._place
-        made = images.ensure([environment], home=place.home, daemon=self._daemon, listener=self._tell)
+        made = images.ensure(
+            [environment], home=place.home, daemon=self._daemon, listener=self._tell, settings=self._settings
+        )
         image = made[environment.digest]
         warm(
             self._daemon,

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from machine import namespaces
-from mlir_matrix.environments.artifacts import Artifacts
-from mlir_matrix.environments.install import Installer, PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.workers import worker_command
 from mlir_matrix.home import find_home
 from mlir_matrix.session import Session, open_session
+from mlir_matrix.toolchain import bring
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -78,18 +77,7 @@ class Environments:
         """The environment, installed."""
         environment = self._session.environment(name)
         assert isinstance(environment, ResolvedEnvironment), environment.reason
-        if environment.missing(self._home.packages):
-            errors: list[str] = []
-
-            def listen(progress: PackageProgress) -> None:
-                if progress.error:
-                    errors.append(progress.error)
-
-            self._home.packages.mkdir(parents=True, exist_ok=True)
-            installer = Installer(self._home.packages, listen, artifacts=Artifacts(self._home.artifacts))
-            installer.request([environment])
-            installer.finish()
-            assert not errors, errors
+        bring(self._session, environment)
         return environment
 
     def perform(

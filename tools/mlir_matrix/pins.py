@@ -48,8 +48,7 @@ class Pins:
         todo = list(self.releases(environment) if components is None else components)
         found: dict[str, Release] = {}
         while todo:
-            build = self.catalog.components[todo.pop()].document.build
-            for name in build.needs if build else ():
+            for name in self.catalog.components[todo.pop()].document.needs:
                 if name not in found:
                     found[name] = self.release(name, environment)
                     todo.append(name)

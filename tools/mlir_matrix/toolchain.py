@@ -15,8 +15,8 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.toolchain_models import Component, Release
 from mlir_matrix.environments.lock import PLATFORM, Package, read_lock
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
-from mlir_matrix.environments.unit import Unit
-from mlir_matrix.errors import UsageError
+from mlir_matrix.environments.unit import Listener, PackageProgress, Unit
+from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean, name_glob, printable
 from mlir_matrix.pins import MARK, find_release
 from mlir_matrix.releases import spellings
@@ -119,6 +119,44 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> T
     # Not each has a lock for each release.
     locked = (thing for thing in found if isinstance(thing.resolve(session), ResolvedEnvironment))
     return next(locked, found[0])
+
+
+def bring(session: Session, environment: ResolvedEnvironment, listener: Listener = lambda _progress: None) -> None:
+    """Have an environment here, whole. Raises InfrastructureError with all that went wrong."""
+    from mlir_matrix.environments.artifacts import Artifacts
+    from mlir_matrix.environments.install import Installer
+
+    packages = session.home.packages
+    if not environment.missing(packages):
+        return
+    errors: list[str] = []
+
+    def listen(progress: PackageProgress) -> None:
+        if progress.error:
+            errors.append(progress.error)
+        listener(progress)
+
+    packages.mkdir(parents=True, exist_ok=True)
+    installer = Installer(packages, listen, artifacts=Artifacts(session.home.artifacts))
+    try:
+        installer.request([environment])
+        installer.finish()
+    finally:
+        installer.close()
+    if errors:
+        raise InfrastructureError("; ".join(errors))
+
+
+def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Path]:
+    """The pinned release of a component that is programs, and the folder of its prefix, whether or not that is here.
+
+    Raises InfrastructureError where this machine cannot have it.
+    """
+    entry, release = session.catalog.components[component], session.pins.release(component)
+    found = of_release(session, entry, release).resolve(session)
+    if not isinstance(found, ResolvedEnvironment):
+        raise InfrastructureError(found.reason)
+    return found, Path(found.roots(session.home.packages)[0])
 
 
 def locked_units(session: Session) -> dict[str, Unit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,17 @@ def test_solution(fake: Path, tmp_path: Path) -> None:
     (state,) = (path for path in (tmp_path / "state").iterdir() if path.is_dir())
     assert (state / "status").read_bytes() == b""
     assert "sid-backports main\ndeb [arch=amd64]" in (state / "sources.list").read_text()
+
+
+def test_what_is_left_out(fake: Path, tmp_path: Path) -> None:
+    """Counts as installed, each time only what is asked for now."""
+    for without in (("doc", "jdk"), ("jdk",)):
+        solve(replace(asked(), without=without), state=tmp_path / "state", mirrors=MIRRORS)
+        (status,) = (tmp_path / "state").glob("*/status")
+        stanzas = status.read_text().rstrip().split("\n\n")
+        assert [stanza.splitlines()[:2] for stanza in stanzas] == [
+            [f"Package: {name}", "Status: install ok installed"] for name in without
+        ]
 
 
 def test_another_release(fake: Path, tmp_path: Path) -> None:

@@ -62,6 +62,15 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given
 def test_text() -> None:
     lock = parse_deb_lock(f"{HEAD}\n{GOOD}  # why\n", "f")
     assert lock.text(made=DAY) == f"{HEAD}# From: bookworm (2026-11-21)\n{GOOD}\n"
+
+
+@pytest.mark.parametrize(("word", "finish"), [("patched", ""), ("bazel", "bazel")])
+def test_in_place(word: str, finish: str) -> None:
+    lock = parse_deb_lock(f"{HEAD}# In place: {word}\n{GOOD}\n", "f")
+    assert (lock.in_place, lock.finish) == (True, finish)
+    assert lock.text(made=DAY) == f"{HEAD}# From: bookworm (2026-11-21)\n# In place: {word}\n{GOOD}\n"
+    with pytest.raises(CatalogError, match=r"f:2:13: expected patched or bazel, got 'rm'"):
+        parse_deb_lock(f"{HEAD}# In place: rm\n{GOOD}\n", "f")
     assert (lock.label, lock.size, lock.installed, lock.suites) == ("llvm 19.1.7", 86688, 171008, ("bookworm",))
     assert lock.packages[0].label == "zlib1g 1:1.2.13.dfsg-1"
     assert deb_lock_file(Path("/l"), "llvm", "19.1.7") == Path("/l/llvm-19.1.7-linux-x86_64.txt")

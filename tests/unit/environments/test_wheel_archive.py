@@ -44,7 +44,7 @@ def beside(folder: Path) -> list[str]:
 
 
 def test_files_and_where_they_belong(tmp_path: Path) -> None:
-    """As pip's --target puts them; what is executable stays so; scripts and headers are for other folders."""
+    """As pip's --target puts them; what is executable stays so; programs are in bin, scripts and headers nowhere."""
     path = archive(
         tmp_path / "w.whl",
         ("w/__init__.py", b"1", 0o100644),
@@ -53,7 +53,8 @@ def test_files_and_where_they_belong(tmp_path: Path) -> None:
         ("w-1.0.data/purelib/w/more.py", b"3", 0o100600),
         ("w-1.0.data/platlib/w.libs/l.so", b"4", 0o100755),
         ("w-1.0.data/data/share/x", b"5", 0),
-        ("w-1.0.data/scripts/w", b"6", 0o100755),
+        ("w-1.0.data/scripts/w", b"#!python\n", 0o100755),
+        ("w-1.0.data/scripts/run", b"\x7fELF6", 0o100755),
         ("w-1.0.data/headers/w.h", b"7", 0o100644),
         ("w-1.0.dist-info/METADATA", b"8", 0o100644),
     )
@@ -61,10 +62,11 @@ def test_files_and_where_they_belong(tmp_path: Path) -> None:
     found = {each.relative_to(folder).as_posix(): each for each in folder.rglob("*") if each.is_file()}
     assert {name: each.read_bytes() for name, each in found.items()} == {
         "w/__init__.py": b"1", "w/bin/tool": b"2", "w/more.py": b"3", "w.libs/l.so": b"4", "share/x": b"5",
+        "bin/run": b"\x7fELF6",
         "w-1.0.dist-info/METADATA": b"8",
     }  # fmt: skip
     assert {name for name, each in found.items() if os.access(each, os.X_OK) and each.stat().st_mode & 0o100} == {
-        "w/bin/tool", "w.libs/l.so",
+        "w/bin/tool", "w.libs/l.so", "bin/run",
     }  # fmt: skip
 
 

@@ -38,6 +38,8 @@ def lost(prefix: str) -> str:
     try:
         with open(path, "rb") as file:
             listed = json.load(file)
+        if listed.get("place", "") not in ("", os.path.realpath(prefix)):
+            return "it was made for another place, which its programs name"
         for name, (size, _, mode, _) in listed["files"].items():
             path = f"{prefix}/{name}"
             found = os.lstat(path)

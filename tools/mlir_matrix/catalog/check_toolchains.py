@@ -13,7 +13,7 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.check import Checker
 from mlir_matrix.catalog.models import Requirement, Step, Workload
 from mlir_matrix.catalog.source import Key
-from mlir_matrix.catalog.toolchain_models import Build, Component, KnownGood, Passed
+from mlir_matrix.catalog.toolchain_models import PATCHER, Build, Component, KnownGood, Passed, Release
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.releases import RangeError, find, number, parse_range
 
@@ -51,24 +51,32 @@ def _component(checker: Checker, component: Entry[Component]) -> None:
             checker.wrong(component, f"'{release.release}': a release's name begins with its number", *at, "release")
         if times[release.release] > 1:
             checker.wrong(component, f"the release '{release.release}' is listed twice", *at, "release")
-        provider = release.provider or document.provider
-        if provider == "deb" and not release.suites:
-            checker.wrong(component, f"the release '{release.release}' needs 'suites': the provider is deb", *at)
-        if provider == "deb" and not document.packages:
-            checker.wrong(component, "the key 'packages' is missing; the provider deb needs it")
-        if provider == "source" and document.build is None:
-            checker.wrong(component, "the key 'build' is missing; the provider source needs it")
-        if provider == "source" and _COMMIT.fullmatch(release.commit or "") is None:
-            message = (
-                f"the release '{release.release}' needs a 'commit' to be built from, with all of its 40 digits 0-9a-f"
-            )
-            checker.wrong(component, message, *at)
-        names = release.programs or document.programs
-        if provider == "host" and (not names or any("/" in name for name in names)):
-            message = f"the release '{release.release}' needs 'programs' to look for: the provider is host"
-            checker.wrong(component, message, *at)
+        _provided(checker, component, release, *at)
+    if document.in_place:
+        checker.known(component, "component", PATCHER, checker.catalog.components, "in_place")
+    elif document.finish:
+        checker.wrong(component, "needs 'in_place: true': it is done where a prefix stands", "finish")
     if document.build is not None:
         _build(checker, component, document.build)
+
+
+def _provided(checker: Checker, component: Entry[Component], release: Release, *at: Key) -> None:
+    """What the provider of a release needs."""
+    document = component.document
+    provider = release.provider or document.provider
+    if provider == "deb" and not release.suites:
+        checker.wrong(component, f"the release '{release.release}' needs 'suites': the provider is deb", *at)
+    if provider == "deb" and not document.packages:
+        checker.wrong(component, "the key 'packages' is missing; the provider deb needs it")
+    if provider == "source" and document.build is None:
+        checker.wrong(component, "the key 'build' is missing; the provider source needs it")
+    if provider == "source" and _COMMIT.fullmatch(release.commit or "") is None:
+        message = f"the release '{release.release}' needs a 'commit' to be built from, with all of its 40 digits 0-9a-f"
+        checker.wrong(component, message, *at)
+    names = release.programs or document.programs
+    if provider == "host" and (not names or any("/" in name for name in names)):
+        message = f"the release '{release.release}' needs 'programs' to look for: the provider is host"
+        checker.wrong(component, message, *at)
 
 
 def _build(checker: Checker, component: Entry[Component], build: Build) -> None:
@@ -116,8 +124,7 @@ def _held(checker: Checker, environment: str) -> set[str]:
         name = todo.pop()
         if name not in found and name in components:
             found.add(name)
-            build = components[name].document.build
-            todo += build.needs if build else ()
+            todo += components[name].document.needs
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from mlir_matrix.catalog.models import Document, Name, Scalar, Text
 
@@ -18,6 +18,9 @@ class Environment(Document):
 
 
 Provider = Literal["pypi", "deb", "host", "source"]
+Finish = Literal["bazel"]
+#: The component whose program patches prefixes.
+PATCHER = "patchelf"
 
 
 _PACKAGE = r"^[a-z0-9{][a-z0-9{}+.-]*$"
@@ -92,11 +95,23 @@ class Component(Document):
     packages: tuple[PackageName, ...] = ()
     #: ``deb``: packages that are taken without what they depend on.
     alone: tuple[PackageName, ...] = ()
+    #: ``deb``: packages that count as installed: neither they are taken nor what only they need.
+    without: tuple[PackageName, ...] = ()
+    #: ``deb``: its programs look for themselves (``/proc/self/exe``), so that no loader can be in front of them. They are
+    #: patched to find the prefix's loader and libraries where it stands, and it cannot be moved.
+    in_place: StrictBool = False
+    #: ``deb``, with ``in_place``: what more its programs need to run, by the name of what we do about it.
+    finish: Finish | None = None
     #: ``deb``, ``source``: folders of the prefix that hold its programs. ``host``: their names.
     programs: tuple[ProgramPlace, ...] = ()
     #: ``source``: how it is built.
     build: Build | None = None
     releases: Annotated[tuple[Release, ...], Field(min_length=1)]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The components that its releases are made with."""
+        return (*(self.build.needs if self.build else ()), *([PATCHER] if self.in_place else []))
 
 
 class Passed(Document):

@@ -89,6 +89,7 @@ def _lock_packages(current: Session, entry: Entry[Component], release: Release) 
     asked = Asked(
         packages=filled(document.packages, named),
         alone=filled(document.alone, named),
+        without=filled(document.without, named),
         suites=release.suites,
         release=release.version or release.release,
     )
@@ -97,6 +98,8 @@ def _lock_packages(current: Session, entry: Entry[Component], release: Release) 
         release=release.release,
         packages=solve_packages(asked, state=current.home.cache / "apt"),
         programs=filled(document.programs, named),
+        in_place=document.in_place,
+        finish=document.finish or "",
     )
     path = deb_lock_file(entry.root / "toolchains" / "locks", entry.name, release.release)
     write_deb_lock(path, found, made=datetime.datetime.now(tz=datetime.UTC).date())

@@ -1,6 +1,6 @@
 """Find the closure of Debian packages for a lock: apt solves, with a state of our own, and installs nothing.
 
-An empty status file makes the closure complete down to the C library, so that a prefix runs on any distribution. The
+A status file of our own makes the closure complete down to the C library, so that a prefix runs on any distribution. The
 machine's own lists, preferences, hooks and installed packages play no part; its proxies, certificates and keys do.
 """
 
@@ -21,6 +21,16 @@ from mlir_matrix.environments.deb_lock import DebPackage
 from mlir_matrix.environments.locking import locked, unwritable
 from mlir_matrix.errors import InfrastructureError
 
+_INSTALLED = """\
+Package: {}
+Status: install ok installed
+Architecture: amd64
+Multi-Arch: foreign
+Maintainer: nobody
+Version: 9999:1
+Description: left out
+
+"""
 _URI = re.compile(r"'(?P<address>[^']+)' (?P<file>\S+) (?P<size>\d+)(?: \S*)?")
 
 
@@ -30,6 +40,8 @@ class Asked:
 
     packages: tuple[str, ...]
     alone: tuple[str, ...] = ()
+    #: Taken for installed: neither they are taken nor what only they need.
+    without: tuple[str, ...] = ()
     suites: tuple[str, ...] = ()
     #: The upstream version that packages of the first one's source must have; any where this is empty.
     release: str = ""
@@ -71,6 +83,8 @@ class _Apt:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
 
     def solve(self, asked: Asked) -> tuple[DebPackage, ...]:
+        # Left out is what is installed already, whatever version is asked for.
+        (self.folder / "status").write_text("".join(map(_INSTALLED.format, asked.without)), encoding="utf-8")
         self._update()
         chosen = self._closure(asked)
         versions = {name: version for name, version, _ in chosen}
@@ -112,7 +126,6 @@ class _Apt:
         # Not the machine's own configuration: its hooks would run, and clean up what is not ours.
         lines = [source_line(base, suite, self._mirrors.signed_by) for suite in self._suites]
         (self.folder / "sources.list").write_text("".join(lines), encoding="utf-8")
-        (self.folder / "status").write_bytes(b"")
         (self.folder / "apt.conf").write_text(_configuration(self.folder) + kept_settings(settings()), encoding="utf-8")
 
     def _closure(self, asked: Asked) -> list[tuple[str, str, str]]:

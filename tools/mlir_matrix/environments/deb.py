@@ -25,9 +25,10 @@ from mlir_matrix.environments.install import Listener, PackageProgress
 from mlir_matrix.environments.links import make_links
 from mlir_matrix.environments.locking import Cancelled, beside, locked, unwritable
 from mlir_matrix.environments.manifest import write_manifest
-from mlir_matrix.environments.prefix import write_prefix
+from mlir_matrix.environments.prefix import find_prefix, save_prefix
 from mlir_matrix.environments.transport import Routes, Transport, shown
-from mlir_matrix.environments.unpack import Unpacked, unpack
+from mlir_matrix.environments.unpack import Unpacked, UnpackedFile, unpack
+from mlir_matrix.errors import InfrastructureError
 
 _CONNECTIONS = 8
 #: Threads that unpack; each holds a few decompressed blocks of 24 MiB.
@@ -57,9 +58,11 @@ def provide(
     mirrors: FindMirrors = machine_mirrors,
     listener: Listener = lambda _progress: None,
     cancelled: threading.Event | None = None,
+    patcher: Path | None = None,
 ) -> Path:
     """The prefix of a release, made if it is not there.
 
+    ``patcher``: the folder of what patches, for locks that are ``in_place``.
     ``listener`` hears of bytes fetched, from threads; that it is done or failed is for the caller to tell. Raises
     InfrastructureError, Gone among them, and locking.Cancelled.
     """
@@ -72,11 +75,37 @@ def provide(
             # Somebody else may have made it while we waited.
             if not destination.is_dir():
                 with beside(destination) as scratch:
-                    _Provision(lock, artifacts, mirrors, listener, cancelled).into(scratch)
+                    made = _Provision(lock, artifacts, mirrors, listener, cancelled).into(scratch)
+                    _complete(scratch, os.path.realpath(destination), lock, *made, patcher=patcher, cancelled=cancelled)
                     os.rename(scratch, destination)
     except OSError as error:
         raise unwritable(f"{lock.label} cannot be installed", error) from None
     return destination
+
+
+def _complete(
+    scratch: Path,
+    place: str,
+    lock: DebLock,
+    files: list[UnpackedFile],
+    links: dict[str, str],
+    *,
+    patcher: Path | None,
+    cancelled: threading.Event,
+) -> None:
+    """Make a prefix of packages that are unpacked, for ``place`` where it is patched."""
+    prefix = find_prefix(scratch, lock.programs)
+    if lock.in_place:
+        from mlir_matrix.catalog.toolchain_models import PATCHER  # few are
+        from mlir_matrix.environments.in_place import complete
+
+        if patcher is None:
+            raise InfrastructureError(f"{lock.label} is patched for its place, and there is nothing that patches")
+        prefix, files = complete(
+            scratch, place, lock, prefix, files, patchelf=patcher / "bin" / PATCHER, cancelled=cancelled
+        )
+    save_prefix(scratch, prefix)
+    write_manifest(scratch, files, links, place=place if lock.in_place else "")
 
 
 class _Provision:
@@ -103,8 +132,8 @@ class _Provision:
         self._received: dict[str, int] = {}
         self._told = 0.0
 
-    def into(self, scratch: Path) -> None:
-        """Fill a folder."""
+    def into(self, scratch: Path) -> tuple[list[UnpackedFile], dict[str, str]]:
+        """Fill a folder; gives the files and the links in it."""
         cores = os.cpu_count() or 1
         fetchers = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch")
         unpackers = ThreadPoolExecutor(min(cores, _MOST_UNPACKERS), thread_name_prefix="unpack")
@@ -120,8 +149,7 @@ class _Provision:
             self._transport.close()
         ordered = [done[package.name] for package in self._lock.packages]
         links = make_links(scratch, (link for each in ordered for link in each.links))
-        write_prefix(scratch, self._lock.programs)
-        write_manifest(scratch, (file for each in ordered for file in each.files), links)
+        return [file for each in ordered for file in each.files], links
 
     def _run(
         self, scratch: Path, fetchers: ThreadPoolExecutor, unpackers: ThreadPoolExecutor, helpers: ThreadPoolExecutor

@@ -1,7 +1,8 @@
 """The lock of one release of a component that comes as Debian packages: which ones, each with its hash and its place.
 
-Comments at the beginning say what it is of (``# Made by: matrix toolchain lock llvm@19.1.7``) and which folders of the
-prefix hold programs. Then a line a package: ``NAME VERSION size=… installed=… sha256=… suite=… path=pool/…``. Where it
+Comments at the beginning say what it is of (``# Made by: matrix toolchain lock llvm@19.1.7``), which folders of the
+prefix hold programs, and whether those are patched for the place where it stands (``# In place: patched``, or the name of
+what more is done for them). Then a line a package: ``NAME VERSION size=… installed=… sha256=… suite=… path=pool/…``. Where it
 was found (suite and path) may change; what it is (name, version, hash) is what an environment is known by.
 """
 
@@ -11,12 +12,13 @@ import datetime
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from mlir_matrix.catalog.source import read_text
+from mlir_matrix.catalog.toolchain_models import Finish
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.lock import PLATFORM
 from mlir_matrix.environments.locking import write_text
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 #: What is made of a lock. Another number makes everything anew: raise it when prefixes are laid out differently.
 _LAYOUT = 1
+#: The same for prefixes that are patched for their place, and finished.
+_PATCHED = 1
 
 #: Debian's policy, sections 5.6.1 and 5.6.12.
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]{0,100}")
@@ -41,7 +45,8 @@ _SUITE = re.compile(r"[a-z][a-z0-9-]{0,40}")
 _PATH = re.compile(r"pool(?:/[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}){1,8}\.deb")
 _FIELDS = {"size": _SIZE, "installed": _SIZE, "sha256": _HASH, "suite": _SUITE, "path": _PATH}
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*(?:/[A-Za-z0-9][A-Za-z0-9.+_-]*){0,8}")
-_MADE_BY, _PROGRAMS = "# Made by: matrix toolchain lock ", "# Programs: "
+_MADE_BY, _PROGRAMS, _IN_PLACE = "# Made by: matrix toolchain lock ", "# Programs: ", "# In place: "
+_PATCH = "patched"
 _FORM = "NAME VERSION size=… installed=… sha256=… suite=… path=pool/…"
 
 
@@ -78,6 +83,12 @@ class DebLock:
     packages: tuple[DebPackage, ...]
     #: Folders of the prefix that hold its programs.
     programs: tuple[str, ...] = ()
+    #: Its programs are patched for the place where the prefix stands.
+    in_place: bool = False
+    #: What more is done for them: a component's ``finish``.
+    finish: str = ""
+    #: What patches.
+    patcher: Unit | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -92,7 +103,8 @@ class DebLock:
     @cached_property
     def made(self) -> str:
         """Address of what is made of it: of two programs that share a name, those of the first folder count."""
-        return digest_value([_LAYOUT, self.digest, list(self.programs)])
+        patched = [[_PATCHED, self.finish]] if self.in_place else []
+        return digest_value([_LAYOUT, self.digest, list(self.programs), *patched])
 
     @cached_property
     def folder(self) -> str:
@@ -122,7 +134,7 @@ class DebLock:
 
     @property
     def needs(self) -> tuple[Unit, ...]:
-        return ()
+        return (self.patcher,) if self.patcher else ()
 
     def folder_for(self, tag: str) -> str:
         return self.folder
@@ -136,6 +148,8 @@ class DebLock:
     def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
         from mlir_matrix.environments.deb import provide
 
+        for need in self.needs:
+            need.provide(workshop, interpreter)
         # One at a time: each takes all connections and all cores, and is then the sooner of use.
         with workshop.turn:
             provide(
@@ -144,6 +158,7 @@ class DebLock:
                 packages=workshop.packages,
                 listener=workshop.listener,
                 cancelled=workshop.cancelled,
+                patcher=workshop.packages / self.patcher.folder_for(interpreter.tag) if self.patcher else None,
             )
 
     def damage(self, folder: Path, *, thorough: bool) -> list[str]:
@@ -157,6 +172,7 @@ class DebLock:
             f"{_MADE_BY}{self.component}@{self.release}",
             f"# From: {' '.join(self.suites)} ({made.isoformat()})",
             *([f"{_PROGRAMS}{' '.join(self.programs)}"] if self.programs else []),
+            *([f"{_IN_PLACE}{self.finish or _PATCH}"] if self.in_place else []),
             *(package.line for package in sorted(self.packages)),
         ]
         return "\n".join(lines) + "\n"
@@ -183,6 +199,7 @@ def parse_deb_lock(text: str, file: str) -> DebLock:
     """A lock, called ``file`` in messages; its packages in its order. Raises CatalogError."""
     component = release = ""
     programs: tuple[str, ...] = ()
+    done = ""
     packages: dict[str, DebPackage] = {}
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{file}:{number}"
@@ -190,6 +207,8 @@ def parse_deb_lock(text: str, file: str) -> DebLock:
             component, release = _subject(line.removeprefix(_MADE_BY), f"{where}:{len(_MADE_BY) + 1}")
         elif line.startswith(_PROGRAMS):
             programs = _programs(line, where)
+        elif line.startswith(_IN_PLACE):
+            done = _in_place(line.removeprefix(_IN_PLACE).strip(), f"{where}:{len(_IN_PLACE) + 1}")
         content = line.split("#", 1)[0].rstrip()
         if content:
             package = _package(content, where)
@@ -200,7 +219,10 @@ def parse_deb_lock(text: str, file: str) -> DebLock:
         raise CatalogError(f"{file}:1:1: does not say what it is of; expected «{_MADE_BY}COMPONENT@RELEASE»")
     if not packages:
         raise CatalogError(f"{file}:1:1: has no package; expected lines «{_FORM}»")
-    return DebLock(component=component, release=release, packages=tuple(packages.values()), programs=programs)
+    return DebLock(
+        component=component, release=release, packages=tuple(packages.values()), programs=programs,
+        in_place=bool(done), finish=done if done != _PATCH else "",
+    )  # fmt: skip
 
 
 def write_deb_lock(path: Path, lock: DebLock, *, made: datetime.date) -> None:
@@ -223,6 +245,13 @@ def _programs(line: str, where: str) -> tuple[str, ...]:
     return tuple(word for _, word in words)
 
 
+def _in_place(text: str, where: str) -> str:
+    known = (_PATCH, *get_args(Finish))
+    if text not in known:
+        raise CatalogError(f"{where}: expected {' or '.join(known)}, got '{printable(text)}'")
+    return text
+
+
 def _package(line: str, where: str) -> DebPackage:
     words = list(_words(line))
     if len(words) != 2 + len(_FIELDS):
@@ -243,14 +272,12 @@ def _package(line: str, where: str) -> DebPackage:
 
 
 def _values(words: Iterable[tuple[int, str]], where: str) -> Iterator[tuple[str, str]]:
-    for (column, word), (field, pattern) in zip(words, _FIELDS.items(), strict=True):
+    for (column, word), (name, pattern) in zip(words, _FIELDS.items(), strict=True):
         key, _, value = word.partition("=")
-        if key != field:
-            raise CatalogError(
-                f"{where}:{column}: expected '{field}=…', got '{printable(word)}'; the form is «{_FORM}»"
-            )
+        if key != name:
+            raise CatalogError(f"{where}:{column}: expected '{name}=…', got '{printable(word)}'; the form is «{_FORM}»")
         if pattern.fullmatch(value) is None:
-            raise CatalogError(f"{where}:{column + len(key) + 1}: '{printable(value)}' is no {_EXPECTED[field]}")
+            raise CatalogError(f"{where}:{column + len(key) + 1}: '{printable(value)}' is no {_EXPECTED[name]}")
         yield key, value
 
 

@@ -25,11 +25,17 @@ _FORMAT = 1
 _ENTRY = [int, str, int, int]
 
 
-def write_manifest(prefix: Path, files: Iterable[UnpackedFile], links: Mapping[str, str]) -> None:
-    """Write down what was unpacked, and what is in our own folder by now."""
+def write_manifest(prefix: Path, files: Iterable[UnpackedFile], links: Mapping[str, str], *, place: str = "") -> None:
+    """Write down what was unpacked, and what is in our own folder by now; ``place`` for what is of use there only."""
     ours = (UnpackedFile.of(prefix, path) for path in sorted((prefix / OURS).rglob("*")) if path.is_file())
     known = {file.path: [file.size, file.sha256, file.mode, file.mtime_ns] for file in chain(files, ours)}
-    value = {"format": _FORMAT, "files": dict(sorted(known.items())), "links": dict(sorted(links.items()))}
+    value: dict[str, Any] = {
+        "format": _FORMAT,
+        "files": dict(sorted(known.items())),
+        "links": dict(sorted(links.items())),
+    }
+    if place:
+        value["place"] = place
     (prefix / FILE).write_text(json.dumps(value, separators=(",", ":")), encoding="utf-8")
 
 
@@ -50,7 +56,10 @@ def damaged(prefix: Path, *, thorough: bool) -> list[str]:
     if manifest is None:
         return [FILE]
     root = str(prefix)
-    files, links = manifest
+    files, links, place = manifest
+    if place not in ("", os.path.realpath(prefix)):
+        # All of its programs would look there.
+        return [f"everything: it was made for {place}"]
     bad = {path for path, target in links.items() if _target(root, path) != target}
     doubtful = []
     for path, entry in files.items():
@@ -68,19 +77,20 @@ def damaged(prefix: Path, *, thorough: bool) -> list[str]:
     return sorted(bad)
 
 
-def _read(prefix: Path) -> tuple[dict[str, list[Any]], dict[str, str]] | None:
-    """Files and links; None for anything that :func:`write_manifest` would not have written."""
+def _read(prefix: Path) -> tuple[dict[str, list[Any]], dict[str, str], str] | None:
+    """Files, links and the place; None for anything that :func:`write_manifest` would not have written."""
     try:
         manifest = json.loads((prefix / FILE).read_bytes())
-        files, links = manifest["files"], manifest["links"]
+        files, links, place = manifest["files"], manifest["links"], manifest.get("place", "")
         sound = (
             manifest["format"] == _FORMAT
+            and type(place) is str
             and all([*map(type, entry)] == _ENTRY for entry in files.values())
             and all(type(target) is str for target in links.values())
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    return (files, links) if sound else None
+    return (files, links, place) if sound else None
 
 
 def _looks(root: str, path: str, entry: list[Any]) -> bool | None:

@@ -22,7 +22,7 @@ from mlir_matrix.names import did_you_mean, printable
 
 _FILE = f"{OURS}/prefix.json"
 _BIN = f"{OURS}/bin"
-_LOADER = "ld-linux-x86-64.so.2"
+LOADER = "ld-linux-x86-64.so.2"
 _LOADERS = ("lib64", "usr/lib64", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 _PT_INTERP = 3
@@ -84,17 +84,15 @@ def read_prefix(folder: Path) -> Prefix:
         ) from None
 
 
-def write_prefix(root: Path, folders: Sequence[str]) -> Prefix:
-    """Find out how the programs in ``folders`` of a new prefix are run; write that down, and a script for each."""
+def find_prefix(root: Path, folders: Sequence[str]) -> Prefix:
+    """How the programs in ``folders`` of a new prefix are run."""
     programs = dict(find_programs(root, folders))
-    loader = next((path for path in map(_loader, _LOADERS) if (root / path).is_file()), "")
+    loader = next((path for folder in _LOADERS if (root / (path := f"{folder}/{LOADER}")).is_file()), "")
     if not loader and any(program.loaded for program in programs.values()):
-        raise InfrastructureError(f"the packages have no {_LOADER}: the lock must have the C library, libc6, as well")
+        raise InfrastructureError(f"the packages have no {LOADER}: the lock must have the C library, libc6, as well")
     if folders and not programs:
         raise InfrastructureError(f"the packages have no programs in {', '.join(folders)}; name the folders that have")
-    prefix = Prefix(loader=loader, libraries=tuple(_libraries(root, folders)), programs=programs)
-    save_prefix(root, prefix)
-    return prefix
+    return Prefix(loader=loader, libraries=tuple(_libraries(root, folders)), programs=programs)
 
 
 def save_prefix(root: Path, prefix: Prefix) -> None:
@@ -160,7 +158,3 @@ def _libraries(root: Path, folders: Iterable[str]) -> Iterator[str]:
     for folder in dict.fromkeys((*beside, *_LIBRARIES, *listed)):
         if (root / folder).is_dir() and not set(":;$") & set(folder):
             yield folder
-
-
-def _loader(folder: str) -> str:
-    return f"{folder}/{_LOADER}"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.toolchain_models import Component, Release
-from mlir_matrix.environments.resolve import Releases, provider_of, unlocked
+from mlir_matrix.catalog.toolchain_models import PATCHER, Component, Release
+from mlir_matrix.environments.interpreter import SUPPORTED
+from mlir_matrix.environments.lock import find_lock, read_lock
+from mlir_matrix.environments.resolve import Releases, distributions, provider_of, unlocked
 from mlir_matrix.environments.unit import Unit
 
 
@@ -43,8 +46,20 @@ class Providers:
         for folder in self._folders:
             path = deb_lock_file(folder, entry.name, release.release)
             if path.is_file():
-                return read_deb_lock(path)
+                lock = read_deb_lock(path)
+                return replace(lock, patcher=self._patcher()) if lock.in_place else lock
         raise Unavailable(unlocked(f"{entry.name}@{release.release}"))
+
+    def _patcher(self) -> Unit:
+        """What patches prefixes for their place: a wheel, the same for every interpreter."""
+        if PATCHER not in self._needs:
+            raise Unavailable(f"the component {PATCHER} is missing, which patches prefixes for their place")
+        wanted = distributions([self._needs[PATCHER]])
+        for tag in SUPPORTED:
+            path = find_lock(self._folders, PATCHER, tag, wanted)
+            if path is not None:
+                return read_lock(path, wanted)[0]
+        raise Unavailable(unlocked(PATCHER, wanted))
 
     def _source(self, entry: Entry[Component], release: Release) -> Unit:
         from mlir_matrix.environments.source import source_build

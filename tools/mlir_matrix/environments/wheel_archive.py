@@ -26,10 +26,11 @@ _CHUNK = 1 << 20
 _RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
 _BY_INSTALLER = re.compile(r"[^/]+\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json)|(?:.*/)?__pycache__/.*")
 _HASH = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
+_ELF = b"\x7fELF"
 
 
 def unpack_wheel(wheel: Path, folder: Path, label: str, cancelled: threading.Event) -> None:
-    """Unpack a wheel as pip's ``--target`` does, without its scripts. Nothing is written outside of ``folder``.
+    """Unpack a wheel as pip's ``--target`` does, without scripts of Python. Nothing is written outside of ``folder``.
 
     Raises InfrastructureError for an archive that is none, or whose members would lie elsewhere.
     """
@@ -63,7 +64,10 @@ def left_by_installer(path: str) -> bool:
 
 
 def _places(archive: zipfile.ZipFile, label: str) -> Iterator[tuple[zipfile.ZipInfo, str]]:
-    """Where each member belongs: what is for the interpreter's folders beside the rest, scripts and headers nowhere."""
+    """Where each member belongs: what is for the interpreter's folders beside the rest, scripts and headers nowhere.
+
+    Programs are among the scripts, too: those are in ``bin``. A script would name an interpreter that it runs on.
+    """
     for member in archive.infolist():
         if member.is_dir():
             continue
@@ -74,10 +78,16 @@ def _places(archive: zipfile.ZipFile, label: str) -> Iterator[tuple[zipfile.ZipI
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             raise InfrastructureError(f"{label} is hostile: its member {member.filename!r:.120} is no plain file")
         if path.parts[0].endswith(".data") and len(path.parts) > 2:
-            if path.parts[1] in ("scripts", "headers"):
+            kind, rest = path.parts[1], path.parts[2:]
+            if kind == "headers" or (kind == "scripts" and not _is_program(archive, member)):
                 continue
-            path = PurePosixPath(*path.parts[2:])
+            path = PurePosixPath("bin", *rest) if kind == "scripts" else PurePosixPath(*rest)
         yield member, str(path)
+
+
+def _is_program(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bool:
+    with archive.open(member) as file:
+        return file.read(len(_ELF)) == _ELF
 
 
 def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> None:

@@ -94,14 +94,17 @@ class Folders:
 
     def give_back(self, folder: str) -> None:
         """Take a folder back from an action that has ended. One that is not what it was is thrown away."""
-        try:
-            clean = self._clean(folder, self._INSIDE) and all(self._clean(f"{folder}/{it}") for it in self._INSIDE)
-        except OSError:
-            clean = False
-        if clean:
+        if self.empty(folder):
             self._free.append(folder)
         else:
             remove_folder(folder)
+
+    def empty(self, folder: str) -> bool:
+        """Take all files out of a folder; False where it is not, then, as it was when it was new."""
+        try:
+            return self._clean(folder, self._INSIDE) and all(self._clean(f"{folder}/{it}") for it in self._INSIDE)
+        except OSError:
+            return False
 
     def _clean(self, folder: str, inside: Sequence[str] = ()) -> bool:
         """Take the files out of a folder; False where that is not all it takes."""

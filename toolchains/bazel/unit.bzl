@@ -25,31 +25,48 @@ def _packages(rctx):
     words = ["toolchain", "fetch", rctx.attr.environment, "--sealed", "--format", "json", "--quiet"]
     return json.decode(run_matrix(rctx, words, what = "fetching {}".format(rctx.attr.label)))["packages"]
 
-def _unit_impl(rctx):
-    packages = _packages(rctx)
-    source = packages + "/" + rctx.attr.folder
-
-    # Links, so that it takes no room twice and stays when the store is tidied up; copies where the disk is another.
-    if rctx.execute(["cp", "-al", source, "unit"]).return_code != 0:
-        rctx.delete("unit")
-        done = rctx.execute(["cp", "-a", source, "unit"], timeout = 1800)
+def _copy(rctx, source, target):
+    """Copies a folder: by links, so that it takes no room twice and stays when the store is tidied up; else byte for byte."""
+    if rctx.execute(["cp", "-al", source, target], timeout = 1800).return_code != 0:
+        rctx.execute(["rm", "-rf", target])
+        done = rctx.execute(["cp", "-a", source, target], timeout = 1800)
         if done.return_code != 0:
             fail("{} cannot be copied: {}".format(rctx.attr.label, done.stderr))
+
+def _prepare(rctx, packages):
+    """The unit as actions have it: without what nobody reads, its Python compiled."""
+    _copy(rctx, packages + "/" + rctx.attr.folder, "unit")
     for folder in _LEFT_OUT:
         rctx.delete("unit/" + folder)
     interpreter = "{}/{}/.matrix/bin/{}".format(packages, rctx.attr.interpreter, rctx.attr.python)
+    if rctx.attr.part == "interpreter":
+        _compile(rctx, ["unit/usr/lib/" + rctx.attr.python], interpreter)
+    elif rctx.attr.part == "site":
+        _compile(rctx, ["unit"], interpreter)
+
+def _unit_impl(rctx):
+    packages = _packages(rctx)
+
+    # Compiling takes longer than all else, and every workspace has repositories of its own.
+    prepared = "{}/../bazel/units-v1/{}".format(packages, rctx.attr.folder)
+    if rctx.path(prepared).exists:
+        _copy(rctx, prepared, "unit")
+    else:
+        _prepare(rctx, packages)
+        beside = "{}.{}".format(prepared, str(rctx.path(".")).replace("/", "_")[-100:])
+        rctx.execute(["mkdir", "-p", "{}/../bazel/units-v1".format(packages)])
+        _copy(rctx, "unit", beside)
+        if rctx.execute(["mv", "-T", "-n", beside, prepared]).return_code != 0:
+            rctx.execute(["rm", "-rf", beside])
     more = ""
     if rctx.attr.part == "interpreter":
         prefix = json.decode(rctx.read("unit/.matrix/prefix.json"))
         program = prefix["programs"][rctx.attr.python]["path"]
-        _compile(rctx, ["unit/usr/lib/" + rctx.attr.python], interpreter)
         more = """\
     libraries = {libraries},
     loader = "unit/{loader}",
     program = "unit/{program}",
 """.format(libraries = json.encode(prefix["libraries"]), loader = prefix["loader"], program = program)
-    elif rctx.attr.part == "site":
-        _compile(rctx, ["unit"], interpreter)
     rctx.file("BUILD.bazel", """\
 load("{rules}", "matrix_unit")
 

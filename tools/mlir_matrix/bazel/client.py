@@ -12,6 +12,8 @@ from mlir_matrix.bazel.events import Event, Events
 from mlir_matrix.errors import InfrastructureError
 
 _POLL_S = 0.1
+#: What the results of actions may take on the disk.
+_MOST_KEPT = "10G"
 #: Seconds that Bazel has to end once it was asked to.
 _PATIENCE_S = 20.0
 
@@ -56,6 +58,10 @@ class Build:
             return False
         return True
 
+    def wait(self) -> None:
+        """Wait until it is over."""
+        self._process.wait()
+
     def close(self) -> None:
         """End it, if it is not over. Bazel's server stays, for the next call."""
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
@@ -84,7 +90,7 @@ def _interrupted_with_parent() -> None:
 
 
 def flags_of(
-    *, jobs: int, remote: str, remote_cache: str, stream: Path, settings: Sequence[str], groups: str
+    *, jobs: int, remote: str, remote_cache: str, cache: Path, stream: Path, settings: Sequence[str], groups: str
 ) -> list[str]:
     """The flags of a build, after the command's name."""
     flags = [
@@ -107,5 +113,7 @@ def flags_of(
         # What is not asked for stays where it was made.
         flags += [f"--remote_executor={remote}", "--strategy=MatrixAction=remote", "--remote_download_outputs=toplevel"]
     else:
-        flags += ["--strategy=MatrixAction=worker,sandboxed"]
+        # What was executed for one workspace is known to all.
+        kept = [f"--disk_cache={cache}", f"--experimental_disk_cache_gc_max_size={_MOST_KEPT}"]
+        flags += ["--strategy=MatrixAction=worker,sandboxed", *kept]
     return flags + ([f"--remote_cache={remote_cache}"] if remote_cache else [])

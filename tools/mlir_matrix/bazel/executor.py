@@ -31,7 +31,9 @@ from mlir_matrix.session import Session
 
 _ACTIONS = "_actions/"
 #: How Bazel's exit codes are called where the build itself went its way.
-_WENT = frozenset({"SUCCESS", "BUILD_FAILURE", "TESTS_FAILED", "INTERRUPTED"})
+_WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})
+#: Seconds after which a server of Bazel ends that nobody asks for anything.
+_IDLE_S = 900
 #: Seconds by which a clock may be wrong that says when an action ended.
 _SKEW_S = 2.0
 
@@ -158,6 +160,9 @@ class BazelExecutor:
                     if verdict is not None and self._finish(verdict, event):
                         return
             self._observer.tick()
+        for test in tests:
+            unsaid = Completed(label="", success=False, reason="Bazel ended and did not say what became of it")
+            self._finish(self._plan.verdicts[test], unsaid)
 
     def _events(self, tests: Sequence[str], groups: str) -> Iterator[Event | None]:
         """Have Bazel build a group of files of tests, and tell what happens. Raises InfrastructureError where Bazel cannot."""
@@ -169,11 +174,19 @@ class BazelExecutor:
             remote=self._service.remote,
             remote_cache=self._service.remote_cache,
             stream=stream,
+            cache=self._folder / "results",
             settings=self._settings(),
             groups=groups,
         )
         root = f"--output_user_root={self._folder / 'root'}"
-        command = [*self._bazel.command, root, "build", *flags, f"--target_pattern_file={targets}"]
+        command = [
+            *self._bazel.command,
+            root,
+            f"--max_idle_secs={_IDLE_S}",
+            "build",
+            *flags,
+            f"--target_pattern_file={targets}",
+        ]
         build = Build(command, workspace, log, stream)
         code = ""
         try:
@@ -181,12 +194,13 @@ class BazelExecutor:
                 if isinstance(event, Finished):
                     code = event.code
                 yield event
+            build.wait()
+            if code not in _WENT:
+                raise build.failure()
         finally:
             build.close()
             stream.unlink()
             targets.unlink()
-        if code not in _WENT:
-            raise build.failure()
         log.unlink()
 
     def _settings(self) -> list[str]:

@@ -35,8 +35,8 @@ def test_by_its_id(blueprint: Blueprint) -> None:
 
 
 def test_daemons_that_call_images_by_manifests_of_their_own(blueprint: Blueprint) -> None:
-    assert differences(blueprint, said(blueprint, Descriptor={})) == []
-    assert differences(blueprint, said(blueprint, Descriptor={}, config={"User": "0"})) == [
+    assert differences(blueprint, said(blueprint, RepoDigests=["a@sha256:1"])) == []
+    assert differences(blueprint, said(blueprint, RepoDigests=["a@sha256:1"], config={"User": "0"})) == [
         "its User is 0, not 10001:10001"
     ]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from shelf import fill, made_of
@@ -39,11 +40,12 @@ def saved(*layers: bytes) -> Iterator[bytes]:
     return (whole[at : at + 1000] for at in range(0, len(whole), 1000))
 
 
-def test_what_somebody_put_on_top(blueprint: Blueprint, home: Home) -> None:
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_what_somebody_put_on_top(blueprint: Blueprint, home: Home, compress: Callable[[bytes], bytes]) -> None:
     more = [text("etc/passwd", "root::0:0::/:/bin/sh\n"), text("matrix/packages/.wh.numpy", ""), text("new", "x")]
     content = b"".join(pack(more))
     found = [*blueprint.diff_ids, f"sha256:{digest_of(more)}"]
-    assert changed_files(blueprint, found, saved(content), home) == [
+    assert changed_files(blueprint, found, saved(compress(content)), home) == [
         "etc/passwd was added or changed",
         "matrix/packages/numpy was removed",
         "new was added or changed",

@@ -8,6 +8,21 @@ _RULES = Label("//toolchains/bazel:rules.bzl")
 _UNITS = Label("//toolchains/bazel:units.bzl")
 _PUBLIC = 'package(default_visibility = ["//visibility:public"])\n'
 _PROPERTIES = {"ISA": "x86-64", "OSFamily": "linux", "pool": "default"}
+_DEFINITIONS = """\
+load("{rules}", "action_rule", "matrix_test")
+
+matrix_action = action_rule(
+{words})
+
+def cell_test(on = None, **arguments):
+    matrix_test(
+        target_compatible_with = select({{
+            Label("//_targets:any"): [],
+            "//conditions:default": [Label("//_targets:is_" + on)],
+        }}) if on else [],
+        **arguments
+    )
+"""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 # What a target may be called, and what a sentence has.
@@ -141,17 +156,48 @@ def _platforms(rctx, plan):
         ))
     rctx.file("_platforms/BUILD.bazel", "".join(lines))
 
+def _targets(rctx, plan):
+    """A platform a target, so that `--platforms=@matrix//_targets:NAME` keeps to its cells; without one all are tested."""
+    lines = [_PUBLIC]
+    lines.append(_call("constraint_setting", name = "target", default_constraint_value = ":any"))
+    lines.append(_call("constraint_value", name = "any", constraint_setting = ":target"))
+    for target in plan["targets"]:
+        lines.append(_call("constraint_value", name = "is_" + target["name"], constraint_setting = ":target"))
+        cpu = target["triple"].split("-")[0]
+        lines.append(_call(
+            "platform",
+            name = target["name"],
+            constraint_values = ["@platforms//os:linux", "@platforms//cpu:" + cpu, ":is_" + target["name"]],
+        ))
+    for action in plan["actions"] if plan["actions"] else []:
+        package, _, _ = action["id"].rpartition("-")
+        if action["building"]:
+            # The driver and the C library that kernels are linked with: `driver-x86_64-linux-musl`.
+            lines.append(_call("alias", name = package.replace("/", "-"), actual = _action_label(action["id"])))
+    rctx.file("_targets/BUILD.bazel", "".join(lines))
+
 def _definitions(rctx, plan, components):
     """The flags, and the rule of the actions, which knows all types of toolchains."""
     flags = {"cpu": "", "memory_mb": "4096", "timeout_s": "120"}
     lines = [_PUBLIC, 'load("{}", "matrix_flag")\n'.format(_RULES)]
     lines += [_call("matrix_flag", name = name, build_setting_default = value) for name, value in flags.items()]
+    if rctx.attr.plan and rctx.attr.tests:
+        lines.append('load("{}", "current_test")\n'.format(_RULES))
+        options = ["--catalog=" + folder for folder in rctx.attr.catalogs] + ["--pin=" + pin for pin in rctx.attr.pins]
+        lines.append(_call(
+            "current_test",
+            name = "plan_is_current",
+            launcher = rctx.attr.root + "/tools/matrix",
+            plan = str(rctx.path(rctx.attr.plan)),
+            size = "small",
+            words = rctx.attr.tests + ["--sealed"] + options,
+        ))
     rctx.file("BUILD.bazel", "".join(lines))
     words = ['    {} = Label("//:{}"),\n'.format(name, name) for name in flags]
     words.append('    environment = Label("//_toolchains:environment"),\n')
     words.append("    variables = {},\n".format(repr(plan["variables"])))
     words.append("    components = [{}],\n".format(", ".join(['Label("//_toolchains:{}")'.format(name) for name in components])))
-    rctx.file("defs.bzl", 'load("{}", "action_rule")\nmatrix_action = action_rule(\n{})\n'.format(_RULES, "".join(words)))
+    rctx.file("defs.bzl", _DEFINITIONS.format(rules = _RULES, words = "".join(words)))
 
 def _action(action, present, ends):
     inputs = {}
@@ -182,6 +228,7 @@ def _action(action, present, ends):
         exec_compatible_with = ["//_toolchains:in_" + _name(action["environment"])],
         files = {label: json.encode(paths) for label, paths in files.items()},
         inputs = {label: json.encode(wanted) for label, wanted in inputs.items()},
+        building = action["building"],
         native = action["native"],
         outs = action["outputs"],
         request = json.encode(request),
@@ -215,21 +262,24 @@ def _tests(rctx, plan):
     lines = [_PUBLIC, _call("constraint_setting", name = "because")]
     lines += [_call("constraint_value", name = reason, constraint_setting = ":because") for reason in {each: None for each in reasons.values()}]
     rctx.file("_because/BUILD.bazel", "".join(lines))
+    targets = [target["name"] for target in plan["targets"]]
     packages = {}
     for test in plan["tests"]:
         package, _, name = test["id"].rpartition("/")
-        packages.setdefault(package, []).append(_test(test, name, reasons.get(test["id"])))
-    head = _PUBLIC + 'load("{}", "matrix_test")\n'.format(_RULES)
+        packages.setdefault(package, []).append(_test(test, name, reasons.get(test["id"]), targets))
+    head = _PUBLIC + 'load("{}", "matrix_test")\nload("//:defs.bzl", "cell_test")\n'.format(_RULES)
     for package, targets in packages.items():
         rctx.file(package + "/BUILD.bazel", head + "".join(targets))
 
-def _test(test, name, reason):
-    common = {"name": name, "id": test["id"], "size": "small", "exec_compatible_with": ["//_toolchains:in_tests"]}
+def _test(test, name, reason, targets):
+    common = {"exec_compatible_with": ["//_toolchains:in_tests"], "id": test["id"], "name": name, "size": "small"}
     if reason:
         return _call("matrix_test", target_compatible_with = ["//_because:" + reason], **common)
+    if test["target"] in targets:
+        common["on"] = test["target"]
     expectation = test.get("expectation", {"outcome": "pass", "reason": "", "position": ""})
     return _call(
-        "matrix_test",
+        "cell_test",
         because = expectation["reason"],
         expected = expectation["outcome"],
         position = expectation["position"],
@@ -255,6 +305,7 @@ def _hub_impl(rctx):
     _code(rctx, plan)
     components = _toolchains(rctx, plan)
     _platforms(rctx, plan)
+    _targets(rctx, plan)
     _definitions(rctx, plan, components)
     _actions(rctx, plan, present)
     _tests(rctx, plan)

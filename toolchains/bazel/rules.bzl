@@ -6,6 +6,10 @@ failed passes it on, and the test at the end says whether that is what the suite
 
 load(":units.bzl", "command_of")
 
+# What building what is ours may take, whatever a test may.
+_BUILDING_S = 1800
+_BUILDING_MB = 8192
+
 ActionInfo = provider(
     doc = "An action of the plan.",
     fields = {
@@ -52,11 +56,12 @@ def _action_impl(ctx, environment, components, variables):
     usage = ctx.actions.declare_file(name + "/usage.json")
     layout = {
         "files": files,
-        "memory_mb": int(ctx.attr._memory_mb[FlagInfo].value),
+        "building": ctx.attr.building,
+        "memory_mb": _BUILDING_MB if ctx.attr.building else int(ctx.attr._memory_mb[FlagInfo].value),
         "outputs": {out: file.path for out, file in outputs.items()},
         "request": json.decode(ctx.attr.request),
         "result": result.path,
-        "timeout_s": float(ctx.attr._timeout_s[FlagInfo].value),
+        "timeout_s": _BUILDING_S if ctx.attr.building else float(ctx.attr._timeout_s[FlagInfo].value),
         "upstream": [file.path for file in upstream],
         "usage": usage.path,
     }
@@ -123,6 +128,7 @@ def action_rule(environment, components, variables, cpu, timeout_s, memory_mb):
     return rule(
         implementation = implementation,
         attrs = {
+            "building": attr.bool(doc = "Whether it builds what is ours, not what is under test."),
             "called": attr.string(doc = "What it is called in the plan."),
             "code": attr.label_list(allow_files = True, doc = "The modules of ours that it runs."),
             "ends": attr.bool(doc = "Whether tests end with it."),
@@ -169,6 +175,35 @@ def _test_impl(ctx):
             matrix_results = depset([file for name, file in info.outputs.items() if name == "verdict"], transitive = [info.results]),
         ),
     ]
+
+_CURRENT = """\
+#!/bin/sh
+# Whether a plan that is a file is still the plan that would be made.
+exec {words}
+"""
+
+def _current_impl(ctx):
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    words = [ctx.attr.launcher, "plan"] + ctx.attr.words + ["--check", ctx.attr.plan]
+    ctx.actions.write(script, is_executable = True, content = _CURRENT.format(
+        words = " ".join(["'{}'".format(_quoted(word)) for word in words]),
+    ))
+    return [
+        DefaultInfo(executable = script),
+        # It looks at files that Bazel knows nothing of, so it is run each time, and not in a sandbox.
+        testing.ExecutionInfo({"external": "1", "local": "1", "no-cache": "1", "no-sandbox": "1"}),
+        RunEnvironmentInfo(inherited_environment = ["HOME", "MATRIX_HOME", "MATRIX_PYTHON", "XDG_CACHE_HOME"]),
+    ]
+
+current_test = rule(
+    implementation = _current_impl,
+    attrs = {
+        "launcher": attr.string(mandatory = True),
+        "plan": attr.string(mandatory = True),
+        "words": attr.string_list(),
+    },
+    test = True,
+)
 
 matrix_test = rule(
     implementation = _test_impl,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,14 @@ def digest_value(value: Any) -> str:
 def digest_bytes(data: bytes) -> str:
     """Hexadecimal SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()
+
+
+def digest_pieces(pieces: Iterable[bytes]) -> str:
+    """Hexadecimal SHA-256 of bytes that come in pieces."""
+    state = hashlib.sha256()
+    for piece in pieces:
+        state.update(piece)
+    return state.hexdigest()
 
 
 def digest_file(path: Path | str) -> str:

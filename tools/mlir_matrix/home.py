@@ -35,6 +35,11 @@ class Home:
         return self.cache / "artifacts"
 
     @property
+    def layers(self) -> Path:
+        """What is known of the layers that images have of packages."""
+        return self.cache / "layers"
+
+    @property
     def bytecode(self) -> Path:
         """Compiled Python, kept away from what is digested."""
         return self.cache / "bytecode"

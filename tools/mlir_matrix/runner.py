@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.crew import Equip
 from mlir_matrix.execute.job import Done, Limits, Observer
-from mlir_matrix.execute.local import LocalExecutor
+from mlir_matrix.execute.pool import Pool
+from mlir_matrix.execute.schedule import Scheduler
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: How actions can be executed.
-EXECUTORS = ("local", "bazel")
+EXECUTORS = ("local", "docker", "bazel")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +133,23 @@ class _Quiet:
 
 def run_graph(session: Session, graph: Graph, *, limits: Limits) -> dict[str, Done]:
     """Execute a graph that belongs to no tests."""
-    return LocalExecutor(
+    return Scheduler(
         graph,
         roots=session.catalog.roots,
         environments=session.environments(action.environment for action in graph.actions.values()),
         home=session.home,
         limits=limits,
         observer=_Quiet(),
+        equip=Pool,
     ).run()
+
+
+def _equip(means: Means, session: Session) -> Equip:
+    if means.executor == "docker":
+        from mlir_matrix.containers.crew import ContainerCrew  # Docker's library is slow to import
+
+        return partial(ContainerCrew, settings=session.catalog.containers)
+    return Pool
 
 
 def _executor(
@@ -152,23 +164,28 @@ def _executor(
         from mlir_matrix.bazel.executor import BazelExecutor, Service
         from mlir_matrix.bazel.locate import locate
 
+        def fetching(progress: PackageProgress) -> None:
+            observer.package(progress)
+            observer.tick()
+
         service = Service(remote=means.remote, remote_cache=means.remote_cache, properties=means.properties)
         return BazelExecutor(
             session,
             plan,
-            bazel=locate(session),
+            bazel=locate(session, listener=fetching),
             service=service,
             environments=environments,
             limits=limits,
             observer=observer,
         )
-    return LocalExecutor(
+    return Scheduler(
         plan.graph,
         roots=session.catalog.roots,
         environments=environments,
         home=session.home,
         limits=limits,
         observer=observer,
+        equip=_equip(means, session),
     )
 
 
@@ -188,14 +205,14 @@ def run_plan(
         plan.graph,
         pins={name: session.pins_of(name) for name in environments},
         digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
-        read_blob=lambda digest: executor.read_blob(digest),
+        read_blob=lambda digest: executor.read_blob(digest),  # noqa: PLW0108 - there is no executor yet
         roots=session.catalog.roots,
     )
     run = Run()
     display = progress(len(plan.verdicts))
     observer = _Observer(plan, maker, display, run, fail_fast=fail_fast)
-    executor = _executor(means, session, plan, environments, limits, observer)
     try:
+        executor = _executor(means, session, plan, environments, limits, observer)
         executor.run()
     except KeyboardInterrupt as interruption:
         run.interruption = interruption

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mlir_matrix.catalog import models, toolchain_models
+from mlir_matrix.catalog import container_models, models, toolchain_models
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.report import documents
@@ -26,6 +26,7 @@ from mlir_matrix.report import documents
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
     "component": toolchain_models.Component,
+    "containers": container_models.Containers,
     "environment": toolchain_models.Environment,
     "framework": models.Framework,
     "kind": models.Kind,
@@ -50,7 +51,7 @@ def schema(name: str) -> dict[str, Any]:
         raise UsageError(f"there is no schema '{printable(name)}'{did_you_mean(name, NAMES)}")
     made = _MODELS[name].model_json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
-    modules = (models, toolchain_models) if name in _FILES else (documents,)
+    modules = (models, toolchain_models, container_models) if name in _FILES else (documents,)
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
         _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))
     result = {"$schema": DIALECT, **_without_titles(made)}

@@ -72,6 +72,30 @@ def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
     return failure(stage, "crashed", f"{signal_name} while at stage {stage}", diagnostics, signal=signal_name)
 
 
+def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
+    """A failure, with the limit that it ran into. Not kept: who executes it otherwise may have another limit."""
+    stage, signal = outcome["stage"], outcome.get("signal", "")
+    if signal == "SIGKILL":
+        # So did the limit.
+        return failure(stage, failed_outcome(stage), limit, outcome["diagnostics"], kept="no")
+    more = {"signal": signal} if signal else {}
+    return failure(
+        stage, outcome["outcome"], f"{limit}; {outcome['reason']}", outcome["diagnostics"], kept="no", **more
+    )
+
+
+def read_failure(folder: str) -> dict[str, str] | None:
+    """The failure that an action itself wrote down; None where it wrote something else."""
+    try:
+        with open_plain(os.path.join(folder, OUTCOME_FILE)) as file:
+            found = json.loads(file.read(4 * _LONGEST))
+    except (OSError, ValueError, RecursionError):
+        return None
+    wanted = ("outcome", "stage", "reason", "diagnostics")
+    sound = isinstance(found, dict) and all(isinstance(found.get(name), str) for name in wanted)
+    return found if sound and found["outcome"] != "ok" else None
+
+
 def write_outcome(folder: str, outcome: Mapping[str, Any]) -> None:
     """Put the outcome file in place in one step, so that a half-written one is never read.
 
@@ -125,6 +149,7 @@ def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space
         os.setsid()
         if not spaces:
             isolation.die_with_parent()
+            isolation.shield(False)
         try:
             isolation.limit_resources(memory_mb=memory_mb)
             if spaces:

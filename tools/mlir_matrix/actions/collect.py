@@ -5,10 +5,12 @@ The folder is what a stranger's code left: nothing in it is followed, waited for
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
 from mlir_matrix.actions.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
@@ -44,6 +46,32 @@ def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
         return read_json(f"{folder}/{METRICS}")
     except (OSError, ValueError, RecursionError):
         return {}
+
+
+def remove_folder(folder: str) -> None:
+    """Remove what an action left, as far as it can be removed, and however deep it is.
+
+    Folders in folders are moved up and then emptied: no path grows longer than a file system allows, and nothing recurs.
+    """
+    serial = count()
+    with contextlib.suppress(OSError):
+        while inside := [entry for entry in os.scandir(folder) if not _remove(entry)]:
+            for inner in inside:
+                os.chmod(inner.path, 0o700)
+                for entry in os.scandir(inner.path):
+                    if not _remove(entry):
+                        os.chmod(entry.path, 0o700)
+                        os.rename(entry.path, f"{folder}/.moved-{next(serial)}")
+                os.rmdir(inner.path)
+        os.rmdir(folder)
+
+
+def _remove(entry: os.DirEntry[str]) -> bool:
+    """Remove what is no folder; False for one."""
+    if entry.is_dir(follow_symlinks=False):
+        return False
+    os.unlink(entry.path)
+    return True
 
 
 def read_json(path: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 #: Of the system call ``mount_setattr``, which C libraries only know since 2022: the same on every architecture.
 _SYS_MOUNT_SETATTR = 442
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
@@ -71,6 +72,7 @@ def enter() -> Spaces | None:
     everything = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID
     if not _unshare(everything):
         _unshare(_CLONE_NEWNET)
+        shield(True)
         return None
     die_with_parent()
     pid = os.fork()
@@ -157,14 +159,16 @@ def _only_stdin(descriptor: int) -> list[tuple[int, int, int]]:
 
 
 def confine(folder: str, *, alone: bool = False) -> bool:
-    """In a child: make every file read-only but those in ``folder``, and show only the child's own processes in /proc.
+    """In a child: make every file read-only but those in ``folder``, and of these its inputs too; hide others' processes.
 
     ``alone``: hide what lies beside the folder, which are other actions' folders. The caller changes into the folder
     afterwards. Returns whether files are read-only now: kernels before 5.12 cannot. OSError where this one fails to.
     """
     path = os.fsencode(folder)
+    inputs = os.path.join(path, b"in")
     _check(_libc.unshare(_CLONE_NEWNS))
-    _check(_libc.mount(path, path, None, _MS_BIND, None))
+    for place in (path, inputs) if os.path.isdir(inputs) else (path,):
+        _check(_libc.mount(place, place, None, _MS_BIND, None))
     if not _set_read_only(b"/", _AT_RECURSIVE):
         return False
     if alone:
@@ -199,7 +203,7 @@ def _hide_siblings(path: bytes) -> None:
     held = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     _check(_libc.mount(b"none", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"size=64k,nr_inodes=16,mode=0755"))
     os.mkdir(path)
-    _check(_libc.mount(b"/proc/self/fd/%d" % held, path, None, _MS_BIND, None))
+    _check(_libc.mount(b"/proc/self/fd/%d" % held, path, None, _MS_BIND | _MS_REC, None))
     os.close(held)
     _set_read_only(place)
 
@@ -207,6 +211,11 @@ def _hide_siblings(path: bytes) -> None:
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
     """Ask the kernel to send this process a signal when its parent ends, however that happens."""
     _libc.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+
+
+def shield(on: bool) -> None:
+    """Keep processes of the same user from looking into this one, or into what it has open; a child puts that off."""
+    _libc.prctl(_PR_SET_DUMPABLE, int(not on), 0, 0, 0)
 
 
 def adopt_orphans() -> None:

@@ -10,6 +10,7 @@ The request's one argument is a layout, a JSON object; all its paths go from the
     ending     where it is wanted how a test ends with this action, a line each: outcome, ``measurable`` or not, reason; absent
                where none does
     usage      where times, memory and metrics are wanted, which do not repeat
+    building   whether it builds what is ours, so that its failure is the machine's
     timeout_s, memory_mb
 
 Files are copied in and moved out: an action may spoil its own copies, never the originals. Failures are values: outputs that
@@ -29,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlir_matrix.actions.child import MACHINE_ERRORS, REQUEST_FILE, failure
-from mlir_matrix.actions.collect import OUTPUT_FOLDER, is_kept, metrics_of, outcome_of, read_json
+from mlir_matrix.actions.collect import OUTPUT_FOLDER, is_kept, metrics_of, outcome_of, read_json, remove_folder
 
 #: Begins the line that tells an outcome which nobody may keep.
 MARK = "matrix-outcome: "
@@ -41,7 +42,7 @@ class Staged:
     """A request that has a layout."""
 
     def __init__(self, layout: Mapping[str, Any], root: str) -> None:
-        """``root`` is what the layout's paths go from, and where the action's folder is made."""
+        """``root`` is what the layout's paths go from."""
         self._layout = layout
         self._root = root
         self._around = ""
@@ -61,8 +62,10 @@ class Staged:
 
     def open(self) -> None:
         """Make the action's folder, with its request and its inputs. An OSError is the machine's."""
-        # In a folder of its own, so that what is hidden beside it is nothing that it needs.
-        self._around = tempfile.mkdtemp(prefix="action-", dir=self._root)
+        # In a folder of its own, so that what is hidden beside it is nothing that it needs; where the result goes, so that
+        # nobody takes it for something that was forgotten.
+        place = os.path.dirname(self._at(self._layout["result"]))
+        self._around = tempfile.mkdtemp(prefix="action-", dir=place)
         self.folder = f"{self._around}/action"
         for name in (_INPUT_FOLDER, OUTPUT_FOLDER):
             os.makedirs(f"{self.folder}/{name}")
@@ -82,6 +85,8 @@ class Staged:
             names = self._layout["request"]["outputs"]
             inside = {name: path.partition("/")[2] for name, path in names.items()}
             outcome = outcome_of(self.folder, self.stage, inside)
+            if outcome["outcome"] != "ok" and self._layout["building"]:
+                outcome = {**outcome, "outcome": "infra-error"}
             if not is_kept(outcome):
                 return _told(outcome)
             self._deliver(outcome, names, usage)
@@ -90,7 +95,7 @@ class Staged:
                 return _told(failure(self.stage, "infra-error", f"the machine failed: {error.strerror}"))
             raise
         finally:
-            shutil.rmtree(self._around, ignore_errors=True)
+            remove_folder(self._around)
         return ""
 
     def _deliver(self, outcome: Mapping[str, str], made: Mapping[str, str], usage: Mapping[str, float]) -> None:

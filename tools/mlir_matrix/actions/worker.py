@@ -30,15 +30,18 @@ from mlir_matrix.actions.child import (
     MACHINE_ERRORS,
     OUTCOME_FILE,
     REQUEST_FILE,
+    because,
     crash,
     failed_outcome,
     failure,
+    read_failure,
     read_log,
     run_forked,
     wants_room,
     write_outcome,
 )
-from mlir_matrix.actions.contract import signal_name
+from mlir_matrix.actions.container import Container
+from mlir_matrix.actions.contract import MachineFailed, signal_name
 from mlir_matrix.actions.staging import Staged, layout_of
 
 
@@ -56,6 +59,7 @@ class _Running:
     deadline: float
     timeout_s: float
     staged: Staged | None
+    memory_mb: int
     timed_out: bool = False
 
     def kill(self) -> None:
@@ -83,6 +87,7 @@ class Worker:
         self._open = True
         self._buffer = b""
         self._memory_kills = isolation.memory_kills()
+        self._container = Container() if spaces is None and os.getpid() == 1 else None
         #: What the machine's trouble with the last request was, if any.
         self.trouble = ""
 
@@ -186,6 +191,7 @@ class Worker:
             started=started,
             deadline=started + limits[0],
             timeout_s=limits[0],
+            memory_mb=limits[1],
             staged=staged,
         )
 
@@ -206,6 +212,8 @@ class Worker:
         del self._running[task.pid]
         if task.space is not None:
             task.space.close()
+        elif self._container is not None and not self._running:
+            self._container.end_all()
         elif self._spaces is None:
             self._bury_orphans()
         wall = time.monotonic() - task.started
@@ -240,31 +248,42 @@ class Worker:
 
     def _settle(self, task: _Running, status: int) -> str:
         """Write the outcome for a child that could not write its own; returns what the machine's trouble is, if any."""
-        if not task.timed_out and os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
-            return ""
-        log = read_log(task.folder)
-        if task.timed_out:
-            outcome = failure(task.stage, "timed-out", f"no answer within {task.timeout_s:g} s", log)
-        elif wants_room(task.folder, log):
-            return "the machine failed: the disk is full, or nearly"
-        elif os.WIFSIGNALED(status):
-            outcome = self._killed(task.stage, os.WTERMSIG(status), log)
-        elif os.WEXITSTATUS(status) == EXIT_MACHINE:
-            return "the machine failed: the action's outcome could not be written"
-        else:
-            # Its source may have done that, or what it called for want of something: not known for sure, so not kept.
-            reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before it was done"
-            outcome = failure(task.stage, failed_outcome(task.stage), reason, log, kept="no")
+        refused = self._container.refused(task.memory_mb) if self._container is not None else ""
         try:
-            write_outcome(task.folder, outcome)
+            if task.timed_out or not os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
+                outcome = self._outcome(task, status)
+            elif not refused or (own := read_failure(task.folder)) is None:
+                return ""
+            else:
+                # It does not know why it failed.
+                outcome = own
+            write_outcome(task.folder, because(outcome, refused) if refused else outcome)
+        except MachineFailed as error:
+            return str(error)
         except OSError as error:
             # Where the action has taken its own folder away, whoever collects it finds nothing and says so.
             return f"the machine failed: {error.strerror}" if error.errno in MACHINE_ERRORS else ""
         return ""
 
+    def _outcome(self, task: _Running, status: int) -> dict[str, str]:
+        """What became of a child that left no outcome. Raises MachineFailed."""
+        log = read_log(task.folder)
+        if task.timed_out:
+            return failure(task.stage, "timed-out", f"no answer within {task.timeout_s:g} s", log)
+        if wants_room(task.folder, log):
+            raise MachineFailed("the machine failed: the disk is full, or nearly")
+        if os.WIFSIGNALED(status):
+            return self._killed(task.stage, os.WTERMSIG(status), log)
+        if os.WEXITSTATUS(status) == EXIT_MACHINE:
+            raise MachineFailed("the machine failed: the action's outcome could not be written")
+        # Its source may have done that, or what it called for want of something: not known for sure, so not kept.
+        reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before it was done"
+        return failure(task.stage, failed_outcome(task.stage), reason, log, kept="no")
+
     def _killed(self, stage: str, number: int, log: str) -> dict[str, str]:
         kills = isolation.memory_kills()
-        if number == signal.SIGKILL and kills != self._memory_kills:
+        # A container counts its own.
+        if number == signal.SIGKILL and kills != self._memory_kills and self._container is None:
             self._memory_kills = kills
             return failure(stage, "infra-error", "killed: the machine ran out of memory", log)
         return crash(stage, signal_name(number), log)

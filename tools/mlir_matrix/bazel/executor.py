@@ -24,7 +24,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.execute.job import Done, Limits, Observer, infrastructure
 from mlir_matrix.execute.keys import cpu_digest
 from mlir_matrix.execute.store import LostBlob, Result, Store, read_bytes
-from mlir_matrix.execute.supply import Supply
+from mlir_matrix.execute.supply import PackageSupply
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
@@ -105,7 +105,7 @@ class BazelExecutor:
         wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
         lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
         read, wake = os.pipe()
-        supply = Supply(self._session.home, lambda: os.write(wake, b"x"))
+        supply = PackageSupply(self._session.home, lambda: os.write(wake, b"x"))
         try:
             self._session.home.packages.mkdir(parents=True, exist_ok=True)
             supply.request(wanted)

@@ -10,13 +10,11 @@ from typing import Any
 from mlir_matrix.digest import digest_value
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.plan.serialize import to_document
+from mlir_matrix.plan.serialize import lasting, to_document
 from mlir_matrix.session import Session
 
 #: What the repository of the tests is called.
 REPOSITORY = "matrix"
-#: What of a plan differs from machine to machine, or from day to day.
-_PASSING = ("bytes", "missing", "packages")
 
 
 def write_workspace(session: Session, plan: Plan, properties: Mapping[str, str]) -> Path:
@@ -26,10 +24,7 @@ def write_workspace(session: Session, plan: Plan, properties: Mapping[str, str])
     """
     roots = [str(root) for root in session.catalog.roots]
     folder = session.home.cache / "bazel" / "workspaces" / digest_value(roots)[:16]
-    document = to_document(plan.tests, plan, session, sealed=True)
-    for environment in document["environments"]:
-        for key in _PASSING:
-            environment.pop(key, None)
+    document = lasting(to_document(plan.tests, plan, session, sealed=True))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / "BUILD.bazel", 'exports_files(["plan.json"])\n')

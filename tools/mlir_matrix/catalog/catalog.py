@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from mlir_matrix.catalog.container_models import Containers
 from mlir_matrix.catalog.models import (
     Document,
     Framework,
@@ -92,6 +93,8 @@ class Catalog:
     known_good: tuple[Entry[KnownGood], ...]
     #: From general to specific: the layers for all workloads of each root, then those of single workloads.
     layers: tuple[LocatedLayer, ...]
+    #: How images are made: what the last root says of each key that any says.
+    containers: Containers = field(default_factory=Containers)
 
     def default_pins(self, environment: str) -> Mapping[str, str]:
         """The release of every component in an environment where nobody asks for another.

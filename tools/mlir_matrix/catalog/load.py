@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from mlir_matrix.catalog import check, models, toolchain_models
+from mlir_matrix.catalog import check, container_models, models, toolchain_models
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.problems import Problems
@@ -49,6 +49,8 @@ ROOMS = (
 )
 #: In ``toolchains/``: the default pins.
 KNOWN_GOOD = "known-good.yaml"
+#: In ``containers/``: how images are made.
+IMAGES = "images.yaml"
 #: Folders that hold rooms, and what else may be in them. ``None``: anything that is not nearly the name of a room.
 _HOUSES: Mapping[str, frozenset[str] | None] = {
     "matrix": frozenset(("machines",)),
@@ -69,6 +71,8 @@ def load(roots: Sequence[Path]) -> Catalog:
     found: Any = {room.field: dict(sorted(loader.found[room.field].items())) for room in ROOMS}
     layers = (*loader.general, *loader.specific)
     catalog = Catalog(roots=tuple(roots), layers=layers, known_good=tuple(loader.known_good), **found)
+    if loader.containers:
+        catalog = replace(catalog, containers=container_models.Containers(**loader.containers))
     check.check(catalog, loader.golden, loader.problems)
     loader.problems.raise_if_any()
     return catalog
@@ -85,6 +89,8 @@ class _Loader:
         #: Files other than tolerances in golden/WORKLOAD folders: root, workload, file.
         self.golden: list[check.GoldenFile] = []
         self.known_good: list[Entry[toolchain_models.KnownGood]] = []
+        #: What files on containers say, those of later catalogs over those of earlier ones.
+        self.containers: dict[str, Any] = {}
         self._roots: set[str] = set()
         self._folded: dict[tuple[str, str], Entry[Any]] = {}
 
@@ -99,7 +105,7 @@ class _Loader:
             self.problems.add(where, "this catalog folder is given twice")
             return
         self._roots.add(root.real)
-        names = ("matrix", "recipes", "toolchains", "golden")
+        names = ("matrix", "recipes", "toolchains", "containers", "golden")
         if not any(os.path.lexists(path / name) for name in names):
             self.problems.add(where, f"holds no catalog: none of {', '.join(f'{name}/' for name in names)} is here")
         for name in sorted(os.listdir(path)):
@@ -112,6 +118,7 @@ class _Loader:
             for item in root.items(*room.folder):
                 self._thing(root, room, item)
         self._known_good(root)
+        self._containers(root)
         self._goldens(root)
 
     def _known_good(self, root: Root) -> None:
@@ -121,6 +128,16 @@ class _Loader:
                 name = KNOWN_GOOD.partition(".")[0]
                 entry = Entry(name=name, document=document, source=source, root=root.path, folder=item.path.parent)
                 self.known_good.append(entry)
+
+    def _containers(self, root: Root) -> None:
+        for item in root.items("containers"):
+            if item.name != IMAGES:
+                # What else a project keeps in a folder of that name is its own.
+                if nearest(item.name, [IMAGES]):
+                    self.problems.add(item.shown, f"unknown file{did_you_mean(item.name, [IMAGES])}")
+            elif found := self._document(item, container_models.Containers):
+                _, document = found
+                self.containers |= document.model_dump(exclude_unset=True)
 
     def _house(self, root: Root, house: str, others: frozenset[str] | None) -> None:
         """Refuse what is no room, so that a misspelt folder is not silently left out."""

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import BaseModel, ValidationError
 
-from mlir_matrix.catalog import models
+from mlir_matrix.catalog import container_models, models, toolchain_models
 from mlir_matrix.catalog.source import Key
-from mlir_matrix.catalog.toolchain_models import RULES
 from mlir_matrix.names import NAME_PATTERN, did_you_mean, nearest, printable, why_not_a_name
 
 Path = tuple[Key, ...]
@@ -32,6 +31,7 @@ _TYPE_WORDS: tuple[tuple[Any, Words], ...] = (
     (float, ("a number", "numbers")),
     (str, ("text", "texts")),
 )
+_RULES = toolchain_models.RULES | container_models.RULES
 _LENGTHS = frozenset(("string_too_short", "string_too_long", "too_short", "too_long"))
 
 
@@ -113,8 +113,8 @@ def _bad_pattern(detail: Mapping[str, Any]) -> str:
     text = str(detail["input"])
     if detail["ctx"]["pattern"] == NAME_PATTERN:
         return why_not_a_name(text)
-    if detail["ctx"]["pattern"] in RULES:
-        return f"'{printable(text)}' is not {RULES[detail['ctx']['pattern']]}"
+    if rule := _RULES.get(detail["ctx"]["pattern"]):
+        return f"'{printable(text)}' is not {rule}"
     rule = "names with '*', '?', '[a-z]' and '{a,b}', and '/' in those for tests"
     return f"'{printable(text)}' is not a pattern: {rule}"
 

@@ -23,6 +23,7 @@ VERBS = {
     "golden": "Make the expected outputs from the references.",
     "schema": "Print the JSON Schema of a kind of file.",
     "toolchain": "Lock, fetch, check and move on compilers and frameworks.",
+    "container": "Make images of the environments, and check them.",
     "doctor": "Say what this machine has, and what is missing for which tests.",
 }
 

@@ -99,12 +99,12 @@ def _bring_all(
     current: Session, environments: Sequence[ResolvedEnvironment], others: Sequence[Path], quiet: bool
 ) -> list[str]:
     """Have everything that these environments lack brought; what went wrong."""
-    _repair(current, environments)
+    repair(current, environments)
     packages = current.home.packages
     todo = [environment for environment in environments if environment.missing(packages)]
     errors: list[str] = []
     if todo:
-        _bring(current, packages, todo, others, quiet, errors)
+        bring(current, packages, todo, others, quiet, errors)
     for alone in _without_archives(current, environments):
         _bring_archives(current, alone, others, quiet, errors)
     return errors
@@ -148,7 +148,7 @@ def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing
     return 3 if missing else 0
 
 
-def _bring(
+def bring(
     current: Session,
     packages: Path,
     todo: Sequence[ResolvedEnvironment],
@@ -200,7 +200,7 @@ def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> 
     return found
 
 
-def _repair(current: Session, environments: Iterable[ResolvedEnvironment]) -> None:
+def repair(current: Session, environments: Iterable[ResolvedEnvironment]) -> None:
     """Remove what is visibly damaged, so that it is made again."""
     for folder, unit in installed(current, environments).items():
         damaged = unit.damage(folder, thorough=False)
@@ -243,7 +243,7 @@ def _bring_archives(
         locked(packages / ".locks" / name),
         TemporaryDirectory(prefix=f".new-{name}-", dir=packages, ignore_cleanup_errors=True) as scratch,
     ):
-        _bring(current, Path(scratch), [alone], others, quiet, errors)
+        bring(current, Path(scratch), [alone], others, quiet, errors)
 
 
 def listed(paths: Sequence[str], most: int = 5) -> str:

@@ -47,13 +47,14 @@ class Interpreter:
         own = [self.prefix.made] if self.prefix else []
         return ["cpython", self.version, self.libc, platform.machine(), *own]
 
-    def command(self, store: Path) -> list[str]:
-        """The words that start it."""
+    def command(self, store: Path, *, at: Path | None = None) -> list[str]:
+        """The words that start it, where the folders of ``store`` are at ``at`` by then: here, unless it is said."""
         if self.prefix is None:
             return [self.path]
-        from mlir_matrix.environments.prefix import command  # hardly ever
+        from mlir_matrix.environments.prefix import read_prefix  # hardly ever
 
-        words = command(store / self.prefix.folder, f"python{version_of(self.tag)}")
+        root = (at or store) / self.prefix.folder
+        words = read_prefix(store / self.prefix.folder).argv(os.path.abspath(root), f"python{version_of(self.tag)}")
         # It finds its library by where it is called from.
         words[words.index("--argv0") + 1] = words[-1]
         return words

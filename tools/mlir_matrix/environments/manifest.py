@@ -18,7 +18,8 @@ from typing import Any
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.unpack import OURS, UnpackedFile
 
-_FILE = f"{OURS}/files.json"
+#: Where it is in a prefix.
+FILE = f"{OURS}/files.json"
 _FORMAT = 1
 #: What is known of a file: size, hash, mode, time.
 _ENTRY = [int, str, int, int]
@@ -35,7 +36,15 @@ def write_manifest(prefix: Path, files: Iterable[UnpackedFile], links: Mapping[s
     }
     if place:
         value["place"] = place
-    (prefix / _FILE).write_text(json.dumps(value, separators=(",", ":")), encoding="utf-8")
+    (prefix / FILE).write_text(json.dumps(value, separators=(",", ":")), encoding="utf-8")
+
+
+def settled(manifest: bytes, *, mtime_s: int) -> bytes:
+    """The same list where all that was files' own, but for being executable, is gone: written at one time, by one umask."""
+    value = json.loads(manifest)
+    for path, (size, sha256, mode, _) in value["files"].items():
+        value["files"][path] = [size, sha256, 0o755 if mode & 0o111 else 0o644, mtime_s * 10**9]
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
 def damaged(prefix: Path, *, thorough: bool) -> list[str]:
@@ -45,7 +54,7 @@ def damaged(prefix: Path, *, thorough: bool) -> list[str]:
     """
     manifest = _read(prefix)
     if manifest is None:
-        return [_FILE]
+        return [FILE]
     root = str(prefix)
     files, links, place = manifest
     if place not in ("", os.path.realpath(prefix)):
@@ -64,14 +73,14 @@ def damaged(prefix: Path, *, thorough: bool) -> list[str]:
         hashes = pool.map(lambda path: _digest(root, path), doubtful)
         bad.update(path for path, found in zip(doubtful, hashes, strict=True) if found != files[path][1])
     if thorough:
-        bad.update(added(prefix, files.keys() | links.keys() | {_FILE}))
+        bad.update(added(prefix, files.keys() | links.keys() | {FILE}))
     return sorted(bad)
 
 
 def _read(prefix: Path) -> tuple[dict[str, list[Any]], dict[str, str], str] | None:
     """Files, links and the place; None for anything that :func:`write_manifest` would not have written."""
     try:
-        manifest = json.loads((prefix / _FILE).read_bytes())
+        manifest = json.loads((prefix / FILE).read_bytes())
         files, links, place = manifest["files"], manifest["links"], manifest.get("place", "")
         sound = (
             manifest["format"] == _FORMAT

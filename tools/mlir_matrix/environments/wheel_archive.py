@@ -24,6 +24,7 @@ from mlir_matrix.errors import InfrastructureError
 
 _CHUNK = 1 << 20
 _RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
+_BY_INSTALLER = re.compile(r"[^/]+\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json)|(?:.*/)?__pycache__/.*")
 _HASH = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
 _ELF = b"\x7fELF"
 
@@ -46,6 +47,20 @@ def unpack_wheel(wheel: Path, folder: Path, label: str, cancelled: threading.Eve
         raise InfrastructureError(f"{label} is hostile: several of its members would lie at {where!r:.120}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, UnicodeError, csv.Error) as error:
         raise InfrastructureError(f"{label} is no wheel that can be unpacked: {error}") from None
+
+
+def settled_record(content: bytes) -> bytes:
+    """The same list of files, in order, without what only says who installed them, and without what lies elsewhere."""
+    rows = [row for row in csv.reader(content.decode().splitlines()) if row]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows(sorted(row for row in rows if not row[0].startswith("../") and not left_by_installer(row[0])))
+    return text.getvalue().encode()
+
+
+def left_by_installer(path: str) -> bool:
+    """Whether pip writes such a file, by its path in the folder of a wheel, and the wheel does not bring it."""
+    return _BY_INSTALLER.fullmatch(path) is not None
 
 
 def _places(archive: zipfile.ZipFile, label: str) -> Iterator[tuple[zipfile.ZipInfo, str]]:

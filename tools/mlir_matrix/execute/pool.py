@@ -1,69 +1,56 @@
-"""The workers of a run: one an environment, each started when its environment first has something to do."""
+"""The local crew: one worker an environment, started when its environment first has something to do."""
 
 from __future__ import annotations
 
+import os
 import selectors
 import time
-from collections import defaultdict
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.execute.job import BUILDING, Job, Limits
+from mlir_matrix.actions.child import LOG_FILE
+from mlir_matrix.actions.collect import remove_folder
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.crew import PATIENCE_S, Left, Place, Supply, time_limit
+from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.sandbox import Folders
+from mlir_matrix.execute.supply import PackageSupply
 from mlir_matrix.execute.workers import WorkerProcess, start_worker
-from mlir_matrix.home import Home
-from mlir_matrix.plan.graph import Graph
-
-#: Seconds beyond an action's limit after which a worker that says nothing at all is ended: it may have been importing.
-_PATIENCE_S = 120.0
-#: What building what is ours may take. Seconds.
-_BUILDING_S = 1800.0
-
-
-def tools_of(
-    graph: Graph, environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment]
-) -> Mapping[str, set[str]]:
-    """The tools that actions of a graph use, by the digest of the environment: what its worker imports beforehand."""
-    tools: dict[str, set[str]] = defaultdict(set)
-    for action in graph.actions.values():
-        environment = environments[action.environment]
-        if isinstance(environment, ResolvedEnvironment):
-            tools[environment.digest].add(action.tool)
-    return tools
 
 
 class Pool:
-    """Sends jobs to workers; their answers are events of ``selector``, with the worker as data."""
+    """Processes of this machine; each forks for every job that it is sent."""
 
-    def __init__(
-        self,
-        selector: selectors.BaseSelector,
-        tools: Mapping[str, set[str]],
-        *,
-        home: Home,
-        scratch: Path,
-        limits: Limits,
-    ) -> None:
-        self._selector = selector
-        self._tools = tools
-        self._home = home
-        self._scratch = scratch
-        self._limits = limits
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.supply: Supply = PackageSupply(place.home, place.wake)
+        self._folders = Folders(place.scratch)
+        place.store.write = self._folders.spare.write
         self._workers: dict[str, WorkerProcess] = {}
         self._serial = 0
 
-    def can_take(self, environment: ResolvedEnvironment) -> bool:
-        """Whether a job of this environment would be begun at once, and not after somebody else's import."""
-        worker = self._workers.get(environment.digest)
+    def able(self, waiting: Mapping[str, int]) -> Sequence[str]:
+        """Those in which a job would be begun at once, and not after somebody else's import."""
+        return [digest for digest in waiting if self._can_take(digest)]
+
+    def _can_take(self, digest: str) -> bool:
+        worker = self._workers.get(digest)
         return worker is None or worker.warm or not worker.pending
 
     def send(self, job: Job) -> None:
-        """Have a job executed in its folder. An OSError is the machine's: there is no worker to be had."""
-        worker = self._worker(job.environment)
+        """Have a job executed in a folder of its own."""
+        job.folder = self._folders.take()
+        try:
+            self._folders.fill(job.folder, job.prepared, self._place.store)
+            self._pass_on(job)
+        except OSError:
+            remove_folder(job.folder)
+            raise
+
+    def _pass_on(self, job: Job) -> None:
+        worker, limits = self._worker(job.environment), self._place.limits
         self._serial += 1
         try:
-            memory = self._limits.memory_mb
-            worker.send(self._serial, job.folder, job, timeout_s=self._timeout(job), memory_mb=memory)
+            worker.send(self._serial, job.folder, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
         except BrokenPipeError:
             # The end of its answers tells the same, once.
             return
@@ -73,36 +60,40 @@ class Pool:
         if worker is None:
             worker = start_worker(
                 environment,
-                sorted(self._tools[environment.digest]),
-                store=self._home.packages,
-                bytecode=self._home.bytecode,
-                scratch=self._scratch,
+                sorted(self._place.tools[environment.digest]),
+                store=self._place.home.packages,
+                bytecode=self._place.home.bytecode,
+                scratch=self._place.scratch,
             )
             self._workers[environment.digest] = worker
-            self._selector.register(worker.fileno(), selectors.EVENT_READ, worker)
+            self._place.selector.register(worker.fileno(), selectors.EVENT_READ, worker)
         return worker
 
-    def bury(self, worker: WorkerProcess) -> tuple[str, list[Job]]:
+    def release(self, job: Job) -> None:
+        """Take its folder back."""
+        self._folders.give_back(job.folder)
+
+    def bury(self, worker: WorkerProcess) -> tuple[str, list[Left]]:
         """Let go of a worker that is gone or makes no sense: its last words, and the jobs that it leaves behind."""
-        self._selector.unregister(worker.fileno())
+        self._place.selector.unregister(worker.fileno())
         del self._workers[worker.environment.digest]
         words = worker.last_words()
         worker.stop()
-        return words, list(worker.pending.values())
+        left = []
+        for job in worker.pending.values():
+            left.append(Left(job=job, began=os.path.exists(f"{job.folder}/{LOG_FILE}")))
+            remove_folder(job.folder)
+        return words, left
 
     def end_silent(self) -> None:
         """End workers that do not even say that an action took too long: stopped, or stuck in an import."""
-        oldest = time.monotonic() - self._limits.timeout_s - _PATIENCE_S
+        limits = self._place.limits
+        oldest = time.monotonic() - limits.timeout_s - PATIENCE_S
         for worker in self._workers.values():
             if worker.pending and worker.heard < oldest:
-                longest = max(map(self._timeout, worker.pending.values()))
-                if worker.heard < oldest + self._limits.timeout_s - longest:
+                longest = max(time_limit(job, limits) for job in worker.pending.values())
+                if worker.heard < oldest + limits.timeout_s - longest:
                     worker.kill()
-
-    def _timeout(self, job: Job) -> float:
-        """Seconds that a job may take."""
-        limit = self._limits.timeout_s
-        return max(limit, _BUILDING_S) if job.action.tool in BUILDING else limit
 
     def close(self) -> None:
         """End all workers and, with them, everything that they run."""

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import REQUEST_FILE
-from mlir_matrix.actions.collect import OUTPUT_FOLDER, metrics_of, outcome_of
+from mlir_matrix.actions.collect import OUTPUT_FOLDER, metrics_of, outcome_of, remove_folder
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import INPUT_FOLDER, Read, request
 from mlir_matrix.execute.spare import SpareFiles
-from mlir_matrix.execute.store import Result, Store, read_bytes, remove_folder
+from mlir_matrix.execute.store import Result, Store, read_bytes
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action
 
@@ -56,7 +56,7 @@ def _sweep(scratch: Path) -> None:
     for name in names:
         owner = name.split("-", 1)[0]
         if not (owner.isdigit() and os.path.exists(f"/proc/{owner}")):
-            remove_folder(scratch / name)
+            remove_folder(f"{scratch}/{name}")
 
 
 class Folders:
@@ -94,14 +94,17 @@ class Folders:
 
     def give_back(self, folder: str) -> None:
         """Take a folder back from an action that has ended. One that is not what it was is thrown away."""
-        try:
-            clean = self._clean(folder, self._INSIDE) and all(self._clean(f"{folder}/{it}") for it in self._INSIDE)
-        except OSError:
-            clean = False
-        if clean:
+        if self.empty(folder):
             self._free.append(folder)
         else:
             remove_folder(folder)
+
+    def empty(self, folder: str) -> bool:
+        """Take all files out of a folder; False where it is not, then, as it was when it was new."""
+        try:
+            return self._clean(folder, self._INSIDE) and all(self._clean(f"{folder}/{it}") for it in self._INSIDE)
+        except OSError:
+            return False
 
     def _clean(self, folder: str, inside: Sequence[str] = ()) -> bool:
         """Take the files out of a folder; False where that is not all it takes."""

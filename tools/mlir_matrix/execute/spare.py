@@ -25,11 +25,14 @@ class SpareFiles:
         self._free: list[str] = []
         self._serial = 0
         self._mode = 0
+        self._owner = os.geteuid()
 
     def discard(self, path: str) -> None:
         """Remove a file, which may be anything but a folder; keep it where it is an ordinary one with no other name."""
         found = os.lstat(path)
-        if found.st_mode == self._mode and found.st_nlink == 1 and found.st_size <= _SMALL and len(self._free) < _MOST:
+        # What is somebody else's stays theirs to write, wherever it goes.
+        plain = found.st_mode == self._mode and found.st_uid == self._owner and found.st_nlink == 1
+        if plain and found.st_size <= _SMALL and len(self._free) < _MOST:
             spare = self._name()
             os.rename(path, spare)
             self._free.append(spare)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -106,7 +104,11 @@ class Store:
 
     def take_file(self, path: str) -> str:
         """Move a file in and return its digest."""
-        if os.stat(path).st_size > _SMALL:
+        found = os.stat(path)
+        if found.st_uid != os.geteuid():
+            # An action in a container is somebody else: what it made is ours from here on.
+            os.chown(path, os.geteuid(), os.getegid())
+        if found.st_size > _SMALL:
             digest = digest_file(path)
         else:
             data = read_bytes(path)
@@ -195,11 +197,3 @@ def write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-
-
-def remove_folder(folder: Path | str) -> None:
-    """Remove what an action left, however deep it is."""
-    with contextlib.suppress(RecursionError):
-        shutil.rmtree(folder, ignore_errors=True)
-    if os.path.lexists(folder):
-        subprocess.run(["rm", "-rf", "--", str(folder)], stderr=subprocess.DEVNULL, check=False)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mlir_matrix.environments.install import Installer, PackageProgress
 
 
-class Supply:
+class PackageSupply:
     """Says which environments are complete; only installing happens in threads."""
 
     def __init__(self, home: Home, wake: Callable[[], object]) -> None:

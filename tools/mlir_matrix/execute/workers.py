@@ -17,14 +17,25 @@ from mlir_matrix.execute.keys import ACTIONS_FOLDER
 
 
 def worker_command(
-    environment: ResolvedEnvironment, *, store: Path, bytecode: Path, arguments: Sequence[str]
+    environment: ResolvedEnvironment,
+    *,
+    store: Path,
+    bytecode: Path,
+    arguments: Sequence[str],
+    at: Path | None = None,
+    actions: Path = ACTIONS_FOLDER,
 ) -> list[str]:
-    """The command line of a worker of this environment, here. Only this, not the action, knows where things are."""
-    folders = [word for site in environment.sites(store) for word in ("--site", site)]
-    folders += [word for prefix in _prefixes(environment, store) for word in ("--prefix", prefix)]
+    """The command line of a worker of this environment. Only this, not the action, knows where things are.
+
+    ``store`` has the packages here; ``at``, and ``actions`` for the program itself, say where things are for the worker,
+    if that is elsewhere.
+    """
+    there = at or store
+    folders = [word for site in environment.sites(there) for word in ("--site", site)]
+    folders += [word for prefix in _prefixes(environment, there) for word in ("--prefix", prefix)]
     folders += [word for program in environment.host_programs() for word in ("--program", program)]
-    python = [*environment.interpreter.command(store), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
-    return [*python, str(ACTIONS_FOLDER / "bootstrap.py"), *folders, *arguments]
+    python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
+    return [*python, str(actions / "bootstrap.py"), *folders, *arguments]
 
 
 def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
@@ -35,13 +46,11 @@ def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
             yield f"{unit.release}={store / folder}"
 
 
-@dataclass
-class WorkerProcess:
-    """A running worker and the requests that it has not answered."""
+@dataclass(kw_only=True)
+class Talk:
+    """A worker's end of the protocol: what it was asked and has not answered."""
 
     environment: ResolvedEnvironment
-    process: subprocess.Popen[bytes]
-    log: Path
     #: Request number to whatever the sender wants back with the answer.
     pending: dict[int, Any] = field(default_factory=dict)
     answered: int = 0
@@ -54,13 +63,8 @@ class WorkerProcess:
         """Whether it has answered before: until then it may still be importing."""
         return self.answered > 0
 
-    def fileno(self) -> int:
-        """The descriptor on which answers arrive, for a selector."""
-        assert self.process.stdout is not None
-        return self.process.stdout.fileno()
-
-    def send(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
-        """Ask for the action in ``folder``. BrokenPipeError where the worker is gone; the answer then never comes."""
+    def ask(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> bytes:
+        """The line that asks for the action in ``folder``, which is noted as asked."""
         if not self.pending:
             self.heard = time.monotonic()
         self.pending[number] = payload
@@ -70,14 +74,10 @@ class WorkerProcess:
             "arguments": ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb)],
             "inputs": [],
         }
-        assert self.process.stdin is not None
-        os.write(self.process.stdin.fileno(), json.dumps(message).encode() + b"\n")
+        return json.dumps(message).encode() + b"\n"
 
-    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Answers that have arrived, with their payloads, and whether the worker is still there and makes sense."""
-        chunk = os.read(self.fileno(), 1 << 16)
-        if not chunk:
-            return [], False
+    def hear(self, chunk: bytes) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        """Answers that are complete with these bytes, with their payloads, and whether the worker makes sense."""
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         answers = []
         self.heard = time.monotonic()
@@ -91,13 +91,42 @@ class WorkerProcess:
             self.answered += 1
         return answers, True
 
+
+def last_line(text: str) -> str:
+    """The last words of what somebody said."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+@dataclass(kw_only=True)
+class WorkerProcess(Talk):
+    """A running worker and the requests that it has not answered."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def fileno(self) -> int:
+        """The descriptor on which answers arrive, for a selector."""
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def send(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
+        """Ask for the action in ``folder``. BrokenPipeError where the worker is gone; the answer then never comes."""
+        line = self.ask(number, folder, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), line)
+
+    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        """Answers that have arrived, with their payloads, and whether the worker is still there and makes sense."""
+        chunk = os.read(self.fileno(), 1 << 16)
+        return self.hear(chunk) if chunk else ([], False)
+
     def last_words(self) -> str:
         """The end of what it wrote to its error output."""
         try:
-            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            return last_line(self.log.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             return ""
-        return lines[-1] if lines else ""
 
     def kill(self) -> None:
         """End it at once; its answers then end. Whoever waits for it sees it end after all that it runs."""

@@ -9,6 +9,7 @@ from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, distributions
 from mlir_matrix.environments.unit import Unit
+from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import input_names, tool_modules
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Graph, Input, Produced
@@ -31,6 +32,7 @@ def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: 
         "tests": [_test(test, plan.verdicts.get(test.id)) for test in tests],
         "actions": [_action(action, plan.graph, needed[action.id]) for action in actions],
         "environments": [environment_document(item, session) for item in environments.values()],
+        "targets": _targets(plan, session),
         "variables": CLEAN_ENVIRONMENT,
         "tools": {tool: sorted(tool_modules(tool)) for tool in sorted({action.tool for action in actions})},
     }
@@ -56,6 +58,24 @@ def _test(test: Test, verdict: str | None) -> dict[str, Any]:
     if verdict is not None:
         entry["verdict"] = verdict
     return entry
+
+
+def _targets(plan: Plan, session: Session) -> list[dict[str, Any]]:
+    names = {test.target for test in plan.tests if not test.is_ir}
+    return [{"name": name, "triple": session.catalog.targets[name].document.triple} for name in sorted(names)]
+
+
+#: What of an environment differs from machine to machine, or from day to day.
+_PASSING = ("bytes", "missing", "packages")
+
+
+def lasting(document: dict[str, Any]) -> dict[str, Any]:
+    """A plan document without what differs from machine to machine, or from day to day."""
+    environments = [
+        {key: value for key, value in environment.items() if key not in _PASSING}
+        for environment in document["environments"]
+    ]
+    return {**document, "environments": environments}
 
 
 def _needed(plan: Plan) -> dict[str, list[str]]:
@@ -86,6 +106,7 @@ def action_document(action: Action, graph: Graph) -> dict[str, Any]:
         "inputs": {name: _input(ref, paths[name]) for name, ref in action.inputs.items()},
         "outputs": dict(action.outputs),
         "native": action.native,
+        "building": action.tool in BUILDING,
     }
 
 

@@ -215,6 +215,8 @@ class PlannedAction(Part):
     outputs: dict[str, str]
     #: True where the output depends on the CPU of the machine.
     native: bool
+    #: True where it builds what is ours: no limit on tests applies to it, and no test is to blame where it fails.
+    building: bool
     #: The tests that need it.
     tests: list[str]
 
@@ -263,6 +265,14 @@ class PlannedEnvironment(Part):
     unavailable: str | None = None
 
 
+class PlannedTarget(Part):
+    """What tests run on."""
+
+    name: str
+    #: As Zig and LLVM have it: machine, system, C library.
+    triple: str
+
+
 class Plan(Part):
     """Tests, actions and environments (`matrix plan --format json`)."""
 
@@ -273,5 +283,6 @@ class Plan(Part):
     environments: list[PlannedEnvironment]
     #: The modules of `mlir_matrix.actions` that each kind of action runs.
     tools: dict[str, list[str]]
+    targets: list[PlannedTarget]
     #: All environment variables that an action sees.
     variables: dict[str, str]

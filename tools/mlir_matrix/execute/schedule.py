@@ -1,7 +1,8 @@
-"""The local executor: every distinct action once, on all cores, in warm workers, each in an environment of its own.
+"""Runs a graph: every distinct action once, on all cores, by a crew of warm workers, each in an environment of its own.
 
 One thread drives everything. Answers of workers, packages that arrived and the display's tick are events of one loop;
-only installations run in threads. Whatever is finished is kept at once, so ending the run at any moment loses nothing.
+only what brings environments here runs in threads. Where workers run, and which folder an action gets, the crew says.
+Whatever is finished is kept at once, so ending the run at any moment loses nothing.
 """
 
 from __future__ import annotations
@@ -14,17 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.child import LOG_FILE, failure
-from mlir_matrix.actions.collect import is_kept
+from mlir_matrix.actions.child import failure
+from mlir_matrix.actions.collect import is_kept, remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.crew import Equip, Place, Worker, tools_of
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure
 from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.execute.pool import Pool, tools_of
-from mlir_matrix.execute.sandbox import Folders, collect, make_scratch
-from mlir_matrix.execute.store import LostBlob, Result, Store, remove_folder
-from mlir_matrix.execute.supply import Supply
-from mlir_matrix.execute.workers import WorkerProcess
+from mlir_matrix.execute.sandbox import collect, make_scratch
+from mlir_matrix.execute.store import LostBlob, Result, Store
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 
@@ -33,8 +33,8 @@ _TICK_S = 0.25
 _ATTEMPTS = 2
 
 
-class LocalExecutor:
-    """Runs a graph on this machine."""
+class Scheduler:
+    """Runs a graph by what ``equip`` makes."""
 
     def __init__(
         self,
@@ -45,12 +45,15 @@ class LocalExecutor:
         home: Home,
         limits: Limits,
         observer: Observer,
+        equip: Equip,
     ) -> None:
         self._graph = graph
         self._environments = environments
         self._home = home
         self._limits = limits
         self._observer = observer
+        self._equip = equip
+        self._by_digest = {environment.digest: environment for environment in self._resolved(environments)}
         self._store = Store(home.actions)
         self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb)
         self._frontier = Frontier(graph)
@@ -81,31 +84,37 @@ class LocalExecutor:
 
     def _execute(self, scratch: Path) -> None:
         wake_read, wake = os.pipe()
-        self._folders = Folders(scratch)
-        self._store.write = self._folders.spare.write
         self._selector = selectors.DefaultSelector()
-        self._supply = Supply(self._home, lambda: os.write(wake, b"x"))
-        self._by_digest = {environment.digest: environment for environment in self._resolved(self._environments)}
-        tools = tools_of(self._graph, self._environments)
-        self._pool = Pool(self._selector, tools, home=self._home, scratch=scratch, limits=self._limits)
         try:
             self._selector.register(wake_read, selectors.EVENT_READ, None)
-            self._install()
-            self._dispatch()
-            while self._jobs and not self._stopping:
-                self._turn(wake_read)
+            place = Place(
+                selector=self._selector,
+                wake=lambda: os.write(wake, b"x"),
+                tools=tools_of(self._graph, self._environments),
+                home=self._home,
+                scratch=scratch,
+                store=self._store,
+                limits=self._limits,
+            )
+            self._crew = self._equip(place)
+            try:
+                self._install()
+                self._dispatch()
+                while self._jobs and not self._stopping:
+                    self._turn(wake_read)
+            finally:
+                self._crew.supply.close()
+                self._crew.close()
         finally:
-            self._supply.close()
-            self._pool.close()
             self._selector.close()
             os.close(wake)
             os.close(wake_read)
-            remove_folder(scratch)
+            remove_folder(str(scratch))
 
     def _install(self) -> None:
         """Ask for what is missing of every environment of an action that is not done: what waits may need more."""
         names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
-        self._supply.request(self._resolved(names))
+        self._crew.supply.request(self._resolved(names))
 
     def _resolved(self, names: Iterable[str]) -> Iterator[ResolvedEnvironment]:
         found = (self._environments[name] for name in names)
@@ -180,11 +189,11 @@ class LocalExecutor:
             else:
                 self._take_answers(key.data)
         self._observer.tick()
-        self._pool.end_silent()
+        self._crew.end_silent()
         self._dispatch()
 
     def _take_packages(self) -> None:
-        for progress in self._supply.news():
+        for progress in self._crew.supply.news():
             self._observer.package(progress)
             if progress.error:
                 self._lose(progress.package, progress.error)
@@ -192,7 +201,7 @@ class LocalExecutor:
     def _lose(self, package: str, error: str) -> None:
         """A package cannot be had: what needs it becomes an infra-error, everything else goes on."""
         for environment in self._resolved(self._environments):
-            if self._supply.lacks(environment, package):
+            if self._crew.supply.lacks(environment, package):
                 self._break(environment, error)
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
@@ -216,13 +225,11 @@ class LocalExecutor:
         if self._alone:
             # Suspects run with nothing beside them, so that a dead worker has one explanation.
             return self._alone.popleft() if self._running == 0 else None
-        usable = [digest for digest in self._frontier.demand() if self._usable(digest)]
-        found = self._frontier.pop(usable)
+        has = self._crew.supply.has
+        demand = self._frontier.demand()
+        waiting = {digest: count for digest, count in demand.items() if has(self._by_digest[digest])}
+        found = self._frontier.pop(self._crew.able(waiting))
         return self._jobs[found[0]] if found else None
-
-    def _usable(self, digest: str) -> bool:
-        environment = self._by_digest[digest]
-        return self._pool.can_take(environment) and self._supply.has(environment)
 
     def _send(self, job: Job) -> None:
         job.attempts += 1
@@ -230,14 +237,15 @@ class LocalExecutor:
             self._give_up(job, self._broken[job.environment.digest])
             return
         try:
-            job.folder = self._folders.take()
-            self._folders.fill(job.folder, job.prepared, self._store)
-            self._pool.send(job)
+            self._crew.send(job)
         except LostBlob as lost:
             self._find_again(job, lost)
             return
+        except InfrastructureError as error:
+            self._give_up(job, str(error))
+            self._break(job.environment, str(error))
+            return
         except OSError as error:
-            remove_folder(job.folder)
             self._give_up(job, f"the machine failed: {error}")
             return
         self._running += 1
@@ -245,7 +253,6 @@ class LocalExecutor:
 
     def _find_again(self, job: Job, lost: LostBlob) -> None:
         """An input is damaged: have it made anew, then come back."""
-        remove_folder(job.folder)
         del self._jobs[job.prepared.key]
         made_by = next(
             ref.action
@@ -256,7 +263,7 @@ class LocalExecutor:
         # What made it may be of an environment that nothing else in this run needs.
         self._install()
 
-    def _take_answers(self, worker: WorkerProcess) -> None:
+    def _take_answers(self, worker: Worker) -> None:
         answers, alive = worker.receive()
         for job, answer in answers:
             self._running -= 1
@@ -279,7 +286,7 @@ class LocalExecutor:
         except OSError as error:
             return infrastructure(job.action, f"the machine failed: {error}")
         finally:
-            self._folders.give_back(job.folder)
+            self._crew.release(job)
         return Done(result=result, cached=False, executed=True)
 
     def _finish_job(self, job: Job, done: Done) -> None:
@@ -288,17 +295,16 @@ class LocalExecutor:
             ready.extend(self._settle(twin, replace(done, executed=False)))
         self._advance(ready)
 
-    def _mourn(self, worker: WorkerProcess) -> None:
+    def _mourn(self, worker: Worker) -> None:
         """A worker is gone. Whoever was with it is tried again alone; who is alone with it twice did it."""
         environment = worker.environment
-        words, jobs = self._pool.bury(worker)
-        for job in jobs:
+        words, left = self._crew.bury(worker)
+        for each in left:
+            job = each.job
             self._running -= 1
-            began = os.path.exists(f"{job.folder}/{LOG_FILE}")
-            remove_folder(job.folder)
             if job.attempts < _ATTEMPTS:
                 self._alone.append(job)
-            elif began:
+            elif each.began:
                 del self._jobs[job.prepared.key]
                 reason = f"it ended the worker that ran it, twice (environment {environment.name})"
                 outcome = failure(job.action.stage, "crashed", reason, words, signal="SIGKILL")

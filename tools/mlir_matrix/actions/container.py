@@ -1,0 +1,57 @@
+"""A worker that is the first process of a container: all others in it are its action's, and what its limits refuse is, too."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+#: Where control groups count what they did not allow, version 2 before version 1, and the word that the number follows.
+_KILLS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"), "oom_kill"
+_REFUSALS = ("/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events"), "max"
+_MOST = ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
+
+
+class Container:
+    """One action at a time is run in it."""
+
+    def __init__(self) -> None:
+        self._kills = _count(*_KILLS)
+        self._refusals = _count(*_REFUSALS)
+
+    @staticmethod
+    def end_all() -> None:
+        """End every process but our own, whatever group, session or parent it has."""
+        try:
+            os.kill(-1, signal.SIGKILL)
+            while True:
+                # As the first process we inherit them all.
+                os.waitpid(-1, 0)
+        except (ProcessLookupError, ChildProcessError):
+            return
+
+    def refused(self, memory_mb: int) -> str:
+        """Which limits the action that just ended ran into: a clause of a sentence, empty where it did not."""
+        before = self._kills, self._refusals
+        self._kills, self._refusals = _count(*_KILLS), _count(*_REFUSALS)
+        if self._kills != before[0]:
+            return f"out of memory: what it started took more than the limit of {memory_mb} MiB"
+        if self._refusals != before[1]:
+            return f"it started more processes than the limit of {_read(_MOST).strip() or 'its container'}"
+        return ""
+
+
+def _count(places: tuple[str, ...], word: str) -> int:
+    """The number that follows a word in the first of these files that is there; 0 where there is none."""
+    found = dict(line.split(" ", 1) for line in _read(places).splitlines() if " " in line)
+    number = found.get(word, "")
+    return int(number) if number.isdecimal() else 0
+
+
+def _read(places: tuple[str, ...]) -> str:
+    for place in places:
+        try:
+            with open(place, encoding="ascii") as file:
+                return file.read()
+        except OSError:
+            continue
+    return ""

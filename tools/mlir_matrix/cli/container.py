@@ -1,0 +1,30 @@
+"""``matrix container``: images of environments."""
+
+from __future__ import annotations
+
+import click
+
+from mlir_matrix.cli.common import VerbGroup
+from mlir_matrix.cli.lazy import LazyGroup, Listed
+
+#: Verb → where it is, and what it does.
+VERBS = {
+    "build": Listed("container_build", "build", "Make the images that are not there."),
+    "list": Listed("container_list", "list_images", "Environments and their images."),
+    "verify": Listed("container_verify", "verify", "Compare images with what the locks give."),
+}
+
+
+class _Group(VerbGroup, LazyGroup):
+    """Verbs with examples after them."""
+
+
+@click.group(
+    "container",
+    cls=_Group,
+    verbs=VERBS,
+    of="container",
+    examples=("matrix container build mlir", "matrix container list", "matrix container verify mlir"),
+)
+def command() -> None:
+    """Images for containers, one an environment, made from the same locks: the same lock gives the same image ID."""

@@ -7,7 +7,7 @@ _ROOMS = ["matrix", "recipes", "golden", "tools/driver"]
 _RULES = Label("//toolchains/bazel:rules.bzl")
 _UNITS = Label("//toolchains/bazel:units.bzl")
 _PUBLIC = 'package(default_visibility = ["//visibility:public"])\n'
-_PROPERTIES = {"ISA": "x86-64", "OSFamily": "linux", "pool": "default"}
+_PROPERTIES = {"ISA": "x86-64", "OSFamily": "linux"}
 _DEFINITIONS = """\
 load("{rules}", "action_rule", "matrix_test")
 

@@ -7,6 +7,8 @@ minute to build that.
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,6 +21,7 @@ from daemon import Daemon, dockerd, unsupported
 from mlir_matrix.home import find_home
 from mlir_matrix.session import Session
 
+_libc = ctypes.CDLL(None, use_errno=True)
 #: Results that the lasting cache may hold: those of smoke a dozen times.
 _MOST_KEPT = 30_000
 
@@ -92,3 +95,14 @@ def containers(house: House, daemon: Daemon) -> House:
     done = made("run", "jax/linalg-loops/x86_64/transpose", "--executor", "docker", "--timeout", "900", "--quiet")
     assert done.code == 0, done.stderr + done.stdout
     return made
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB: the C runtime fits, a run does not."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=24m") != 0:
+        pytest.skip(f"no small file system can be mounted: {os.strerror(ctypes.get_errno())}")
+    yield folder
+    _libc.umount2(os.fsencode(folder), 2)

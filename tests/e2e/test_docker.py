@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -19,14 +20,17 @@ from hostile import GOOD, JAX, LEFT, NAME
 from house import House, Report, copy_runtime, new_home, wait_until
 
 from daemon import Daemon, dockerd
+from mlir_matrix.containers.images import PACKAGES
 from mlir_matrix.containers.owner import LABEL
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.store import Store
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.runner import Means, run_plan
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session, open_session
 
-TIMEOUT_S, MEMORY_MB = 15, 1536
+TIMEOUT_S, MEMORY_MB = 25, 1024
 CELL = "jax/linalg-loops/x86_64"
 Fresh = Callable[[str], House]
 
@@ -45,7 +49,7 @@ MORE = {
     ),
     "bombs_without_end": (
         NAME + "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
-        "timed-out", "it started more processes than the limit of 1024; no answer within",
+        "timed-out", "no answer within",
     ),
     "memory_of_many": (
         NAME + "import os\nfor _ in range(8):\n    if os.fork() == 0: break\n"
@@ -205,9 +209,11 @@ def endless(own: House, tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_ended(how: signal.Signals, endless: Callable[[], subprocess.Popen[str]], own: House, daemon: Daemon) -> None:
+def test_ended(
+    how: signal.Signals, endless: Callable[[], subprocess.Popen[str]], own: House, daemon: Daemon, current: Session
+) -> None:
     """At once, with what it runs. What a killed run could not remove the next one does, and nobody else's."""
-    stranger = daemon.docker("run", "--detach", "--network", "none", image_of(daemon, "jax"), *forever(daemon)).strip()
+    stranger = daemon.docker("run", "--detach", "--network", "none", image_of(daemon, "jax"), *forever(current)).strip()
     process = endless()
     try:
         assert wait_until(lambda: processes(name=LEFT))
@@ -233,10 +239,12 @@ def image_of(daemon: Daemon, name: str) -> str:
     return next(line.split()[0] for line in lines if line.endswith(f"/{name}") or line.endswith(f" {name}"))
 
 
-def forever(daemon: Daemon) -> list[str]:
-    """A command that waits, in an image that has Python alone."""
-    entry = json.loads(daemon.docker("inspect", image_of(daemon, "jax")))[0]["Config"]
-    return [*(entry.get("Entrypoint") or []), "-c", "import time; time.sleep(600)"]
+def forever(session: Session) -> list[str]:
+    """A command that waits, in the image of JAX."""
+    environment = session.environment("jax", sealed=True)
+    assert isinstance(environment, ResolvedEnvironment)
+    python = environment.interpreter.command(session.home.packages, at=Path(PACKAGES))
+    return [*python, "-S", "-c", "import time; time.sleep(600)"]
 
 
 def test_two_runs_at_once(own: House, endless: Callable[[], subprocess.Popen[str]], daemon: Daemon) -> None:
@@ -244,9 +252,10 @@ def test_two_runs_at_once(own: House, endless: Callable[[], subprocess.Popen[str
     process = endless()
     try:
         assert wait_until(lambda: processes(name=LEFT))
+        before = set(left(daemon))
         run(own, "mlir/linalg-loops/x86_64/transpose")
         assert process.poll() is None
-        assert len(left(daemon)) == 1
+        assert before <= set(left(daemon))
         assert processes(name=LEFT)
     finally:
         process.send_signal(signal.SIGINT)
@@ -296,12 +305,15 @@ def test_daemon_that_dies(own: House, mortal: Daemon, tmp_path: Path) -> None:
     assert house.count() >= before
 
 
+@pytest.mark.slow
 def test_image_that_vanishes(own: House, daemon: Daemon, tmp_path: Path) -> None:
     """While a run is under way; the next one makes it again."""
     catalog = Downstream(tmp_path / "catalog")
-    catalog.workload("mine", jax=NAME + "import time\ntime.sleep(4)" + GOOD)
+    catalog.workload("mine", jax=NAME + "import time\ntime.sleep(20)" + GOOD)
     process = own.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--format", "json")
     assert wait_until(lambda: processes(name=LEFT))
+    # By then it has looked for all images.
+    time.sleep(8)
     daemon.docker("rmi", "--force", image_of(daemon, "zig"))
     out, err = process.communicate(timeout=120)
     assert process.returncode == 3, (out, err)
@@ -309,6 +321,21 @@ def test_image_that_vanishes(own: House, daemon: Daemon, tmp_path: Path) -> None
     assert (test["outcome"], "zig" in test["reason"]) == ("infra-error", True), test
     again = run(own, f"{CELL}/mine", "--catalog", catalog.root)
     assert again.outcomes == {f"{CELL}/mine": "pass"}
+
+
+def test_full_disk(containers: House, small_disk: Path, tmp_path: Path) -> None:
+    """Never a verdict, never kept; with room again the same command gives the verdict."""
+    house = replace(containers, home=new_home(tmp_path / "home"), cache=small_disk / "cache")
+    copy_runtime(containers.actions, house.actions)
+    Store(house.actions).prepare()
+    (small_disk / "ballast").write_bytes(b"x" * max(0, shutil.disk_usage(small_disk).free - (200 << 10)))
+    test = "mlir/linalg-loops/x86_64/mlp"
+    done = house("run", test, "--executor", "docker", "--format", "json", "--quiet")
+    assert done.code == 3, (done.stdout[-2000:], done.stderr)
+    assert Report(done).outcomes == {test: "infra-error"}
+    assert {entry["outcome"]["outcome"] for entry in house.kept().values()} == {"ok"}
+    (small_disk / "ballast").unlink()
+    assert run(house, test).outcomes == {test: "pass"}
 
 
 def test_container_that_is_removed(own: House, daemon: Daemon, tmp_path: Path) -> None:

@@ -189,10 +189,10 @@ class Report:
 
 
 def new_home(folder: Path) -> Path:
-    """A home in ``folder`` that shares what is installed with the user's, and nothing else."""
+    """A home in ``folder`` that shares what is installed with the user's, and the servers of Bazel, and nothing else."""
     real = find_home().cache
     folder.mkdir(parents=True)
-    for name in ("packages", "bytecode", "tool"):
+    for name in ("packages", "bytecode", "tool", "bazel"):
         (real / name).mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(real / name, target_is_directory=True)
     return folder

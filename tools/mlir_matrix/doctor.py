@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import UsageError
+from mlir_matrix.errors import MatrixError, UsageError
 from mlir_matrix.pins import find_release, release_of
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.select import choose
@@ -53,6 +54,7 @@ def examine(session: Session) -> dict[str, Any]:
         "interpreter": _interpreter(),
         "machine": _machine(home.cache),
         "tools": _tools(),
+        "bazel": _bazel(session),
         "home": {
             "cache": str(home.cache),
             "state": str(home.state),
@@ -117,6 +119,16 @@ def _version(name: str, arguments: tuple[str, ...]) -> str | None:
     # Whoever's language it is in.
     found = _VERSION.search((done.stdout + done.stderr).decode(errors="replace"))
     return found[0] if found else None
+
+
+def _bazel(session: Session) -> dict[str, Any]:
+    """The Bazel that plans would be run by, and why no other."""
+    from mlir_matrix.bazel.locate import locate
+
+    try:
+        return asdict(locate(session, fetch=False))
+    except MatrixError as error:
+        return {"command": [], "version": "", "where": "", "here": False, "rejected": [str(error)]}
 
 
 def _folders(session: Session) -> dict[str, Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -12,7 +12,6 @@ from mlir_matrix.execute.crew import Equip
 from mlir_matrix.execute.job import Done, Limits, Observer
 from mlir_matrix.execute.pool import Pool
 from mlir_matrix.execute.schedule import Scheduler
-from mlir_matrix.execute.store import Store
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: How actions can be executed.
-EXECUTORS = ("local", "docker")
+EXECUTORS = ("local", "docker", "bazel")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +35,8 @@ class Means:
     #: ``bazel``: the addresses of a service that executes actions, and of one that keeps results.
     remote: str = ""
     remote_cache: str = ""
+    #: What that service is told of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
+    properties: tuple[tuple[str, str], ...] = ()
 
     @property
     def sealed(self) -> bool:
@@ -52,6 +53,11 @@ class Executor(Protocol):
     done: dict[str, Done]
 
     def run(self) -> dict[str, Done]: ...
+
+    def read_blob(self, digest: str) -> bytes: ...
+
+    def bring(self, tests: Sequence[str]) -> None:
+        """Have what the actions of these tests made in the store of this machine."""
 
 
 @dataclass(kw_only=True)
@@ -154,6 +160,24 @@ def _executor(
     limits: Limits,
     observer: Observer,
 ) -> Executor:
+    if means.executor == "bazel":
+        from mlir_matrix.bazel.executor import BazelExecutor, Service
+        from mlir_matrix.bazel.locate import locate
+
+        def fetching(progress: PackageProgress) -> None:
+            observer.package(progress)
+            observer.tick()
+
+        service = Service(remote=means.remote, remote_cache=means.remote_cache, properties=means.properties)
+        return BazelExecutor(
+            session,
+            plan,
+            bazel=locate(session, listener=fetching),
+            service=service,
+            environments=environments,
+            limits=limits,
+            observer=observer,
+        )
     return Scheduler(
         plan.graph,
         roots=session.catalog.roots,
@@ -181,17 +205,19 @@ def run_plan(
         plan.graph,
         pins={name: session.pins_of(name) for name in environments},
         digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
-        read_blob=Store(session.home.actions).read_blob,
+        read_blob=lambda digest: executor.read_blob(digest),  # noqa: PLW0108 - there is no executor yet
         roots=session.catalog.roots,
     )
     run = Run()
     display = progress(len(plan.verdicts))
     observer = _Observer(plan, maker, display, run, fail_fast=fail_fast)
-    executor = _executor(means, session, plan, environments, limits, observer)
     try:
+        executor = _executor(means, session, plan, environments, limits, observer)
         executor.run()
     except KeyboardInterrupt as interruption:
         run.interruption = interruption
+    else:
+        executor.bring([result.id for result in run.results if not result.expected])
     finally:
         display.close()
     run.done = executor.done

@@ -39,17 +39,19 @@ class Thing:
     #: One of many that a pattern names: where it has no lock, the others are meant.
     optional: bool = False
 
-    def resolve(self, session: Session) -> ResolvedEnvironment | UnavailableEnvironment:
-        """What it is on this machine."""
+    def resolve(self, session: Session, *, sealed: bool = False) -> ResolvedEnvironment | UnavailableEnvironment:
+        """What it is on this machine; ``sealed``: with nothing in it that is this machine's."""
         needs = session.pins.needs(self.environment, [entry.name for entry, _ in self.releases])
         changed = self.changed(session)
-        return resolve(
+        found = resolve(
             self.environment or self.name,
             releases=self.releases,
             lock_folders=session.lock_folders,
             pins=",".join(f"{name}={release}" for name, release in changed.items()),
             needs=session.with_entries(needs),
+            sealed=sealed,
         )
+        return replace(found, name=self.name)
 
     def changed(self, session: Session) -> dict[str, str]:
         """Those of its releases that are not the default ones."""
@@ -66,9 +68,10 @@ def things(session: Session, names: Iterable[str]) -> Iterator[Thing]:
 def _things(session: Session, name: str) -> Iterator[Thing]:
     catalog = session.catalog
     base, mark, wanted = name.partition(MARK)
-    if name in catalog.environments:
-        reference = session.pins.reference(name)
-        yield Thing(name=reference, releases=session.releases(reference), environment=name)
+    if base in catalog.environments and (not mark or "=" in wanted):
+        # As a person names it, or as plans do: with its pins.
+        reference = name if mark else session.pins.reference(base)
+        yield Thing(name=reference, releases=session.releases(reference), environment=base)
     elif base in catalog.components and "/" not in name:
         entry = catalog.components[base]
         if mark and not name_glob(wanted).literal:
@@ -95,8 +98,7 @@ def _needed(session: Session, name: str) -> Iterator[Thing]:
         raise UsageError(f"there is no environment, component or suite '{printable(name)}'{did_you_mean(base, known)}")
     plan = session.plan(choose(catalog, [name], pins=session.pins).tests())
     for reference in dict.fromkeys(action.environment for action in plan.graph.actions.values()):
-        if releases := session.releases(reference):
-            yield Thing(name=reference, releases=releases, environment=reference.partition(MARK)[0])
+        yield Thing(name=reference, releases=session.releases(reference), environment=reference.partition(MARK)[0])
 
 
 def of_release(session: Session, entry: Entry[Component], release: Release) -> Thing:
@@ -152,6 +154,8 @@ def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Pa
 
     Raises InfrastructureError where this machine cannot have it.
     """
+    if component not in session.catalog.components:
+        raise InfrastructureError(f"no catalog has a component {component}")
     entry, release = session.catalog.components[component], session.pins.release(component)
     found = of_release(session, entry, release).resolve(session)
     if not isinstance(found, ResolvedEnvironment):

@@ -88,7 +88,7 @@ def test_the_release_comes_from_the_workers_command_line(tmp_path: Path) -> None
     assert command[at + 1 :] == [*words, "action.json"]
     text = Path(command[at]).read_text().replace("sys.exit(main(_rest))", "print(__import__('json').dumps(prefixes))")
     probe = tmp_path / "probe.py"
-    probe.write_text(text.replace("Path(__file__).resolve().parents[2]", f"Path({command[at]!r}).parents[2]"))
+    probe.write_text(text.replace("__file__", repr(command[at])))
     words = [*command[:at], str(probe), *command[at + 1 :]]
     done = subprocess.run(words, env={"PATH": ""}, capture_output=True, text=True, check=True)
     assert list(json.loads(done.stdout).items()) == list(folders.items())

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.actions.collect import remove_folder
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.store import LostBlob, Result, Store, read_bytes, remove_folder, write_bytes
+from mlir_matrix.execute.store import LostBlob, Result, Store, read_bytes, write_bytes
 
 KEY = "ab" + "0" * 62
 
@@ -182,10 +183,10 @@ def test_removing_what_was_left(tmp_path: Path, fill: Callable[[Path], object]) 
     folder = tmp_path / "-left"
     folder.mkdir()
     fill(folder)
-    remove_folder(folder)
+    remove_folder(str(folder))
     assert not folder.exists()
     assert Path("/etc/passwd").exists()
-    remove_folder(folder)
+    remove_folder(str(folder))
 
 
 def test_the_format_of_an_entry(store: Store, tmp_path: Path) -> None:

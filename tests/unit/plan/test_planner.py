@@ -104,7 +104,7 @@ def test_two_plans_are_equal(current: Session, smoke: Plan) -> None:
 
 
 def test_no_folder_of_this_machine_shows(current: Session, smoke: Plan) -> None:
-    text = json.dumps([action_document(action) for action in smoke.graph.actions.values()])
+    text = json.dumps([action_document(action, smoke.graph) for action in smoke.graph.actions.values()])
     for folder in (*current.catalog.roots, current.home.cache, current.home.state):
         assert str(folder) not in text
 

@@ -1,16 +1,17 @@
 """The first thing that runs in an environment: make its packages, and only those, importable, then be the worker.
 
-    python -P -s -S bootstrap.py [--site FOLDER]… [--prefix RELEASE=FOLDER]…
+    python -P -s -S bootstrap.py [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
         [--program NAME@RELEASE=PATH]… WORKER-ARGUMENTS…
 
 ``-S`` keeps the interpreter's own site-packages out; each ``--site`` is one installed package of the environment, each
-``--prefix`` a release of programs with all that they need, each ``--program`` one that the machine has.
+``--prefix`` a release of programs with all that they need, each ``--program`` one that the machine has. ``--checked``: whoever
+starts us knows every byte of these folders, as Bazel does.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 
 def _take(option: str, arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -22,21 +23,27 @@ def _take(option: str, arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 if __name__ == "__main__":
-    _sites, _rest = _take("--site", sys.argv[1:])
+    _rest = sys.argv[1:]
+    _checked = _rest[:1] == ["--checked"]
+    _sites, _rest = _take("--site", _rest[_checked:])
     _prefixes, _rest = _take("--prefix", _rest)
     _programs, _rest = _take("--program", _rest)
-    sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
+    # Actions have folders of their own, so no path may go from this one. Links stay: where they lead is nobody's business.
+    _here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:0] = [os.path.dirname(os.path.dirname(_here))]
+    _sites = [os.path.abspath(_site) for _site in _sites]
     sys.path.extend(_sites)
     from mlir_matrix.actions.contract import prefixes, programs
     from mlir_matrix.actions.intact import damage, lost
     from mlir_matrix.actions.worker import main
 
-    for _site in _sites:
+    for _site in () if _checked else _sites:
         if _what := damage(_site):
             sys.exit(f"the package in {_site} is damaged: {_what}; remove that folder to have it installed again")
     for _prefix in _prefixes:
         _release, _, _path = _prefix.partition("=")
-        if _what := lost(_path):
+        _path = os.path.abspath(_path)
+        if not _checked and (_what := lost(_path)):
             sys.exit(f"the prefix in {_path} is damaged: {_what}; remove that folder to have it installed again")
         prefixes[_path] = _release
     for _program in _programs:

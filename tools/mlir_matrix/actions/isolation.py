@@ -208,9 +208,9 @@ def _hide_siblings(path: bytes) -> None:
     _set_read_only(place)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, however that happens."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def die_with_parent(signum: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send this process a signal when its parent ends, however that happens."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
 
 
 def shield(on: bool) -> None:

@@ -3,7 +3,8 @@
 It speaks Bazel's JSON persistent-worker protocol, multiplexed: a line with a work request comes in, a line with a work
 response goes out, in any order, matched by ``requestId``. Requests name a ``sandboxDir`` that holds ``action.json`` and
 the inputs. The parent imports what its tools need and stays single-threaded; a crash, a leak or a hang is a child's.
-Without ``--persistent_worker`` the same command runs the one action in the current folder.
+Without ``--persistent_worker`` the same command runs the one action in the current folder. Either way a request may have a
+layout instead (``staging``), as Bazel's have.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from mlir_matrix.actions.child import (
 )
 from mlir_matrix.actions.container import Container
 from mlir_matrix.actions.contract import MachineFailed, signal_name
+from mlir_matrix.actions.staging import Staged, layout_of
 
 
 @dataclass
@@ -56,6 +58,7 @@ class _Running:
     started: float
     deadline: float
     timeout_s: float
+    staged: Staged | None
     memory_mb: int
     timed_out: bool = False
 
@@ -128,21 +131,42 @@ class Worker:
         return max(0.0, min(task.deadline for task in self._running.values()) - time.monotonic())
 
     def _start(self, message: dict[str, Any]) -> None:
-        options = _request_parser().parse_args(message.get("arguments", []))
-        folder = os.path.abspath(message.get("sandboxDir") or ".")
+        arguments = message.get("arguments", [])
+        root = os.path.abspath(message.get("sandboxDir") or ".")
         number = message.get("requestId", 0)
         try:
-            task = self._fork(number, folder, options)
+            task = self._fork(number, root, arguments, self._staged(root, arguments))
         except OSError as error:
             # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
             self._answer(number, {}, f"the machine failed: no process for it: {error.strerror}")
             return
+        if task is None:
+            self._answer(number, {})
+            return
         self._running[task.pid] = task
         self._selector.register(task.pidfd, selectors.EVENT_READ, task)
 
-    def _fork(self, number: int, folder: str, options: argparse.Namespace) -> _Running:
-        with open(os.path.join(folder, options.request), encoding="utf-8") as file:
-            request = json.load(file)
+    def _staged(self, root: str, arguments: Sequence[str]) -> Staged | None:
+        layout = layout_of(arguments)
+        if layout is None:
+            return None
+        if self._alone:
+            # Who sends layouts starts workers without saying what for.
+            _preload(str(layout["request"]["tool"]))
+        return Staged(layout, root)
+
+    def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> _Running | None:
+        """Start what a request asks for; None where there is nothing to start, and it is done."""
+        if staged is None:
+            options = _request_parser().parse_args(arguments)
+            folder, file, limits = root, options.request, (options.timeout_s, options.memory_mb)
+        else:
+            if staged.passed_on():
+                return None
+            staged.open()
+            folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
+        with open(os.path.join(folder, file), encoding="utf-8") as text:
+            request = json.load(text)
         # For the child's descriptor, which must be had once there is a child.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
@@ -156,8 +180,7 @@ class Worker:
         finally:
             os.close(reserve)
         if pid == 0:
-            memory = options.memory_mb
-            run_forked(request, folder, memory_mb=memory, spaces=space is not None, alone=self._alone)
+            run_forked(request, folder, memory_mb=limits[1], spaces=space is not None, alone=self._alone)
         return _Running(
             request_id=number,
             folder=folder,
@@ -166,9 +189,10 @@ class Worker:
             pidfd=os.pidfd_open(pid),
             space=space,
             started=started,
-            deadline=started + options.timeout_s,
-            timeout_s=options.timeout_s,
-            memory_mb=options.memory_mb,
+            deadline=started + limits[0],
+            timeout_s=limits[0],
+            memory_mb=limits[1],
+            staged=staged,
         )
 
     def _end_overdue(self) -> None:
@@ -194,17 +218,16 @@ class Worker:
             self._bury_orphans()
         wall = time.monotonic() - task.started
         trouble = self._settle(task, status)
+        used = {
+            "wall_s": round(wall, 6),
+            "user_s": round(usage.ru_utime, 6),
+            "sys_s": round(usage.ru_stime, 6),
+            "max_rss_kb": usage.ru_maxrss,
+        }
+        if task.staged is not None:
+            trouble = task.staged.close(used, trouble)
         # Bazel ignores keys that it does not know.
-        self._answer(
-            task.request_id,
-            {
-                "wall_s": round(wall, 6),
-                "user_s": round(usage.ru_utime, 6),
-                "sys_s": round(usage.ru_stime, 6),
-                "max_rss_kb": usage.ru_maxrss,
-            },
-            trouble,
-        )
+        self._answer(task.request_id, used, trouble)
 
     def _answer(self, number: int, usage: dict[str, float], trouble: str = "") -> None:
         self.trouble = trouble
@@ -290,7 +313,8 @@ def _request_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _preload(tools: Sequence[str]) -> None:
+@cache
+def _preload(*tools: str) -> None:
     for tool in tools:
         module = importlib.import_module(f"mlir_matrix.actions.{tool}")
         preload = getattr(module, "preload", None)
@@ -316,7 +340,7 @@ def main(arguments: Sequence[str]) -> int:
         replies = os.dup(1)
         # A tool that prints while it is imported must not end up in the protocol.
         os.dup2(2, 1)
-        _preload(options.tool)
+        _preload(*options.tool)
         Worker(replies=replies, spaces=spaces, alone=True).serve(0)
         # Nobody waits for frameworks to tidy up.
         os._exit(0)

@@ -85,6 +85,15 @@ def format_option(*formats: str) -> Callable[[F], F]:
     )
 
 
+def sealed_option(function: F) -> F:
+    """``--sealed``."""
+    return click.option(
+        "--sealed",
+        is_flag=True,
+        help="Environments as containers and Bazel have them: with an interpreter of their own.",
+    )(function)
+
+
 def pin_option(function: F) -> F:
     """``--pin COMPONENT=RELEASE``, repeatable."""
     return click.option(

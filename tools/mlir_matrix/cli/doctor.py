@@ -46,6 +46,8 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     ]
     yield from columns(("tool of the machine", "version", "for"), rows)
     yield ""
+    yield from _bazel(found["bazel"])
+    yield ""
     yield from columns(
         ("environment", "pins", "on disk", "state"),
         [_environment(entry) for entry in found["environments"]],
@@ -70,6 +72,19 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         for pin in found["vanishing"]:
             thing = escape(f"{pin['component']}@{pin['release']}")
             yield f"  {thing} ({', '.join(pin['suites']) or 'an index'}): {_kept(pin['environment'] or thing, pin)}"
+
+
+def _bazel(bazel: dict[str, Any]) -> Iterator[str]:
+    """What plans would be run by, and why not by others."""
+    if bazel["command"]:
+        where = "the component bazel" if bazel["where"] == "component" else bazel["where"]
+        advice = "not here; fetched when it is asked for, or by matrix toolchain fetch bazel"
+        place = escape(bazel["command"][0]) if bazel["here"] else f"[yellow]{advice}[/]"
+        yield f"[bold]bazel[/]    {bazel['version']} by {where}, {place}"
+    else:
+        yield "[bold]bazel[/]    [yellow]none[/]"
+    for reason in bazel["rejected"]:
+        yield f"  {escape(reason)}"
 
 
 def _kept(thing: str, pin: dict[str, Any]) -> str:

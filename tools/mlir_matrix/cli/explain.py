@@ -67,14 +67,15 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     environments: Rows = []
     for environment in current.environments(action.environment for action in chain).values():
         entry = environment_document(environment, current)
-        entry.pop("packages", None)
-        entry.pop("missing", None)
-        entry.pop("bytes", None)
+        for key in ("units", "packages", "missing", "bytes"):
+            entry.pop(key, None)
         environments.append(_environment_words(entry) if text else entry)
     outputs = () if test.is_ir else current.catalog.workloads[test.workload].document.outputs
     layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]
     return {
-        "actions": [{action.id: f"in {action.environment}"} if text else action_document(action) for action in chain],
+        "actions": [
+            {action.id: f"in {action.environment}"} if text else action_document(action, plan.graph) for action in chain
+        ],
         "environments": environments,
         "tolerances": [
             {output: _layer_words(layer)} if text else {"output": output, **layer} for output, layer in layers

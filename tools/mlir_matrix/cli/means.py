@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 import click
 
 from mlir_matrix.errors import UsageError
+from mlir_matrix.names import printable
 from mlir_matrix.runner import EXECUTORS, Means
 
 _OPTIONS = (
@@ -20,6 +21,13 @@ _OPTIONS = (
         help="What executes the actions.",
     ),
     click.option("--remote", metavar="URL", default="", help="Bazel: the remote execution service, grpc://HOST:PORT."),
+    click.option(
+        "--exec-property",
+        "properties",
+        multiple=True,
+        metavar="[ENVIRONMENT:]KEY=VALUE",
+        help="Bazel: what the service is told of actions, e.g. pool=big or zig:pool=small. Repeatable.",
+    ),
     click.option("--remote-cache", metavar="URL", default="", help="Bazel: the remote cache."),
 )
 
@@ -28,11 +36,17 @@ def means_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options; the verb is given ``means``, what they come to."""
 
     @wraps(function)
-    def verb(*arguments: Any, executor: str, remote: str, remote_cache: str, **more: Any) -> Any:
-        for option, url in (("--remote", remote), ("--remote-cache", remote_cache)):
-            if url and executor != "bazel":
+    def verb(
+        *arguments: Any, executor: str, remote: str, remote_cache: str, properties: Sequence[str], **more: Any
+    ) -> Any:
+        given = {"--remote": remote, "--remote-cache": remote_cache, "--exec-property": properties}
+        for option, value in given.items():
+            if value and executor != "bazel":
                 raise UsageError(f"{option} is for --executor bazel; this is --executor {executor}")
-        return function(*arguments, means=Means(executor=executor, remote=remote, remote_cache=remote_cache), **more)
+        means = Means(
+            executor=executor, remote=remote, remote_cache=remote_cache, properties=tuple(map(_property, properties))
+        )
+        return function(*arguments, means=means, **more)
 
     decorated: Callable[..., Any] = verb
     for option in reversed(_OPTIONS):
@@ -40,8 +54,16 @@ def means_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+def _property(words: str) -> tuple[str, str]:
+    key, mark, value = words.partition("=")
+    if not (key and mark and value):
+        raise UsageError(f"--exec-property {printable(words)}: expected KEY=VALUE, e.g. pool=big")
+    return key, value
+
+
 def means_words(means: Means) -> list[str]:
     """The options that say it again."""
     words = [] if means.executor == "local" else ["--executor", means.executor]
     words += ["--remote", means.remote] if means.remote else []
+    words += [word for key, value in means.properties for word in ("--exec-property", f"{key}={value}")]
     return words + (["--remote-cache", means.remote_cache] if means.remote_cache else [])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,11 +15,18 @@ from mlir_matrix.cli.common import (
     catalog_option,
     format_option,
     pin_option,
+    sealed_option,
     session,
     tests_argument,
     used_pins,
 )
+from mlir_matrix.errors import UsageError
 from mlir_matrix.select import choose
+
+if TYPE_CHECKING:
+    from mlir_matrix.expansion import Test
+    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.session import Session
 
 _BATCH = 20_000
 
@@ -35,8 +43,22 @@ _BATCH = 20_000
 @tests_argument
 @catalog_option
 @pin_option
+@sealed_option
 @format_option("table", "json", "ids")
-def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], pins: tuple[str, ...], form: str) -> None:
+@click.option(
+    "--check",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Print nothing; exit with 1 where FILE, made by --format json, is not this plan any more.",
+)
+def command(
+    tests: tuple[str, ...],
+    catalogs: tuple[Path, ...],
+    pins: tuple[str, ...],
+    sealed: bool,
+    form: str,
+    check: Path | None,
+) -> int:
     """Show which tests would run, what is unsupported and why, and what they need.
 
     Without arguments it is the suite smoke. A glob is matched segment by segment; with a suite before it, it narrows the suite.
@@ -45,18 +67,39 @@ def command(tests: tuple[str, ...], catalogs: tuple[Path, ...], pins: tuple[str,
     choice = choose(current.catalog, tests, pins=current.pins)
     if form == "ids":
         _print_lines(choice.ids())
-        return
+        return 0
     chosen = list(choice.tests(excluded=True))
     plan = current.plan([test for test in chosen if test.selected])
     used_pins(current, plan)
+    if check is not None:
+        return _check(check, chosen, plan, current, sealed=sealed)
     if form == "json":
         from mlir_matrix.plan.serialize import to_document
 
-        click.echo(json.dumps(to_document(chosen, plan, current), indent=1))
-        return
+        click.echo(json.dumps(to_document(chosen, plan, current, sealed=sealed), indent=1))
+        return 0
     from mlir_matrix.report.plan_table import print_plan
 
-    print_plan(chosen, plan, current)
+    print_plan(chosen, plan, current, sealed=sealed)
+    return 0
+
+
+def _check(file: Path, chosen: Sequence[Test], plan: Plan, current: Session, *, sealed: bool) -> int:
+    """Whether a file is the plan that would be made now, but for what differs from machine to machine."""
+    from mlir_matrix.plan.serialize import lasting, to_document
+
+    try:
+        was = lasting(json.loads(file.read_bytes()))
+    except OSError as error:
+        raise UsageError(f"--check {file}: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise UsageError(f"--check {file}: it is no plan; make one with: matrix plan --format json") from None
+    now = json.loads(json.dumps(lasting(to_document(chosen, plan, current, sealed=sealed))))
+    if was == now:
+        return 0
+    parts = [part for part in now if was.get(part) != now[part]]
+    click.echo(f"matrix: {file} is stale: its {', '.join(parts)} would be others now; make it anew", err=True)
+    return 1
 
 
 def _print_lines(lines: Iterable[str]) -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.common import Folder, Verb, catalog_option, pin_option, session
+from mlir_matrix.cli.common import Folder, Verb, catalog_option, format_option, pin_option, sealed_option, session
 from mlir_matrix.environments.lock import Package
 from mlir_matrix.environments.locking import locked
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.unit import Unit
 from mlir_matrix.environments.verify import remove
 from mlir_matrix.errors import UsageError
+from mlir_matrix.pins import MARK
 from mlir_matrix.report.words import counted
 from mlir_matrix.session import Session
 from mlir_matrix.toolchain import artifacts_of, things
@@ -51,14 +53,18 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run", is_flag=True, help="Name what is missing, with the commands that builds of sources take. Run none."
 )
+@sealed_option
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@format_option("text", "json")
 @catalog_option
 def fetch(
     names: tuple[str, ...],
     pins: tuple[str, ...],
     others: tuple[Path, ...],
     dry_run: bool,
+    sealed: bool,
     quiet: bool,
+    form: str,
     catalogs: tuple[Path, ...],
 ) -> int:
     """Bring what environments, releases or tests need (default: what the suite smoke needs).
@@ -74,25 +80,58 @@ def fetch(
         if not other.is_dir():
             raise UsageError(f"--from {other}: there is no such folder")
     current = session(catalogs, pins=pins)
-    environments, missing = resolved(current, names or (DEFAULT_SUITE,))
-    if dry_run:
+    environments, missing = resolved(current, names or (DEFAULT_SUITE,), sealed=sealed)
+    if dry_run and form == "text":
         return _show(current, environments, missing)
+    if not dry_run:
+        missing += _bring_all(current, environments, others, quiet)
+    for error in missing:
+        click.echo(f"matrix: {error}", err=True)
+    if form == "json":
+        click.echo(json.dumps(_document(current, environments, missing), indent=1))
+    elif not missing:
+        labels = sorted({unit.label for environment in environments for unit in environment.units})
+        click.echo(f"{counted(len(labels), 'unit')} here: {', '.join(labels[:8])}{', …' if len(labels) > 8 else ''}")
+    return 3 if missing and not dry_run else 0
+
+
+def _bring_all(
+    current: Session, environments: Sequence[ResolvedEnvironment], others: Sequence[Path], quiet: bool
+) -> list[str]:
+    """Have everything that these environments lack brought; what went wrong."""
     repair(current, environments)
     packages = current.home.packages
     todo = [environment for environment in environments if environment.missing(packages)]
-    errors = list(missing)
+    errors: list[str] = []
     if todo:
         bring(current, packages, todo, others, quiet, errors)
     for alone in _without_archives(current, environments):
         _bring_archives(current, alone, others, quiet, errors)
-    for error in errors:
-        click.echo(f"matrix: {error}", err=True)
-    units = {unit.label for environment in environments for unit in environment.units}
-    if not errors:
-        click.echo(
-            f"{counted(len(units), 'unit')} here: {', '.join(sorted(units)[:8])}{', …' if len(units) > 8 else ''}"
-        )
-    return 3 if errors else 0
+    return errors
+
+
+def _document(current: Session, environments: Iterable[ResolvedEnvironment], missing: Sequence[str]) -> dict[str, Any]:
+    """What there is now, for programs: the units of each environment, and where they are."""
+    from mlir_matrix.plan.serialize import units_document
+
+    def units(environment: ResolvedEnvironment) -> list[dict[str, Any]]:
+        named = environment.name.partition(MARK)[0] in current.catalog.environments
+        return units_document(environment, current.releases(environment.name) if named else ())
+
+    return {
+        "schema": "mlir-matrix/fetched/v1",
+        "packages": str(current.home.packages),
+        "environments": [
+            {
+                "name": environment.name,
+                "digest": environment.digest,
+                "units": units(environment),
+                "missing": [unit.label for unit in environment.missing(current.home.packages)],
+            }
+            for environment in environments
+        ],
+        "unavailable": list(missing),
+    }
 
 
 def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing: Collection[str]) -> int:
@@ -134,11 +173,13 @@ def bring(
         display.close()
 
 
-def resolved(current: Session, names: Sequence[str]) -> tuple[list[ResolvedEnvironment], list[str]]:
+def resolved(
+    current: Session, names: Sequence[str], *, sealed: bool = False
+) -> tuple[list[ResolvedEnvironment], list[str]]:
     """What names stand for here, and why some of it cannot be had."""
     found, missing = [], []
     for thing in things(current, names):
-        environment = thing.resolve(current)
+        environment = thing.resolve(current, sealed=sealed)
         if isinstance(environment, ResolvedEnvironment):
             found.append(environment)
         elif thing.optional:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mlir_matrix.actions.child import LOG_FILE
+from mlir_matrix.actions.collect import OUTPUT_FOLDER, remove_folder
 from mlir_matrix.catalog.container_models import Containers
 from mlir_matrix.containers import options
 from mlir_matrix.containers.daemon import connect
@@ -25,9 +26,8 @@ from mlir_matrix.containers.supply import ImageSupply
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.crew import PATIENCE_S, Left, Place, Supply, time_limit
 from mlir_matrix.execute.job import Job
-from mlir_matrix.execute.keys import INPUT_FOLDER, OUTPUT_FOLDER
+from mlir_matrix.execute.keys import INPUT_FOLDER
 from mlir_matrix.execute.sandbox import Folders
-from mlir_matrix.execute.store import remove_folder
 
 
 class ContainerCrew:

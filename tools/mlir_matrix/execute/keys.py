@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mlir_matrix.actions.collect import OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes, digest_file, digest_value
 from mlir_matrix.plan.graph import Action, File, Graph
 
-INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
+INPUT_FOLDER = "in"
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Every action passes through these.
 _ALWAYS = ("bootstrap", "worker", "child", "isolation", "contract")
@@ -34,9 +35,8 @@ def _imports(module: str) -> tuple[str, tuple[str, ...]]:
     return digest_file(path), tuple(found)
 
 
-@cache
-def tool_digest(tool: str) -> str:
-    """Digest of all code of ours that a tool runs, so that a change to it redoes the tool's actions and no others."""
+def tool_modules(tool: str) -> dict[str, str]:
+    """All modules of ours that a tool runs, with their digests."""
     seen: dict[str, str] = {}
     todo = [tool, *_ALWAYS]
     while todo:
@@ -44,7 +44,13 @@ def tool_digest(tool: str) -> str:
         if module not in seen:
             seen[module], more = _imports(module)
             todo.extend(more)
-    return digest_value(seen)
+    return seen
+
+
+@cache
+def tool_digest(tool: str) -> str:
+    """Their digest, so that a change to any redoes the tool's actions and no others."""
+    return digest_value(tool_modules(tool))
 
 
 @cache

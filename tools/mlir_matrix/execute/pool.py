@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from mlir_matrix.actions.child import LOG_FILE
+from mlir_matrix.actions.collect import remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.crew import PATIENCE_S, Left, Place, Supply, time_limit
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.sandbox import Folders
-from mlir_matrix.execute.store import remove_folder
 from mlir_matrix.execute.supply import PackageSupply
 from mlir_matrix.execute.workers import WorkerProcess, start_worker
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.child import OUTCOME_FILE, REQUEST_FILE, failed_outcome, failure, open_plain, read_log
+from mlir_matrix.actions.child import REQUEST_FILE
+from mlir_matrix.actions.collect import OUTPUT_FOLDER, metrics_of, outcome_of, remove_folder
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.keys import INPUT_FOLDER, OUTPUT_FOLDER, Read, request
+from mlir_matrix.execute.keys import INPUT_FOLDER, Read, request
 from mlir_matrix.execute.spare import SpareFiles
-from mlir_matrix.execute.store import Result, Store, read_bytes, remove_folder
+from mlir_matrix.execute.store import Result, Store, read_bytes
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action
-
-#: Verdicts about the moment, not about the code: never kept.
-NEVER_CACHED = frozenset({"timed-out", "infra-error", "skipped"})
-#: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
-_MOST_JSON = 4 << 20
-_OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,7 @@ def _sweep(scratch: Path) -> None:
     for name in names:
         owner = name.split("-", 1)[0]
         if not (owner.isdigit() and os.path.exists(f"/proc/{owner}")):
-            remove_folder(scratch / name)
+            remove_folder(f"{scratch}/{name}")
 
 
 class Folders:
@@ -137,69 +131,9 @@ def _source_bytes(path: Path, digest: str) -> bytes:
 
 
 def collect(folder: str, action: Action, usage: Mapping[str, float], store: Store) -> Result:
-    """Read the outcome and move the outputs into the store.
-
-    The folder is what a stranger's code left: nothing in it is followed, waited for or believed unchecked. An OSError
-    is the machine's.
-    """
-    outcome = _read_outcome(folder, action)
-    if outcome["outcome"] == "ok" and (odd := _odd_output(folder, action)):
-        outcome = _unfit(folder, action, f"it said that it was done, but {odd}")
-    if outcome["outcome"] != "ok":
-        return Result(outcome=outcome, usage=usage, metrics={"log": read_log(folder)})
-    outputs = {name: store.take_file(f"{folder}/{OUTPUT_FOLDER}/{path}") for name, path in action.outputs.items()}
-    return Result(outcome=outcome, outputs=outputs, usage=usage, metrics=_read_metrics(folder))
-
-
-def is_kept(outcome: Mapping[str, str]) -> bool:
-    """Whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
-    unsure = outcome.get("signal") == "SIGKILL" or outcome.get("kept") == "no"
-    return outcome["outcome"] not in NEVER_CACHED and not unsure
-
-
-def _read_outcome(folder: str, action: Action) -> dict[str, str]:
-    try:
-        outcome = _read_json(f"{folder}/{OUTCOME_FILE}")
-    except (OSError, ValueError, RecursionError) as error:
-        why = "left none" if isinstance(error, FileNotFoundError) else "left one that cannot be read"
-        return _unfit(folder, action, f"it {why} (its outcome is missing)")
-    possible = {"ok", "crashed", "timed-out", "infra-error", failed_outcome(action.stage)}
-    if str(outcome.get("outcome")) not in possible or outcome.get("stage") != action.stage:
-        return _unfit(folder, action, "it claims an outcome that this action cannot have")
-    return {name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)}
-
-
-def _unfit(folder: str, action: Action, reason: str) -> dict[str, str]:
-    return failure(action.stage, failed_outcome(action.stage), reason, read_log(folder))
-
-
-def _odd_output(folder: str, action: Action) -> str:
-    """What is wrong with the files that an action says it wrote; empty where nothing is."""
-    if not _has_type(f"{folder}/{OUTPUT_FOLDER}", stat.S_ISDIR):
-        return f"the folder {OUTPUT_FOLDER} is gone"
-    odd = [path for path in action.outputs.values() if not _has_type(f"{folder}/{OUTPUT_FOLDER}/{path}", stat.S_ISREG)]
-    return f"{odd[0]} is missing or no plain file" if odd else ""
-
-
-def _has_type(path: str, is_type: Callable[[int], bool]) -> bool:
-    """Whether a path itself, not what it may link to, is of a type."""
-    try:
-        return is_type(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-def _read_metrics(folder: str) -> dict[str, Any]:
-    try:
-        return _read_json(f"{folder}/metrics.json")
-    except (OSError, ValueError, RecursionError):
-        return {}
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    """A small JSON object. Raises OSError, ValueError, RecursionError."""
-    with open_plain(path) as file:
-        value = json.loads(file.read(_MOST_JSON))
-    if not isinstance(value, dict):
-        raise ValueError("not an object")
-    return value
+    """Read the outcome and move the outputs into the store. An OSError is the machine's."""
+    outcome = outcome_of(folder, action.stage, action.outputs)
+    ok = outcome["outcome"] == "ok"
+    files = action.outputs.items() if ok else ()
+    outputs = {name: store.take_file(f"{folder}/{OUTPUT_FOLDER}/{path}") for name, path in files}
+    return Result(outcome=outcome, outputs=outputs, usage=usage, metrics=metrics_of(folder, ok=ok))

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import failure
+from mlir_matrix.actions.collect import is_kept, remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.crew import Equip, Place, Worker, tools_of
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure
 from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.execute.sandbox import collect, is_kept, make_scratch
-from mlir_matrix.execute.store import LostBlob, Result, Store, remove_folder
+from mlir_matrix.execute.sandbox import collect, make_scratch
+from mlir_matrix.execute.store import LostBlob, Result, Store
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 
@@ -74,6 +75,13 @@ class Scheduler:
             self._execute(make_scratch(self._home))
         return self.done
 
+    def read_blob(self, digest: str) -> bytes:
+        """An output's bytes. Raises LostBlob."""
+        return self._store.read_blob(digest)
+
+    def bring(self, tests: Sequence[str]) -> None:
+        """Everything is here."""
+
     def _execute(self, scratch: Path) -> None:
         wake_read, wake = os.pipe()
         self._selector = selectors.DefaultSelector()
@@ -101,7 +109,7 @@ class Scheduler:
             self._selector.close()
             os.close(wake)
             os.close(wake_read)
-            remove_folder(scratch)
+            remove_folder(str(scratch))
 
     def _install(self) -> None:
         """Ask for what is missing of every environment of an action that is not done: what waits may need more."""

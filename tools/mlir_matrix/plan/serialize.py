@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.cost import cost_of
-from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, distributions
+from mlir_matrix.environments.unit import Unit
+from mlir_matrix.execute.job import BUILDING
+from mlir_matrix.execute.keys import input_names, tool_modules
 from mlir_matrix.expansion import Test
-from mlir_matrix.plan.graph import Action, Input, Produced
+from mlir_matrix.plan.graph import Action, Graph, Input, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Environment, Session
 
 SCHEMA = "mlir-matrix/plan/v1"
 
 
-def to_document(tests: Iterable[Test], plan: Plan, session: Session) -> dict[str, Any]:
-    """The plan document. ``tests`` may hold more than the plan: what is left out is listed with its reason."""
+def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
+    """The plan document. ``tests`` may hold more than the plan: what is left out is listed with its reason.
+
+    ``sealed``: for environments with nothing in them that is this machine's.
+    """
     needed = _needed(plan)
-    environments = session.environments(action.environment for action in plan.graph.actions.values())
+    actions = plan.graph.actions.values()
+    environments = session.environments((action.environment for action in actions), sealed=sealed)
     return {
         "schema": SCHEMA,
         "tests": [_test(test, plan.verdicts.get(test.id)) for test in tests],
-        "actions": [_action(action, needed[action.id]) for action in plan.graph.actions.values()],
+        "actions": [_action(action, plan.graph, needed[action.id]) for action in actions],
         "environments": [environment_document(item, session) for item in environments.values()],
+        "targets": _targets(plan, session),
+        "variables": CLEAN_ENVIRONMENT,
+        "tools": {tool: sorted(tool_modules(tool)) for tool in sorted({action.tool for action in actions})},
     }
 
 
@@ -49,6 +60,24 @@ def _test(test: Test, verdict: str | None) -> dict[str, Any]:
     return entry
 
 
+def _targets(plan: Plan, session: Session) -> list[dict[str, Any]]:
+    names = {test.target for test in plan.tests if not test.is_ir}
+    return [{"name": name, "triple": session.catalog.targets[name].document.triple} for name in sorted(names)]
+
+
+#: What of an environment differs from machine to machine, or from day to day.
+_PASSING = ("bytes", "missing", "packages")
+
+
+def lasting(document: dict[str, Any]) -> dict[str, Any]:
+    """A plan document without what differs from machine to machine, or from day to day."""
+    environments = [
+        {key: value for key, value in environment.items() if key not in _PASSING}
+        for environment in document["environments"]
+    ]
+    return {**document, "environments": environments}
+
+
 def _needed(plan: Plan) -> dict[str, list[str]]:
     """For every action the tests that need it."""
     needed: dict[str, list[str]] = {identifier: [] for identifier in plan.graph.actions}
@@ -58,28 +87,51 @@ def _needed(plan: Plan) -> dict[str, list[str]]:
     return needed
 
 
-def _input(ref: Input) -> dict[str, Any]:
+def _input(ref: Input, path: str) -> dict[str, Any]:
     if isinstance(ref, Produced):
-        return {"action": ref.action, "output": ref.output}
-    return {"catalog": ref.root, "file": ref.path}
+        return {"action": ref.action, "output": ref.output, "path": path}
+    optional = {"optional": True} if ref.optional else {}
+    return {"catalog": ref.root, "file": ref.path, "path": path, **optional}
 
 
-def action_document(action: Action) -> dict[str, Any]:
+def action_document(action: Action, graph: Graph) -> dict[str, Any]:
     """An action without the tests that need it."""
+    paths = input_names(action, graph)
     return {
         "id": action.id,
         "kind": action.tool,
         "stage": action.stage,
         "environment": action.environment,
         "params": action.params,
-        "inputs": {name: _input(ref) for name, ref in action.inputs.items()},
+        "inputs": {name: _input(ref, paths[name]) for name, ref in action.inputs.items()},
         "outputs": dict(action.outputs),
         "native": action.native,
+        "building": action.tool in BUILDING,
     }
 
 
-def _action(action: Action, tests: Sequence[str]) -> dict[str, Any]:
-    return {**action_document(action), "tests": list(tests)}
+def _action(action: Action, graph: Graph, tests: Sequence[str]) -> dict[str, Any]:
+    return {**action_document(action, graph), "tests": list(tests)}
+
+
+def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
+    """What an environment is made of: each unit's folder among the packages, the part that it plays, and whose release it is."""
+    owners = {
+        f"{name} {version}": {"component": entry.name}
+        for entry, release in releases
+        for name, version in (distributions([(entry, release)]) or {entry.name: release.release}).items()
+    }
+    tag = environment.interpreter.tag
+    parts: dict[Unit, dict[str, Any]] = {}
+    if environment.interpreter.prefix is not None:
+        parts[environment.interpreter.prefix] = {"part": "interpreter"}
+    parts |= {package: {"part": "site"} for package in environment.packages}
+    parts |= {unit: {"part": "prefix", "release": unit.release} for unit in environment.prefixes}
+    return [
+        {"label": unit.label, "folder": name, **parts[unit], **owners.get(unit.label, {})}
+        for unit in environment.units
+        if unit in parts and (name := unit.folder_for(tag))
+    ]
 
 
 def environment_document(environment: Environment, session: Session) -> dict[str, Any]:
@@ -92,6 +144,7 @@ def environment_document(environment: Environment, session: Session) -> dict[str
         **entry,
         "digest": environment.digest,
         "interpreter": f"cpython {environment.interpreter.version}",
+        "units": units_document(environment, session.releases(environment.name)),
         "packages": [unit.label.replace(" ", "==") for unit in environment.units],
         "missing": [unit.label.replace(" ", "==") for unit in environment.missing(session.home.packages)],
         "bytes": {

@@ -185,6 +185,8 @@ class FromAction(Part):
 
     action: str
     output: str
+    #: Where the action finds it, from its folder.
+    path: str
 
 
 class FromFile(Part):
@@ -193,6 +195,10 @@ class FromFile(Part):
     #: 0 is the repository, 1 the first `--catalog`, and so on.
     catalog: int
     file: str
+    #: Where the action finds it, from its folder.
+    path: str
+    #: Present and true where the file may be absent; the action is then run without it.
+    optional: bool | None = None
 
 
 class PlannedAction(Part):
@@ -209,6 +215,8 @@ class PlannedAction(Part):
     outputs: dict[str, str]
     #: True where the output depends on the CPU of the machine.
     native: bool
+    #: True where it builds what is ours: no limit on tests applies to it, and no test is to blame where it fails.
+    building: bool
     #: The tests that need it.
     tests: list[str]
 
@@ -226,6 +234,20 @@ class Bytes(Part):
     exact: bool
 
 
+class PlannedUnit(Part):
+    """Something that an environment is made of."""
+
+    label: str
+    #: The name of its folder among the packages.
+    folder: str
+    #: The interpreter itself; what goes on its path; programs with all that they need.
+    part: Literal["interpreter", "site", "prefix"]
+    #: Of programs: their release.
+    release: str | None = None
+    #: The component that it is a release of; absent for what is only needed by one.
+    component: str | None = None
+
+
 class PlannedEnvironment(Part):
     """What actions run in."""
 
@@ -234,12 +256,21 @@ class PlannedEnvironment(Part):
     pins: dict[str, str]
     digest: Digest | None = None
     interpreter: str | None = None
+    units: list[PlannedUnit] | None = None
     packages: list[str] | None = None
     #: Packages that are still to be fetched.
     missing: list[str] | None = None
     bytes: Bytes | None = None
     #: Why this machine cannot have it.
     unavailable: str | None = None
+
+
+class PlannedTarget(Part):
+    """What tests run on."""
+
+    name: str
+    #: As Zig and LLVM have it: machine, system, C library.
+    triple: str
 
 
 class Plan(Part):
@@ -250,3 +281,8 @@ class Plan(Part):
     #: In an order in which each comes after what it reads.
     actions: list[PlannedAction]
     environments: list[PlannedEnvironment]
+    #: The modules of `mlir_matrix.actions` that each kind of action runs.
+    tools: dict[str, list[str]]
+    targets: list[PlannedTarget]
+    #: All environment variables that an action sees.
+    variables: dict[str, str]

@@ -19,12 +19,12 @@ from mlir_matrix.session import Environment, Session
 _FEW = 40
 
 
-def print_plan(tests: Sequence[Test], plan: Plan, session: Session) -> None:
+def print_plan(tests: Sequence[Test], plan: Plan, session: Session, *, sealed: bool = False) -> None:
     """Print the plan to stdout."""
     console = stdout_console()
     print_lines(console, _tests(tests) if len(tests) <= _FEW else _cells(tests))
     if plan.graph.actions:
-        print_lines(console, ["", *_environments(plan, session)])
+        print_lines(console, ["", *_environments(plan, session, sealed=sealed)])
     print_lines(console, ["", _last_line(tests, plan)])
 
 
@@ -63,10 +63,10 @@ def _green(number: int) -> str:
     return f"[green]{number}[/]" if number else "[dim]–[/]"
 
 
-def _environments(plan: Plan, session: Session) -> list[str]:
+def _environments(plan: Plan, session: Session, *, sealed: bool) -> list[str]:
     """A line an environment, and what all together still have to fetch: what they share is counted once there."""
     users = Counter(action.environment for action in plan.graph.actions.values())
-    found = session.environments(users)
+    found = session.environments(users, sealed=sealed)
     here = [environment for environment in found.values() if isinstance(environment, ResolvedEnvironment)]
     rows = []
     for name, environment in found.items():

@@ -1,0 +1,131 @@
+"""The module extension: a suite's plan as targets.
+
+    matrix = use_extension("@mlir_matrix//toolchains/bazel:extensions.bzl", "matrix")
+    matrix.suite(name = "matrix", tests = ["smoke"])
+    use_repo(matrix, "matrix")
+    register_toolchains("@matrix//_toolchains:all")
+    register_execution_platforms("@matrix//_platforms:all")
+
+makes `@matrix//pytorch/linalg-loops/x86_64:mlp` and so on. Environments become repositories, fetched when a test needs them.
+"""
+
+load(":hub.bzl", "hub")
+load(":launcher.bzl", "run_matrix")
+load(":unit.bzl", "unit")
+
+_PLACES = {
+    "catalogs": attr.string_list(
+        doc = "Folders laid out like mlir-matrix, whose files join its catalog: absolute, or from the workspace of the main module.",
+    ),
+    "exec_properties": attr.string_dict(
+        doc = "What remote execution is told: `KEY` for every environment, `ENVIRONMENT:KEY` for one.",
+    ),
+    "name": attr.string(mandatory = True, doc = "What the repository of the tests is called."),
+    "pins": attr.string_list(doc = "`COMPONENT=RELEASE`, as `--pin` takes them."),
+}
+_suite = tag_class(
+    attrs = _PLACES | {
+        "tests": attr.string_list(default = ["smoke"], doc = "Suites and globs, as `matrix plan` takes them."),
+    },
+    doc = "Tests whose plan is made when Bazel needs it, and again when a file of the catalog changes.",
+)
+_plan = tag_class(
+    attrs = _PLACES | {
+        "packages": attr.string(doc = "The folder of packages that were fetched by now; what is not there is fetched."),
+        "plan": attr.label(mandatory = True, doc = "What `matrix plan --sealed --format json` wrote."),
+        "tests": attr.string_list(doc = "What it was made of; `@NAME//:plan_is_current` then checks that it still is that plan."),
+    },
+    doc = "Tests whose plan is a file.",
+)
+
+# Where a catalog's files are.
+_ROOMS = ["matrix", "recipes", "toolchains", "golden"]
+
+def _watch(mctx, folder):
+    """Have the extension evaluated again when anything below a folder changes."""
+    todo = [folder]
+    for _ in range(100000):
+        if not todo:
+            return
+        path = todo.pop()
+        if not path.exists:
+            continue
+        if path.is_dir:
+            todo += path.readdir(watch = "yes")
+        elif path.basename.endswith(".yaml") or path.basename.endswith(".txt"):
+            mctx.watch(path)
+
+def _folders(mctx, tag):
+    main = mctx.path(Label("@@//:MODULE.bazel")).dirname
+    return [
+        folder if folder.startswith("/") else str(main.get_child(folder) if folder not in [".", ""] else main)
+        for folder in tag.catalogs
+    ]
+
+def _attributes(mctx, tag, root):
+    return struct(catalogs = _folders(mctx, tag), pins = tag.pins, root = str(root))
+
+def _properties(tag, known):
+    for key in tag.exec_properties:
+        environment, mark, _ = key.partition(":")
+        if mark and environment not in known:
+            fail("exec_properties of {}: there is no environment {} in it; there are {}".format(tag.name, environment, ", ".join(known)))
+    return tag.exec_properties
+
+def _matrix_impl(mctx):
+    root = mctx.path(Label("//:MODULE.bazel")).dirname
+    units = {}
+    for module in mctx.modules:
+        for tag in module.tags.suite + module.tags.plan:
+            attributes = _attributes(mctx, tag, root)
+            if hasattr(tag, "plan"):
+                environments = json.decode(mctx.read(tag.plan))["environments"]
+            else:
+                for folder in [str(root)] + attributes.catalogs:
+                    for room in _ROOMS:
+                        _watch(mctx, mctx.path(folder).get_child(room))
+                words = ["toolchain", "fetch"] + tag.tests + ["--sealed", "--dry-run", "--format", "json"]
+                environments = json.decode(run_matrix(mctx, words, "asking what {} needs".format(tag.name), attributes))["environments"]
+            for environment in environments:
+                _add_units(units, environment, attributes, getattr(tag, "packages", ""))
+            hub(
+                name = tag.name,
+                catalogs = attributes.catalogs,
+                exec_properties = _properties(tag, [environment["name"] for environment in environments]),
+                pins = tag.pins,
+                plan = tag.plan if hasattr(tag, "plan") else None,
+                root = str(root),
+                tests = tag.tests,
+            )
+    for name, arguments in units.items():
+        unit(name = name, **arguments)
+
+def _add_units(units, environment, attributes, packages):
+    """Notes the units of an environment, each once, whichever environments share it."""
+    found = environment.get("units", [])
+    interpreters = [each for each in found if each["part"] == "interpreter"]
+    for each in found:
+        release = interpreters[0]["label"].split(" ")[1].split(".")
+        units.setdefault(unit_name(each["folder"]), dict(
+            catalogs = attributes.catalogs,
+            environment = environment["name"],
+            folder = each["folder"],
+            interpreter = interpreters[0]["folder"],
+            label = each["label"],
+            packages = packages,
+            part = each["part"],
+            pins = attributes.pins,
+            python = "python{}.{}".format(release[0], release[1]),
+            release = each.get("release") or "",
+            root = attributes.root,
+        ))
+
+def unit_name(folder):
+    """The repository of a unit: names of repositories know no '+'."""
+    return "unit_" + folder.replace("+", "_")
+
+matrix = module_extension(
+    implementation = _matrix_impl,
+    tag_classes = {"plan": _plan, "suite": _suite},
+    environ = ["MATRIX_HOME", "XDG_CACHE_HOME"],
+)

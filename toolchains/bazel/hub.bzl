@@ -1,0 +1,321 @@
+"""The repository of a plan's tests: a package a cell, a target a test, over targets that tests share, a target an action."""
+
+load(":launcher.bzl", "TOOL_ATTRS", "run_matrix")
+
+# A catalog's rooms, the tests' own files among them; the driver's sources are this repository's alone.
+_ROOMS = ["matrix", "recipes", "golden", "tools/driver"]
+_RULES = Label("//toolchains/bazel:rules.bzl")
+_UNITS = Label("//toolchains/bazel:units.bzl")
+_PUBLIC = 'package(default_visibility = ["//visibility:public"])\n'
+_PROPERTIES = {"ISA": "x86-64", "OSFamily": "linux", "pool": "default"}
+_DEFINITIONS = """\
+load("{rules}", "action_rule", "matrix_test")
+
+matrix_action = action_rule(
+{words})
+
+def cell_test(on = None, **arguments):
+    matrix_test(
+        target_compatible_with = select({{
+            Label("//_targets:any"): [],
+            "//conditions:default": [Label("//_targets:is_" + on)],
+        }}) if on else [],
+        **arguments
+    )
+"""
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+# What a target may be called, and what a sentence has.
+_SPELLED = _LETTERS + "!%-@^_\"#$&'()*+,;<=>?[]{|}~/. "
+
+def _action_label(identifier):
+    """`judge/mlp-0123456789abcdef` is `//_actions/judge/mlp:0123456789abcdef`."""
+    package, _, name = identifier.rpartition("-")
+    return "//_actions/{}:{}".format(package, name)
+
+def _sentence(reason):
+    """A reason as the name of a target: where Bazel says what is incompatible, it then says why."""
+    spelled = "".join([letter if letter in _SPELLED else "-" for letter in reason.elems()])
+    return " ".join([word for word in spelled.replace("//", "/").split(" ") if word]).strip("/.-")[:200]
+
+def _name(text):
+    """Text of plans as the name of a target."""
+    return "".join([letter if letter in _LETTERS + "_+.-=@," else "_" for letter in text.elems()])
+
+def _files_of(rctx, catalogs, plan):
+    """Links the catalogs' rooms, and exports what actions read of them. Files that may be absent and are, are left out."""
+    present = {}
+    for action in plan["actions"]:
+        for ref in action["inputs"].values():
+            key = (ref["catalog"], ref["file"]) if "file" in ref else None
+            if key and key not in present:
+                path = rctx.path("{}/{}".format(catalogs[ref["catalog"]], ref["file"]))
+                if not path.exists and not ref.get("optional"):
+                    fail("{} is in the plan and not in the catalog {}".format(ref["file"], catalogs[ref["catalog"]]))
+                present[key] = path.exists
+    for number, folder in enumerate(catalogs):
+        for room in _ROOMS:
+            path = rctx.path("{}/{}".format(folder, room))
+            if path.exists:
+                rctx.symlink(path, "_catalogs/{}/{}".format(number, room))
+    exported = ["{}/{}".format(number, file) for (number, file), there in present.items() if there]
+    rctx.file("_catalogs/BUILD.bazel", _PUBLIC + "exports_files({})\n".format(repr(exported)))
+    return present
+
+def _code(rctx, plan):
+    """Links the modules that run inside environments."""
+    rctx.symlink(rctx.attr.root + "/tools/mlir_matrix/actions", "_code/mlir_matrix/actions")
+    rctx.file("_code/mlir_matrix/__init__.py", "")
+    modules = {module: None for found in plan["tools"].values() for module in found}
+    names = ["mlir_matrix/actions/{}.py".format(module) for module in modules]
+    lines = [_PUBLIC, "exports_files({})\n".format(repr(names))]
+    for tool, found in plan["tools"].items():
+        files = ["mlir_matrix/__init__.py", "mlir_matrix/actions/__init__.py"] + ["mlir_matrix/actions/{}.py".format(module) for module in found]
+        lines.append(_call("filegroup", name = tool, srcs = files))
+    rctx.file("_code/BUILD.bazel", "".join(lines))
+
+def _unit(folder):
+    return "@unit_{}//:unit".format(folder.replace("+", "_"))
+
+def _call(rule, **arguments):
+    words = ["    {} = {},\n".format(name, repr(value)) for name, value in arguments.items()]
+    return "{}(\n{})\n".format(rule, "".join(words))
+
+def _toolchains(rctx, plan):
+    """A toolchain type a component, resolved by the pins of the execution platform, and one for what an environment has beside."""
+    lines = [_PUBLIC, 'load("{}", "matrix_toolchain")\n'.format(_UNITS)]
+    lines.append(_call("toolchain_type", name = "environment"))
+    lines.append(_call("constraint_setting", name = "in"))
+    lines.append(_call("constraint_value", name = "in_tests", constraint_setting = ":in"))
+    components = {}
+    for environment in plan["environments"]:
+        if "units" not in environment:
+            continue
+        own = _name(environment["name"])
+        lines.append(_call("constraint_value", name = "in_" + own, constraint_setting = ":in"))
+        alone = [_unit(unit["folder"]) for unit in environment["units"] if "component" not in unit]
+        lines.append(_call("matrix_toolchain", name = "beside_" + own, units = alone))
+        lines.append(_call(
+            "toolchain",
+            name = "environment_" + own,
+            exec_compatible_with = [":in_" + own],
+            toolchain = ":beside_" + own,
+            toolchain_type = ":environment",
+        ))
+        parts = {}
+        for unit in environment["units"]:
+            if "component" in unit:
+                parts.setdefault(unit["component"], []).append(unit["folder"])
+        for component, folders in parts.items():
+            releases = components.setdefault(component, {})
+            same = releases.setdefault(environment["pins"][component], {})
+            same.setdefault(",".join(folders), []).append(own)
+    for component, releases in components.items():
+        lines.append(_call("toolchain_type", name = component))
+        lines.append(_call("constraint_setting", name = "pin_" + component))
+        for release, made in releases.items():
+            pin = "{}@{}".format(component, _name(release))
+            lines.append(_call("constraint_value", name = pin, constraint_setting = ":pin_" + component))
+            for number, (folders, users) in enumerate(made.items()):
+                # Of a release that locks give as different wheels, each environment keeps to its own.
+                name = "{}_{}".format(pin, number)
+                lines.append(_call("matrix_toolchain", name = name, units = [_unit(folder) for folder in folders.split(",")]))
+                for user in users if len(made) > 1 else [""]:
+                    lines.append(_call(
+                        "toolchain",
+                        name = "toolchain_{}_{}".format(name, user),
+                        exec_compatible_with = [":" + pin] + ([":in_" + user] if user else []),
+                        toolchain = ":" + name,
+                        toolchain_type = ":" + component,
+                    ))
+    rctx.file("_toolchains/BUILD.bazel", "".join(lines))
+    return components
+
+def _platforms(rctx, plan):
+    """An execution platform an environment: its pins, and what remote execution is told."""
+    common = _PROPERTIES | {key: value for key, value in rctx.attr.exec_properties.items() if ":" not in key}
+    machine = ["@platforms//os:linux", "@platforms//cpu:x86_64"]
+    lines = [_PUBLIC, _call(
+        "platform",
+        name = "tests",
+        constraint_values = machine + ["//_toolchains:in_tests"],
+        exec_properties = common,
+    )]
+    for environment in plan["environments"]:
+        if "units" not in environment:
+            continue
+        prefix = environment["name"] + ":"
+        own = {key.removeprefix(prefix): value for key, value in rctx.attr.exec_properties.items() if key.startswith(prefix)}
+        components = {unit["component"]: None for unit in environment["units"] if "component" in unit}
+        pins = ["//_toolchains:{}@{}".format(name, _name(environment["pins"][name])) for name in components]
+        lines.append(_call(
+            "platform",
+            name = "in_" + _name(environment["name"]),
+            constraint_values = machine + ["//_toolchains:in_" + _name(environment["name"])] + pins,
+            exec_properties = common | own,
+        ))
+    rctx.file("_platforms/BUILD.bazel", "".join(lines))
+
+def _targets(rctx, plan):
+    """A platform a target, so that `--platforms=@matrix//_targets:NAME` keeps to its cells; without one all are tested."""
+    lines = [_PUBLIC]
+    lines.append(_call("constraint_setting", name = "target", default_constraint_value = ":any"))
+    lines.append(_call("constraint_value", name = "any", constraint_setting = ":target"))
+    for target in plan["targets"]:
+        lines.append(_call("constraint_value", name = "is_" + target["name"], constraint_setting = ":target"))
+        cpu = target["triple"].split("-")[0]
+        lines.append(_call(
+            "platform",
+            name = target["name"],
+            constraint_values = ["@platforms//os:linux", "@platforms//cpu:" + cpu, ":is_" + target["name"]],
+        ))
+    for action in plan["actions"] if plan["actions"] else []:
+        package, _, _ = action["id"].rpartition("-")
+        if action["building"]:
+            # The driver and the C library that kernels are linked with: `driver-x86_64-linux-musl`.
+            lines.append(_call("alias", name = package.replace("/", "-"), actual = _action_label(action["id"])))
+    rctx.file("_targets/BUILD.bazel", "".join(lines))
+
+def _definitions(rctx, plan, components):
+    """The flags, and the rule of the actions, which knows all types of toolchains."""
+    flags = {"cpu": "", "memory_mb": "4096", "timeout_s": "120"}
+    lines = [_PUBLIC, 'load("{}", "matrix_flag")\n'.format(_RULES)]
+    lines += [_call("matrix_flag", name = name, build_setting_default = value) for name, value in flags.items()]
+    if rctx.attr.plan and rctx.attr.tests:
+        lines.append('load("{}", "current_test")\n'.format(_RULES))
+        options = ["--catalog=" + folder for folder in rctx.attr.catalogs] + ["--pin=" + pin for pin in rctx.attr.pins]
+        lines.append(_call(
+            "current_test",
+            name = "plan_is_current",
+            launcher = rctx.attr.root + "/tools/matrix",
+            plan = str(rctx.path(rctx.attr.plan)),
+            size = "small",
+            words = rctx.attr.tests + ["--sealed"] + options,
+        ))
+    rctx.file("BUILD.bazel", "".join(lines))
+    words = ['    {} = Label("//:{}"),\n'.format(name, name) for name in flags]
+    words.append('    environment = Label("//_toolchains:environment"),\n')
+    words.append("    variables = {},\n".format(repr(plan["variables"])))
+    words.append("    components = [{}],\n".format(", ".join(['Label("//_toolchains:{}")'.format(name) for name in components])))
+    rctx.file("defs.bzl", _DEFINITIONS.format(rules = _RULES, words = "".join(words)))
+
+def _action(action, present, ends):
+    inputs = {}
+    files = {}
+    told = {}
+    for name, ref in action["inputs"].items():
+        if "action" in ref:
+            inputs.setdefault(_action_label(ref["action"]), {})[ref["path"]] = ref["output"]
+        elif present[(ref["catalog"], ref["file"])]:
+            files.setdefault("//_catalogs:{}/{}".format(ref["catalog"], ref["file"]), []).append(ref["path"])
+        else:
+            continue
+        told[name] = ref["path"]
+    request = {
+        "inputs": told,
+        "outputs": {name: "out/" + path for name, path in action["outputs"].items()},
+        "params": action["params"],
+        "stage": action["stage"],
+        "tool": action["kind"],
+    }
+    package, _, name = action["id"].rpartition("-")
+    return _call(
+        "matrix_action",
+        name = name,
+        called = package,
+        code = ["//_code:" + action["kind"]],
+        ends = ends,
+        exec_compatible_with = ["//_toolchains:in_" + _name(action["environment"])],
+        files = {label: json.encode(paths) for label, paths in files.items()},
+        inputs = {label: json.encode(wanted) for label, wanted in inputs.items()},
+        building = action["building"],
+        native = action["native"],
+        outs = action["outputs"],
+        request = json.encode(request),
+    )
+
+def _actions(rctx, plan, present):
+    ends = {test["verdict"]: None for test in plan["tests"] if "verdict" in test}
+    packages = {}
+    for action in plan["actions"]:
+        package, _, _ = action["id"].rpartition("-")
+        packages.setdefault(package, []).append(_action(action, present, action["id"] in ends))
+    head = _PUBLIC + 'load("//:defs.bzl", "matrix_action")\n'
+    for package, targets in packages.items():
+        rctx.file("_actions/{}/BUILD.bazel".format(package), head + "".join(targets))
+
+def _impossible(plan):
+    """Tests that no machine can run by this plan, with the reason."""
+    found = {}
+    lost = {each["name"]: each["unavailable"] for each in plan["environments"] if "unavailable" in each}
+    for action in plan["actions"] if lost else []:
+        if action["environment"] in lost:
+            found.update({test: "skipped, " + lost[action["environment"]] for test in action["tests"]})
+    for test in plan["tests"]:
+        if not test["selected"] or "verdict" not in test:
+            found[test["id"]] = "{}, {}".format(test.get("outcome", "left out"), test["reason"])
+    return found
+
+def _tests(rctx, plan):
+    impossible = _impossible(plan)
+    reasons = {test: _sentence(reason) for test, reason in impossible.items()}
+    lines = [_PUBLIC, _call("constraint_setting", name = "because")]
+    lines += [_call("constraint_value", name = reason, constraint_setting = ":because") for reason in {each: None for each in reasons.values()}]
+    rctx.file("_because/BUILD.bazel", "".join(lines))
+    targets = [target["name"] for target in plan["targets"]]
+    packages = {}
+    for test in plan["tests"]:
+        package, _, name = test["id"].rpartition("/")
+        packages.setdefault(package, []).append(_test(test, name, reasons.get(test["id"]), targets))
+    head = _PUBLIC + 'load("{}", "matrix_test")\nload("//:defs.bzl", "cell_test")\n'.format(_RULES)
+    for package, targets in packages.items():
+        rctx.file(package + "/BUILD.bazel", head + "".join(targets))
+
+def _test(test, name, reason, targets):
+    common = {"exec_compatible_with": ["//_toolchains:in_tests"], "id": test["id"], "name": name, "size": "small"}
+    if reason:
+        return _call("matrix_test", target_compatible_with = ["//_because:" + reason], **common)
+    if test["target"] in targets:
+        common["on"] = test["target"]
+    expectation = test.get("expectation", {"outcome": "pass", "reason": "", "position": ""})
+    return _call(
+        "cell_test",
+        because = expectation["reason"],
+        expected = expectation["outcome"],
+        position = expectation["position"],
+        verdict = _action_label(test["verdict"]),
+        **common
+    )
+
+def _read_plan(rctx):
+    if rctx.attr.plan:
+        return json.decode(rctx.read(rctx.attr.plan))
+    for folder in [rctx.attr.root] + rctx.attr.catalogs:
+        for room in _ROOMS + ["toolchains", "tools/mlir_matrix"]:
+            path = rctx.path("{}/{}".format(folder, room))
+            if path.exists:
+                rctx.watch_tree(path)
+    return json.decode(run_matrix(rctx, ["plan"] + rctx.attr.tests + ["--sealed", "--format", "json"], "planning {}".format(rctx.name)))
+
+def _hub_impl(rctx):
+    plan = _read_plan(rctx)
+    if plan.get("schema") != "mlir-matrix/plan/v1":
+        fail("{} is no plan; make one with: matrix plan --sealed --format json".format(rctx.attr.plan))
+    present = _files_of(rctx, [rctx.attr.root] + rctx.attr.catalogs, plan)
+    _code(rctx, plan)
+    components = _toolchains(rctx, plan)
+    _platforms(rctx, plan)
+    _targets(rctx, plan)
+    _definitions(rctx, plan, components)
+    _actions(rctx, plan, present)
+    _tests(rctx, plan)
+
+hub = repository_rule(
+    implementation = _hub_impl,
+    attrs = TOOL_ATTRS | {
+        "exec_properties": attr.string_dict(doc = "`KEY` or `ENVIRONMENT:KEY` to what remote execution is told."),
+        "plan": attr.label(doc = "The plan; else it is made of `tests`."),
+        "tests": attr.string_list(doc = "What `matrix plan` is asked for."),
+    },
+    doc = "The tests of a plan.",
+)

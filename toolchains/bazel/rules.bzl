@@ -1,0 +1,218 @@
+"""Actions and tests of a plan.
+
+An action's result is a file that says `ok` or what failed, so that failures are kept like successes: what waits for one that
+failed passes it on, and the test at the end says whether that is what the suite expects.
+"""
+
+load(":units.bzl", "command_of")
+
+# What building what is ours may take, whatever a test may.
+_BUILDING_S = 1800
+_BUILDING_MB = 8192
+
+ActionInfo = provider(
+    doc = "An action of the plan.",
+    fields = {
+        "artifacts": "Depset of the outputs of it and of all that it waits for.",
+        "ending": "The File that says how a test ends with it, for shells: outcome, whether it could be measured, reason; or None.",
+        "outputs": "Output to File.",
+        "result": "The File that says how it went.",
+        "results": "Depset of the results of it and of all that it waits for, with what they took.",
+    },
+)
+
+FlagInfo = provider(doc = "The value of a flag.", fields = ["value"])
+
+def _flag_impl(ctx):
+    return FlagInfo(value = ctx.build_setting_value)
+
+matrix_flag = rule(
+    implementation = _flag_impl,
+    build_setting = config.string(flag = True),
+)
+
+def _action_impl(ctx, environment, components, variables):
+    found = [ctx.toolchains[kind] for kind in [environment] + components]
+    units = [unit for toolchain in found if toolchain for unit in toolchain.units]
+    loader, before, after = command_of(units)
+    bootstrap = [file for file in ctx.files.code if file.basename == "bootstrap.py"][0]
+
+    files = {}
+    inputs = []
+    waits = [target[ActionInfo] for target in ctx.attr.inputs]
+    for target, wanted in ctx.attr.inputs.items():
+        for path, output in json.decode(wanted).items():
+            file = target[ActionInfo].outputs[output]
+            files[path] = file.path
+            inputs.append(file)
+    for target, paths in ctx.attr.files.items():
+        for path in json.decode(paths):
+            files[path] = target.files.to_list()[0].path
+    upstream = [info.result for info in waits]
+
+    name = ctx.label.name
+    outputs = {out: ctx.actions.declare_file("{}/out/{}".format(name, path)) for out, path in ctx.attr.outs.items()}
+    result = ctx.actions.declare_file(name + "/result.json")
+    usage = ctx.actions.declare_file(name + "/usage.json")
+    layout = {
+        "files": files,
+        "building": ctx.attr.building,
+        "memory_mb": _BUILDING_MB if ctx.attr.building else int(ctx.attr._memory_mb[FlagInfo].value),
+        "outputs": {out: file.path for out, file in outputs.items()},
+        "request": json.decode(ctx.attr.request),
+        "result": result.path,
+        "timeout_s": _BUILDING_S if ctx.attr.building else float(ctx.attr._timeout_s[FlagInfo].value),
+        "upstream": [file.path for file in upstream],
+        "usage": usage.path,
+    }
+    made = outputs.values() + [result, usage]
+    ending = None
+    if ctx.attr.ends:
+        ending = ctx.actions.declare_file(name + "/ending.txt")
+        layout["ending"] = ending.path
+        made.append(ending)
+    if ctx.attr.native:
+        # The output is for the CPU that it was made on: who has several kinds of machines says which this is.
+        layout["cpu"] = ctx.attr._cpu[FlagInfo].value
+
+    started = ctx.actions.args()
+    started.add_all(before + [bootstrap.path] + after)
+    told = ctx.actions.args()
+    told.add(json.encode(layout))
+    told.use_param_file("@%s", use_always = True)
+    told.set_param_file_format("multiline")
+    ctx.actions.run(
+        executable = loader,
+        arguments = [started, told],
+        inputs = depset(inputs + upstream + ctx.files.files),
+        outputs = made,
+        tools = depset(ctx.files.code, transitive = [unit.files for unit in units]),
+        env = variables,
+        mnemonic = "MatrixAction",
+        progress_message = "{} %{{label}}".format(ctx.attr.called),
+        execution_requirements = {
+            "requires-worker-protocol": "json",
+            "supports-multiplex-workers": "1",
+            "supports-workers": "1",
+        },
+    )
+    return [
+        DefaultInfo(files = depset(outputs.values() + [result])),
+        ActionInfo(
+            artifacts = depset(outputs.values(), transitive = [info.artifacts for info in waits]),
+            ending = ending,
+            outputs = outputs,
+            result = result,
+            results = depset([result, usage], transitive = [info.results for info in waits]),
+        ),
+    ]
+
+def action_rule(environment, components, variables, cpu, timeout_s, memory_mb):
+    """The rule of a plan's actions.
+
+    Args:
+      environment: the type of the toolchain that an environment's own part is.
+      components: the types of the toolchains that releases of components are.
+      variables: all environment variables that an action sees.
+      cpu: the flag that names the machines' CPU.
+      timeout_s: the flag that says how many seconds an action may take.
+      memory_mb: the flag that says how much memory (MiB) it may take.
+
+    Returns:
+      The rule.
+    """
+
+    def implementation(ctx):
+        return _action_impl(ctx, environment, components, variables)
+
+    return rule(
+        implementation = implementation,
+        attrs = {
+            "building": attr.bool(doc = "Whether it builds what is ours, not what is under test."),
+            "called": attr.string(doc = "What it is called in the plan."),
+            "code": attr.label_list(allow_files = True, doc = "The modules of ours that it runs."),
+            "ends": attr.bool(doc = "Whether tests end with it."),
+            "files": attr.label_keyed_string_dict(allow_files = True, doc = "Files of catalogs, and their paths in its folder."),
+            "inputs": attr.label_keyed_string_dict(providers = [ActionInfo], doc = "What it waits for: path in its folder to output."),
+            "native": attr.bool(),
+            "outs": attr.string_dict(doc = "Outputs and their files."),
+            "request": attr.string(mandatory = True, doc = "What it is told, JSON."),
+            "_cpu": attr.label(default = cpu),
+            "_memory_mb": attr.label(default = memory_mb),
+            "_timeout_s": attr.label(default = timeout_s),
+        },
+        toolchains = [config_common.toolchain_type(environment, mandatory = True)] +
+                     [config_common.toolchain_type(component, mandatory = False) for component in components],
+    )
+
+_SCRIPT = """\
+#!/bin/sh
+# Says how a test ended, and whether that is what its suite expects. A file says it; nothing is run here.
+{{ read -r outcome; read -r measurable; read -r reason; }} < '{ending}' || exit
+echo "$outcome {id}${{reason:+: $reason}}"
+echo 'expected: {expected}'
+echo 'repeat:   tools/matrix run {id}'
+[ "$outcome" = '{outcome}' ] && [ "$measurable" = measurable ]
+"""
+
+def _quoted(text):
+    return text.replace("'", "'\\''")
+
+def _test_impl(ctx):
+    info = ctx.attr.verdict[ActionInfo]
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    because = " ({}, {})".format(ctx.attr.because, ctx.attr.position) if ctx.attr.because else ""
+    ctx.actions.write(script, is_executable = True, content = _SCRIPT.format(
+        ending = _quoted(info.ending.short_path),
+        expected = _quoted(ctx.attr.expected + because),
+        id = ctx.attr.id,
+        outcome = ctx.attr.expected,
+    ))
+    return [
+        DefaultInfo(executable = script, runfiles = ctx.runfiles([info.ending])),
+        OutputGroupInfo(
+            matrix_artifacts = info.artifacts,
+            matrix_results = depset([file for name, file in info.outputs.items() if name == "verdict"], transitive = [info.results]),
+        ),
+    ]
+
+_CURRENT = """\
+#!/bin/sh
+# Whether a plan that is a file is still the plan that would be made.
+exec {words}
+"""
+
+def _current_impl(ctx):
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    words = [ctx.attr.launcher, "plan"] + ctx.attr.words + ["--check", ctx.attr.plan]
+    ctx.actions.write(script, is_executable = True, content = _CURRENT.format(
+        words = " ".join(["'{}'".format(_quoted(word)) for word in words]),
+    ))
+    return [
+        DefaultInfo(executable = script),
+        # It looks at files that Bazel knows nothing of, so it is run each time, and not in a sandbox.
+        testing.ExecutionInfo({"external": "1", "local": "1", "no-cache": "1", "no-sandbox": "1"}),
+        RunEnvironmentInfo(inherited_environment = ["HOME", "MATRIX_HOME", "MATRIX_PYTHON", "XDG_CACHE_HOME"]),
+    ]
+
+current_test = rule(
+    implementation = _current_impl,
+    attrs = {
+        "launcher": attr.string(mandatory = True),
+        "plan": attr.string(mandatory = True),
+        "words": attr.string_list(),
+    },
+    test = True,
+)
+
+matrix_test = rule(
+    implementation = _test_impl,
+    attrs = {
+        "because": attr.string(doc = "Why the suite expects what it does."),
+        "expected": attr.string(default = "pass"),
+        "id": attr.string(mandatory = True, doc = "The test's identifier."),
+        "position": attr.string(doc = "Where the suite says so."),
+        "verdict": attr.label(providers = [ActionInfo], doc = "The action that ends it."),
+    },
+    test = True,
+)

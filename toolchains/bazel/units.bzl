@@ -1,0 +1,74 @@
+"""What actions run in, as Bazel sees it: units, the components that they are releases of, environments."""
+
+UnitInfo = provider(
+    doc = "A folder of an environment: an interpreter, what goes on its path, or programs with all that they need.",
+    fields = {
+        "files": "Depset of its files.",
+        "libraries": "Of an interpreter: the folders of its libraries, from `root`.",
+        "loader": "Of an interpreter: the File of its loader.",
+        "part": "interpreter, site or prefix.",
+        "program": "Of an interpreter: the File of its program.",
+        "release": "Of programs: their release.",
+        "root": "Its folder, from the root of executions.",
+    },
+)
+
+def _unit_impl(ctx):
+    files = depset(ctx.files.files)
+    return [
+        DefaultInfo(files = files),
+        UnitInfo(
+            files = files,
+            libraries = ctx.attr.libraries,
+            loader = ctx.file.loader,
+            part = ctx.attr.part,
+            program = ctx.file.program,
+            release = ctx.attr.release,
+            root = ctx.label.workspace_root + "/unit",
+        ),
+    ]
+
+matrix_unit = rule(
+    implementation = _unit_impl,
+    attrs = {
+        "files": attr.label_list(allow_files = True),
+        "libraries": attr.string_list(),
+        "loader": attr.label(allow_single_file = True),
+        "part": attr.string(mandatory = True),
+        "program": attr.label(allow_single_file = True),
+        "release": attr.string(),
+    },
+)
+
+def _toolchain_impl(ctx):
+    return [platform_common.ToolchainInfo(units = [unit[UnitInfo] for unit in ctx.attr.units])]
+
+# A release of a component, or what an environment has beside its components.
+matrix_toolchain = rule(
+    implementation = _toolchain_impl,
+    attrs = {"units": attr.label_list(providers = [UnitInfo])},
+)
+
+def command_of(units):
+    """How the interpreter among some units is started with all of them.
+
+    Args:
+      units: UnitInfo, of which one is an interpreter.
+
+    Returns:
+      The File to execute, the words that come before the program's own file, and those that come after it.
+    """
+    interpreter = [unit for unit in units if unit.part == "interpreter"][0]
+    libraries = ":".join([interpreter.root + "/" + folder for folder in interpreter.libraries])
+    before = ["--inhibit-cache", "--argv0", interpreter.program.path, "--library-path", libraries, interpreter.program.path]
+
+    # As the local executor starts it, but for bytecode, which is there beside the sources.
+    before += ["-P", "-s", "-S", "-B"]
+    after = ["--checked"]
+    for unit in units:
+        if unit.part == "site":
+            after += ["--site", unit.root]
+    for unit in units:
+        if unit.part == "prefix":
+            after += ["--prefix", "{}={}".format(unit.release, unit.root)]
+    return interpreter.loader, before, after

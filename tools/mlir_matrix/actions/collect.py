@@ -1,0 +1,115 @@
+"""What an action left in its folder: its outcome, its outputs, its metrics.
+
+The folder is what a stranger's code left: nothing in it is followed, waited for or believed unchecked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+from mlir_matrix.actions.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
+from mlir_matrix.actions.kernel import METRICS
+
+OUTPUT_FOLDER = "out"
+#: Verdicts about the moment, not about the code: never kept.
+NEVER_CACHED = frozenset({"timed-out", "infra-error", "skipped"})
+#: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
+_MOST_JSON = 4 << 20
+_OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
+
+
+def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str, str]:
+    """The outcome of the action of ``stage`` in ``folder``, which is to have written ``outputs`` (paths from its ``out``)."""
+    outcome = _read_outcome(folder, stage)
+    if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
+        return _unfit(folder, stage, f"it said that it was done, but {odd}")
+    return outcome
+
+
+def is_kept(outcome: Mapping[str, str]) -> bool:
+    """Whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
+    unsure = outcome.get("signal") == "SIGKILL" or outcome.get("kept") == "no"
+    return outcome["outcome"] not in NEVER_CACHED and not unsure
+
+
+def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
+    """What an action measured; of one that failed, what it printed."""
+    if not ok:
+        return {"log": read_log(folder)}
+    try:
+        return read_json(f"{folder}/{METRICS}")
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def remove_folder(folder: str) -> None:
+    """Remove what an action left, as far as it can be removed, and however deep it is.
+
+    Folders in folders are moved up and then emptied: no path grows longer than a file system allows, and nothing recurs.
+    """
+    serial = count()
+    with contextlib.suppress(OSError):
+        while inside := [entry for entry in os.scandir(folder) if not _remove(entry)]:
+            for inner in inside:
+                os.chmod(inner.path, 0o700)
+                for entry in os.scandir(inner.path):
+                    if not _remove(entry):
+                        os.chmod(entry.path, 0o700)
+                        os.rename(entry.path, f"{folder}/.moved-{next(serial)}")
+                os.rmdir(inner.path)
+        os.rmdir(folder)
+
+
+def _remove(entry: os.DirEntry[str]) -> bool:
+    """Remove what is no folder; False for one."""
+    if entry.is_dir(follow_symlinks=False):
+        return False
+    os.unlink(entry.path)
+    return True
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """A small JSON object. Raises OSError, ValueError, RecursionError."""
+    with open_plain(path) as file:
+        value = json.loads(file.read(_MOST_JSON))
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+def _read_outcome(folder: str, stage: str) -> dict[str, str]:
+    try:
+        outcome = read_json(f"{folder}/{OUTCOME_FILE}")
+    except (OSError, ValueError, RecursionError) as error:
+        why = "left none" if isinstance(error, FileNotFoundError) else "left one that cannot be read"
+        return _unfit(folder, stage, f"it {why} (its outcome is missing)")
+    possible = {"ok", "crashed", "timed-out", "infra-error", failed_outcome(stage)}
+    if str(outcome.get("outcome")) not in possible or outcome.get("stage") != stage:
+        return _unfit(folder, stage, "it claims an outcome that this action cannot have")
+    return {name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)}
+
+
+def _unfit(folder: str, stage: str, reason: str) -> dict[str, str]:
+    return failure(stage, failed_outcome(stage), reason, read_log(folder))
+
+
+def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:
+    """What is wrong with the files that an action says it wrote; empty where nothing is."""
+    if not _has_type(f"{folder}/{OUTPUT_FOLDER}", stat.S_ISDIR):
+        return f"the folder {OUTPUT_FOLDER} is gone"
+    odd = [path for path in outputs.values() if not _has_type(f"{folder}/{OUTPUT_FOLDER}/{path}", stat.S_ISREG)]
+    return f"{odd[0]} is missing or no plain file" if odd else ""
+
+
+def _has_type(path: str, is_type: Callable[[int], bool]) -> bool:
+    """Whether a path itself, not what it may link to, is of a type."""
+    try:
+        return is_type(os.lstat(path).st_mode)
+    except OSError:
+        return False

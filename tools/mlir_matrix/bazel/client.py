@@ -1,0 +1,119 @@
+"""One call of Bazel: its command line, its events while it runs, its end whatever happens."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mlir_matrix.actions import isolation
+from mlir_matrix.bazel.events import Event, Events
+from mlir_matrix.errors import InfrastructureError
+
+_POLL_S = 0.1
+#: What the results of actions may take on the disk.
+_MOST_KEPT = "10G"
+#: Seconds that Bazel has to end once it was asked to.
+_PATIENCE_S = 20.0
+
+
+class Build:
+    """A ``bazel build`` under way, in a workspace."""
+
+    def __init__(self, command: Sequence[str], workspace: Path, log: Path, stream: Path) -> None:
+        """``command`` is all of it; its events are expected in the file ``stream``, what it says goes to ``log``."""
+        self._log = log
+        stream.write_bytes(b"")
+        self._stream = open(stream, "rb")  # noqa: SIM115 - as long as we are
+        with open(log, "wb") as said:
+            self._process = subprocess.Popen(
+                command,
+                cwd=workspace,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                # Ctrl-C goes to us; what becomes of Bazel is then ours to say. If we vanish, it is told as by Ctrl-C.
+                start_new_session=True,
+                preexec_fn=_interrupted_with_parent,  # noqa: PLW1509 - installing is over, and no other threads are ours
+            )
+
+    def events(self) -> Iterator[Event | None]:
+        """What happens, until it is over; None several times a second where nothing does."""
+        events = Events()
+        ended = False
+        while True:
+            chunk = self._stream.read()
+            yield from events.feed(chunk)
+            if ended and not chunk:
+                return
+            if not chunk:
+                yield None
+                ended = self._ended()
+
+    def _ended(self) -> bool:
+        try:
+            self._process.wait(_POLL_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def wait(self) -> None:
+        """Wait until it is over."""
+        self._process.wait()
+
+    def close(self) -> None:
+        """End it, if it is not over. Bazel's server stays, for the next call."""
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is not None:
+                break
+            self._process.send_signal(signum)
+            try:
+                self._process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                continue
+        self._process.wait()
+        self._stream.close()
+
+    def failure(self) -> InfrastructureError:
+        """What to raise where Bazel itself failed: what it said last, and where the rest is."""
+        lines = [line.strip() for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines()]
+        errors = [line for line in lines if line.startswith(("ERROR:", "FATAL:", "Error"))] or lines
+        said = "\n".join(errors[:6]) or "it said nothing"
+        return InfrastructureError(
+            f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nall that it said: {self._log}"
+        )
+
+
+def _interrupted_with_parent() -> None:
+    isolation.die_with_parent(signal.SIGINT)
+
+
+def flags_of(
+    *, jobs: int, remote: str, remote_cache: str, cache: Path, stream: Path, settings: Sequence[str], groups: str
+) -> list[str]:
+    """The flags of a build, after the command's name."""
+    flags = [
+        "--noenable_workspace",
+        "--lockfile_mode=off",
+        "--keep_going",
+        f"--build_event_json_file={stream}",
+        f"--output_groups={groups}",
+        f"--jobs={jobs}",
+        f"--local_resources=cpu={jobs}",
+        f"--worker_max_multiplex_instances=MatrixAction={jobs}",
+        "--sandbox_default_allow_network=false",
+        "--show_result=0",
+        "--curses=no",
+        "--color=no",
+        "--noshow_progress",
+        *settings,
+    ]
+    if remote:
+        # What is not asked for stays where it was made.
+        flags += [f"--remote_executor={remote}", "--strategy=MatrixAction=remote", "--remote_download_outputs=toplevel"]
+    else:
+        # What was executed for one workspace is known to all.
+        kept = [f"--disk_cache={cache}", f"--experimental_disk_cache_gc_max_size={_MOST_KEPT}"]
+        flags += ["--strategy=MatrixAction=worker,sandboxed", *kept]
+    return flags + ([f"--remote_cache={remote_cache}"] if remote_cache else [])

@@ -1,0 +1,120 @@
+"""Bazel's build event stream: what became of targets and actions, as it happens.
+
+Source: the Build Event Protocol (``build_event_stream.proto``), one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A file that Bazel reports: its path from the root of what it builds, and where it is."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completed:
+    """A target that is done, or will never be; ``reason`` says why not, where that is known."""
+
+    label: str
+    success: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """An action that failed: the target that has it, and what it said."""
+
+    label: str
+    reason: str
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """The build is over; ``code`` is what Bazel calls its exit code, ``SUCCESS`` or ``BUILD_FAILURE`` among others."""
+
+    code: str
+
+
+Event = Made | Completed | Failed | Finished
+
+
+@dataclass
+class Events:
+    """Turns the stream's bytes into events; what is not of interest is left out."""
+
+    _buffer: bytes = b""
+    _reasons: dict[str, str] = field(default_factory=dict)
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """The events of the lines that are complete by now."""
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        for line in lines:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                # Cut off, by a Bazel that was killed.
+                continue
+            if isinstance(event, dict):
+                yield from self._read(event)
+
+    def _read(self, event: dict[str, Any]) -> Iterator[Event]:
+        identity = event.get("id", {})
+        if "namedSetOfFiles" in event:
+            for file in event["namedSetOfFiles"].get("files", ()):
+                yield from _made(file)
+        elif "aborted" in event:
+            yield from self._aborted(identity, event["aborted"])
+        elif "completed" in event:
+            label = identity["targetCompleted"]["label"]
+            success = bool(event["completed"].get("success"))
+            yield Completed(label=label, success=success, reason="" if success else self._reasons.get(label, ""))
+        elif "action" in event and not event["action"].get("success"):
+            yield _failed(identity, event["action"])
+        elif "finished" in event:
+            yield Finished(code=event["finished"].get("exitCode", {}).get("name", ""))
+
+    def _aborted(self, identity: dict[str, Any], aborted: dict[str, Any]) -> Iterator[Event]:
+        """What a target comes to that could not even be looked at. Its configuration's own event tells more than its own."""
+        description = str(aborted.get("description", ""))
+        for kind in ("unconfiguredLabel", "configuredLabel"):
+            if kind in identity:
+                self._reasons[identity[kind]["label"]] = description
+        if "targetCompleted" in identity:
+            label = identity["targetCompleted"]["label"]
+            yield Completed(label=label, success=False, reason=description or self._reasons.get(label, ""))
+
+
+def _made(file: dict[str, Any]) -> Iterator[Made]:
+    uri = urlparse(str(file.get("uri", "")))
+    if uri.scheme == "file":
+        yield Made(name=str(file["name"]), path=unquote(uri.path))
+
+
+def _failed(identity: dict[str, Any], action: dict[str, Any]) -> Failed:
+    detail = action.get("failureDetail", {}).get("message", "")
+    return Failed(
+        label=identity.get("actionCompleted", {}).get("label") or action.get("label", ""),
+        reason=str(detail),
+        output=_contents(action.get("stderr", {})),
+    )
+
+
+def _contents(file: dict[str, Any]) -> str:
+    uri = urlparse(str(file.get("uri", "")))
+    if uri.scheme != "file":
+        return ""
+    try:
+        with open(unquote(uri.path), encoding="utf-8", errors="replace") as text:
+            return text.read()
+    except OSError:
+        return ""

@@ -1,0 +1,282 @@
+"""The Bazel executor: writes a workspace with the plan, has Bazel build it, reads what becomes of each action.
+
+Bazel decides what runs where (warm workers here, or a service elsewhere) and what is known already. What it leaves are the
+results of actions as files; they are what the local executor would have found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir_matrix.actions.child import failure
+from mlir_matrix.actions.staging import MARK
+from mlir_matrix.bazel.client import Build, flags_of
+from mlir_matrix.bazel.events import Completed, Event, Failed, Finished, Made
+from mlir_matrix.bazel.locate import Bazel
+from mlir_matrix.bazel.workspace import REPOSITORY, write_workspace
+from mlir_matrix.digest import digest_bytes
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.execute.job import Done, Limits, Observer, infrastructure
+from mlir_matrix.execute.keys import cpu_digest
+from mlir_matrix.execute.store import LostBlob, Result, Store, read_bytes
+from mlir_matrix.execute.supply import PackageSupply
+from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Session
+
+_ACTIONS = "_actions/"
+#: How Bazel's exit codes are called where the build itself went its way.
+_WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})
+#: Seconds after which a server of Bazel ends that nobody asks for anything.
+_IDLE_S = 900
+#: Seconds by which a clock may be wrong that says when an action ended.
+_SKEW_S = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """Where Bazel has actions executed, and what the service is told of them."""
+
+    remote: str = ""
+    remote_cache: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+class BazelExecutor:
+    """Runs the tests of a plan by Bazel."""
+
+    def __init__(
+        self,
+        session: Session,
+        plan: Plan,
+        *,
+        bazel: Bazel,
+        service: Service,
+        environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
+        limits: Limits,
+        observer: Observer,
+    ) -> None:
+        self._session = session
+        self._plan = plan
+        self._bazel = bazel
+        self._service = service
+        self._environments = environments
+        self._limits = limits
+        self._observer = observer
+        self._folder = session.home.cache / "bazel"
+        #: What Bazel reports: results, usages and verdicts, by the name of the file below the actions.
+        self._files: dict[str, str] = {}
+        self._failed: dict[str, Done] = {}
+        self._blobs: dict[str, str] = {}
+        self._tests = {_label_of(test): verdict for test, verdict in plan.verdicts.items()}
+        self.done: dict[str, Done] = {}
+
+    def run(self) -> dict[str, Done]:
+        """Execute; returns what was done, which is everything unless an observer stopped the run."""
+        lost = self._bring_environments()
+        tests = [test for test, verdict in self._plan.verdicts.items() if not self._lose(verdict, lost)]
+        if tests:
+            self._build(tests)
+        return self.done
+
+    def read_blob(self, digest: str) -> bytes:
+        """A verdict's bytes. Raises LostBlob."""
+        data = read_bytes(self._blobs[digest]) if digest in self._blobs else b""
+        if digest_bytes(data) != digest:
+            raise LostBlob(digest, "is not what Bazel said")
+        return data
+
+    def bring(self, tests: Sequence[str]) -> None:
+        """Have what the actions of these tests made in the store, for people to look at."""
+        store = Store(self._session.home.actions)
+        store.prepare()
+        for event in self._events(tests, "matrix_artifacts") if tests else ():
+            if isinstance(event, Made) and _ACTIONS in event.name:
+                data = read_bytes(event.path)
+                store.write(store.blob_path(digest_bytes(data)), data)
+
+    # Environments -------------------------------------------------------------------------------------------------
+
+    def _bring_environments(self) -> dict[str, str]:
+        """Fetch what environments lack, with progress, before Bazel links it; names of those that cannot be had, and why."""
+        wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
+        lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
+        read, wake = os.pipe()
+        supply = PackageSupply(self._session.home, lambda: os.write(wake, b"x"))
+        try:
+            self._session.home.packages.mkdir(parents=True, exist_ok=True)
+            supply.request(wanted)
+            while any(found.name not in lost and not supply.has(found) for found in wanted):
+                if select.select([read], [], [], 0.25)[0]:
+                    os.read(read, 4096)
+                for progress in supply.news():
+                    self._observer.package(progress)
+                    if progress.error:
+                        lost |= {it.name: progress.error for it in wanted if supply.lacks(it, progress.package)}
+                self._observer.tick()
+        finally:
+            supply.close()
+            os.close(read)
+            os.close(wake)
+        return lost
+
+    def _lose(self, verdict: str, lost: Mapping[str, str]) -> bool:
+        """Whether an action cannot be had because its environments cannot; what that comes to is then told."""
+        chain = self._chain(verdict)
+        if not any(action.environment in lost for action in chain):
+            return False
+        for action in chain:
+            environment = self._environments[action.environment]
+            if action.environment not in lost:
+                # It might run; nobody needs it.
+                self._settle(action, Done(result=Result(outcome={"outcome": "ok"}), cached=True))
+            elif isinstance(environment, UnavailableEnvironment):
+                reason = f"this machine lacks what it needs: {environment.reason}"
+                outcome = failure(action.stage, "skipped", reason)
+                self._settle(action, Done(result=Result(outcome=outcome), cached=False))
+            else:
+                self._settle(action, infrastructure(action, lost[action.environment]))
+        return True
+
+    # The build ----------------------------------------------------------------------------------------------------
+
+    def _build(self, tests: Sequence[str]) -> None:
+        self._began = time.time()
+        for event in self._events(tests, "matrix_results"):
+            match event:
+                case Made():
+                    _, found, name = event.name.partition(_ACTIONS)
+                    if found:
+                        self._files[name] = event.path
+                case Failed():
+                    self._note_failure(event)
+                case Completed():
+                    verdict = self._tests.get(event.label.partition("//")[2])
+                    if verdict is not None and self._finish(verdict, event):
+                        return
+            self._observer.tick()
+        for test in tests:
+            unsaid = Completed(label="", success=False, reason="Bazel ended and did not say what became of it")
+            self._finish(self._plan.verdicts[test], unsaid)
+
+    def _events(self, tests: Sequence[str], groups: str) -> Iterator[Event | None]:
+        """Have Bazel build a group of files of tests, and tell what happens. Raises InfrastructureError where Bazel cannot."""
+        workspace = write_workspace(self._session, self._plan, dict(self._service.properties))
+        stream, log, targets = (self._folder / f"{name}-{os.getpid()}" for name in ("events", "log", "targets"))
+        targets.write_text("".join(f"@{REPOSITORY}//{_label_of(test)}\n" for test in tests), encoding="utf-8")
+        flags = flags_of(
+            jobs=self._limits.jobs,
+            remote=self._service.remote,
+            remote_cache=self._service.remote_cache,
+            stream=stream,
+            cache=self._folder / "results",
+            settings=self._settings(),
+            groups=groups,
+        )
+        root = f"--output_user_root={self._folder / 'root'}"
+        command = [
+            *self._bazel.command,
+            root,
+            f"--max_idle_secs={_IDLE_S}",
+            "build",
+            *flags,
+            f"--target_pattern_file={targets}",
+        ]
+        build = Build(command, workspace, log, stream)
+        code = ""
+        try:
+            for event in build.events():
+                if isinstance(event, Finished):
+                    code = event.code
+                yield event
+            build.wait()
+            if code not in _WENT:
+                raise build.failure()
+        finally:
+            build.close()
+            stream.unlink()
+            targets.unlink()
+        log.unlink()
+
+    def _settings(self) -> list[str]:
+        # Whose CPU it is that code is made for: this machine's, or that of the service's.
+        cpu = self._service.remote or cpu_digest()
+        values = {"cpu": cpu, "memory_mb": self._limits.memory_mb, "timeout_s": f"{self._limits.timeout_s:g}"}
+        return [f"--@{REPOSITORY}//:{name}={value}" for name, value in values.items()]
+
+    def _note_failure(self, event: Failed) -> None:
+        """An action that failed as a command: for the moment's sake, and nobody keeps it."""
+        package, _, digest = event.label.partition(_ACTIONS)[2].rpartition(":")
+        action = self._plan.graph.actions.get(f"{package}-{digest}")
+        if action is None:
+            return
+        line = next((line for line in reversed(event.output.splitlines()) if line.startswith(MARK)), "")
+        if line:
+            done = Done(result=Result(outcome=json.loads(line.removeprefix(MARK))), cached=False, executed=True)
+        else:
+            said = event.output.strip().splitlines()
+            done = infrastructure(action, f"Bazel could not execute it: {event.reason or (said or ['no reason'])[-1]}")
+        self._failed[action.id] = done
+
+    # What became of tests -----------------------------------------------------------------------------------------
+
+    def _chain(self, verdict: str) -> list[Action]:
+        return [self._plan.graph.actions[identifier] for identifier in self._plan.graph.needed_by(verdict)]
+
+    def _finish(self, verdict: str, event: Completed) -> bool:
+        """Tell what became of the actions of a test; True where the observer has enough."""
+        for action in self._chain(verdict):
+            if action.id not in self.done and self._settle(action, self._done(action, verdict, event)):
+                return True
+        return False
+
+    def _settle(self, action: Action, done: Done) -> bool:
+        if action.id in self.done:
+            return False
+        self.done[action.id] = done
+        return self._observer.action_done(action, done)
+
+    def _done(self, action: Action, verdict: str, event: Completed) -> Done:
+        if action.id in self._failed:
+            return self._failed[action.id]
+        for source in action.sources:
+            if not self.done[source].result.ok:
+                return Done(result=Result(outcome=self.done[source].result.outcome), cached=self.done[source].cached)
+        name = "/".join(action.id.rsplit("-", 1))
+        if f"{name}/result.json" in self._files:
+            return self._read(name, action)
+        if action.id == verdict:
+            return infrastructure(action, event.reason or "Bazel built the test and does not say what became of it")
+        # What failed comes after it, or it is of no interest to what did.
+        return Done(result=Result(outcome={"outcome": "ok", "stage": action.stage}), cached=True)
+
+    def _read(self, name: str, action: Action) -> Done:
+        try:
+            result = json.loads(read_bytes(self._files[f"{name}/result.json"]))
+            beside = json.loads(read_bytes(self._files[f"{name}/usage.json"]))
+            if "verdict" in result["outputs"]:
+                self._blobs[result["outputs"]["verdict"]] = self._files[f"{name}/out/{action.outputs['verdict']}"]
+            executed = beside["ended"] >= self._began - _SKEW_S
+            return Done(
+                result=Result(
+                    outcome=result["outcome"],
+                    outputs=result["outputs"],
+                    usage=beside["usage"],
+                    metrics=beside.get("metrics", {}),
+                ),
+                cached=not executed,
+                executed=executed,
+            )
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            return infrastructure(action, f"what Bazel made cannot be read: {error}")
+
+
+def _label_of(test: str) -> str:
+    """``pytorch/linalg-loops/x86_64/mlp`` as a label in the repository of the tests."""
+    package, _, name = test.rpartition("/")
+    return f"{package}:{name}"

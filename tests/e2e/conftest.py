@@ -92,8 +92,10 @@ def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def containers(house: House, daemon: Daemon) -> House:
     """The shared home with the daemon, once it has the images that most tests need and the cache the C runtime of these."""
     made = replace(house, more={"DOCKER_HOST": daemon.host})
-    done = made("run", "jax/linalg-loops/x86_64/transpose", "--executor", "docker", "--timeout", "900", "--quiet")
-    assert done.code == 0, done.stderr + done.stdout
+    test = "jax/linalg-loops/x86_64/transpose"
+    for words in (("container", "build", test), ("run", test, "--executor", "docker", "--timeout", "900", "--quiet")):
+        done = made(*words)
+        assert done.code == 0, done.stderr + done.stdout
     return made
 
 

@@ -49,9 +49,8 @@ def run(home: Home, broken: Path, means: Means) -> Came:
     """Run the tests with an action cache of their own."""
     current = replace(open_session(catalogs=[broken]), home=home)
     names = [f"mlir/linalg-loops/x86_64/{name}" for name in (*BROKEN, "m_good")]
-    chosen = [*choose(current.catalog, CHOSEN, pins=current.pins).tests()]
-    chosen += choose(current.catalog, names, pins=current.pins).tests()
-    plan = current.plan(chosen)
+    chosen = [test for words in (CHOSEN, names) for test in choose(current.catalog, words, pins=current.pins).tests()]
+    plan = current.plan({test.id: test for test in chosen}.values())
     done = run_plan(current, plan, means=means, limits=LIMITS, fail_fast=False, progress=Silent)
     assert done.interruption is None
     return Came(

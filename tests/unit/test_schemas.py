@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix import schemas
-from mlir_matrix.catalog import models, toolchain_models
+from mlir_matrix.catalog import container_models, models, toolchain_models
 from mlir_matrix.errors import UsageError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def test_every_top_level_model_has_a_schema() -> None:
         "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Variant", "Build", "Release", "Passed",
     }  # fmt: skip
-    modules = (models.__name__, toolchain_models.__name__)
+    modules = (models.__name__, toolchain_models.__name__, container_models.__name__)
     found = {model.__name__ for model in models.Document.__subclasses__() if model.__module__ in modules}
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in schemas.FILES}

@@ -35,6 +35,12 @@ RANGES = "is no range of releases; ranges look like '>=18,<22' or '19.1'"
         (LLVM, "{release: 18.1.8, suites: [trixie]}", "{release: 18.1.8}", [
             "5:5: the release '18.1.8' needs 'suites': the provider is deb",
         ]),
+        (LLVM, 'packages: [', 'in_place: true\npackages: [', [
+            "3:1: there is no component 'patchelf'; known: iree, llvm, torch-mlir",
+        ]),
+        (LLVM, 'packages: [', 'finish: bazel\npackages: [', [
+            "3:1: needs 'in_place: true': it is done where a prefix stands",
+        ]),
         (LLVM, 'packages: ["mlir-{major}-tools"]\n', "", ["1:1: the key 'packages' is missing; the provider deb needs it"]),
         (LLVM, '["mlir-{major}-tools"]', "[$(id)]", [
             "3:12: '$(id)' is not the name of a Debian package (small letters, digits, '+', '-', '.', and '{major}' or '{minor}')",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.catalog.container_models import Containers
 from mlir_matrix.catalog.load import load
 from mlir_matrix.errors import CatalogError
 
@@ -30,6 +31,34 @@ def test_everything_is_found(tree: Any) -> None:
     assert list(catalog.components) == ["iree", "llvm", "torch-mlir"]
     (known,) = catalog.known_good
     assert (known.name, known.source.file, known.root) == ("known-good", "toolchains/known-good.yaml", tree.path)
+
+
+def test_later_catalogs_say_how_images_are_made(tree: Any, tmp_path: Path) -> None:
+    """Key by key; without any file there are defaults."""
+    assert tree.load().containers == Containers()
+    tree.write("containers/images.yaml", "user: 5\nfirst: [numpy]\n")
+    other = tmp_path / "other" / "containers"
+    other.mkdir(parents=True)
+    (other / "images.yaml").write_text("registry: registry.example.com:5000/ci\n")
+    (other / "Dockerfile").write_text("FROM scratch\n")
+    found = load([tree.path, other.parent]).containers
+    assert found == Containers(user=5, first=("numpy",), registry="registry.example.com:5000/ci")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("user: 0\n", "containers/images.yaml:1:1: 'user': must be greater than or equal to 1"),
+        ("registry: https://example.com\n", "containers/images.yaml:1:1: 'https://example.com' is not a registry, such as "
+         "'registry.example.com:5000/ci', without 'https://'"),
+        ("registry: ''\n", "containers/images.yaml:1:1: '' is not a registry, such as "
+         "'registry.example.com:5000/ci', without 'https://'"),
+        ("uesr: 7\n", "containers/images.yaml:1:1: unknown key 'uesr'; did you mean 'user'?"),
+    ],
+)  # fmt: skip
+def test_how_images_are_made_may_be_wrong(tree: Any, text: str, error: str) -> None:
+    tree.write("containers/images.yaml", text)
+    assert tree.errors() == [error]
 
 
 def test_default_pins_are_the_known_good_ones_else_the_newest_that_stays(tree: Any) -> None:
@@ -152,7 +181,7 @@ def test_the_same_folder_twice(tree: Any, tmp_path: Path) -> None:
 def test_a_folder_that_is_missing_or_holds_nothing(tree: Any, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert tree.errors(tmp_path / "none", tmp_path / "empty") == [
-        f"{tmp_path}/empty: holds no catalog: none of matrix/, recipes/, toolchains/, golden/ is here",
+        f"{tmp_path}/empty: holds no catalog: none of matrix/, recipes/, toolchains/, containers/, golden/ is here",
         f"{tmp_path}/none: there is no such catalog folder",
     ]
 
@@ -216,6 +245,7 @@ def test_a_name_that_is_not_unicode(tree: Any) -> None:
         ("toolchains/known-god.yaml", "unknown file; did you mean 'known-good.yaml'?"),
         ("toolchains/known_good.yaml", "unknown file; did you mean 'known-good.yaml'?"),
         ("toolchains/known-good.yml", "unknown file; did you mean 'known-good.yaml'?"),
+        ("containers/image.yaml", "unknown file; did you mean 'images.yaml'?"),
         ("golden/tolerance.yaml", "unknown file; golden/ holds tolerances.yaml and a folder for each workload; "
          "should 'tolerance.yaml' be called 'tolerances.yaml'?"),
         ("golden/mlp/z.npy", "is not read: not the golden of an output; did you mean 'y.npy'?"),

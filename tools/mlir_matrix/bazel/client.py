@@ -12,6 +12,8 @@ from mlir_matrix.bazel.events import Event, Events
 from mlir_matrix.errors import InfrastructureError
 
 _POLL_S = 0.1
+#: Characters of a line that is shown.
+_LONGEST = 600
 #: What the results of actions may take on the disk.
 _MOST_KEPT = "10G"
 #: Seconds that Bazel has to end once it was asked to.
@@ -75,11 +77,14 @@ class Build:
         self._process.wait()
         self._stream.close()
 
-    def failure(self) -> InfrastructureError:
-        """What to raise where Bazel itself failed: what it said last, and where the rest is."""
+    def errors(self) -> list[str]:
+        """What it complained about, or else everything that it said; a line each."""
         lines = [line.strip() for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines()]
-        errors = [line for line in lines if line.startswith(("ERROR:", "FATAL:", "Error"))] or lines
-        said = "\n".join(errors[:6]) or "it said nothing"
+        return [line for line in lines if line.startswith(("ERROR:", "FATAL:", "Error"))] or lines
+
+    def failure(self) -> InfrastructureError:
+        """What to raise where Bazel itself failed: what it said first, and where the rest is."""
+        said = "\n".join(line[:_LONGEST] for line in self.errors()[:6]) or "it said nothing"
         return InfrastructureError(
             f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nall that it said: {self._log}"
         )

@@ -73,6 +73,8 @@ class BazelExecutor:
         self._files: dict[str, str] = {}
         self._failed: dict[str, Done] = {}
         self._blobs: dict[str, str] = {}
+        #: The first thing that Bazel complained about.
+        self._complaint = ""
         self._tests = {_label_of(test): verdict for test, verdict in plan.verdicts.items()}
         self.done: dict[str, Done] = {}
 
@@ -160,8 +162,10 @@ class BazelExecutor:
                     if verdict is not None and self._finish(verdict, event):
                         return
             self._observer.tick()
+        unsaid = Completed(
+            label="", success=False, reason=f"Bazel did not come to it: {self._complaint or 'it does not say why'}"
+        )
         for test in tests:
-            unsaid = Completed(label="", success=False, reason="Bazel ended and did not say what became of it")
             self._finish(self._plan.verdicts[test], unsaid)
 
     def _events(self, tests: Sequence[str], groups: str) -> Iterator[Event | None]:
@@ -195,6 +199,7 @@ class BazelExecutor:
                     code = event.code
                 yield event
             build.wait()
+            self._complaint = next(iter(build.errors()), "")
             if code not in _WENT:
                 raise build.failure()
         finally:

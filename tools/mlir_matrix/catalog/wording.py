@@ -88,7 +88,8 @@ def _sentence(model: type[BaseModel], path: Path, details: Sequence[Mapping[str,
         return _bad_choice(subject, _choices(_types_at(model, path)), value)
     if any(kind.endswith(("_type", "_error")) and kind != "value_error" for kind in by_type):
         return _wrong_type(subject, _types_at(model, path), value)
-    return f"{subject}: {printable(str(details[0]['msg']).removeprefix('Value error, '), 400)}"
+    said = str(details[0]["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{subject}: {printable(said, 400)}"
 
 
 def _subject(path: Path) -> str:

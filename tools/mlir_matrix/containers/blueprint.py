@@ -89,7 +89,7 @@ class Blueprint:
 
 def tag_of(environment: ResolvedEnvironment) -> str:
     """What the image of an environment is called: ``mlir-matrix/mlir-llvm-19.1.7:0a1b2c3d4e5f``."""
-    name = re.sub(r"[^a-z0-9]*[^a-z0-9.][^a-z0-9]*", "-", environment.name.lower()).strip("-")
+    name = re.sub(r"[^a-z0-9]*[^a-z0-9.][^a-z0-9]*|\.{2,}", "-", environment.name.lower()).strip("-")
     return f"{REPOSITORY}/{name}:{environment.digest[:_SHORT]}"
 
 

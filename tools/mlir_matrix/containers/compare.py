@@ -23,7 +23,7 @@ def differences(blueprint: Blueprint, said: Mapping[str, Any]) -> list[str]:
     if said["Id"] == blueprint.id:
         return []
     found = [*_settings(blueprint, said.get("Config") or {}), *_layers(blueprint, said)]
-    by_manifest = "Descriptor" in said
+    by_manifest = any(digest.endswith(f"@{said['Id']}") for digest in said.get("RepoDigests") or ())
     return found if found or by_manifest else [f"its ID is {said['Id']}, not {blueprint.id}; layers and user are right"]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import IO, cast
 
 from mlir_matrix.containers.archive import layer_members
@@ -19,6 +21,7 @@ _MOST = 5
 _CHUNK = 1 << 20
 #: Before the name of a file that a layer takes away.
 _WHITEOUT = ".wh."
+_GZIP = b"\x1f\x8b"
 
 
 def changed_files(blueprint: Blueprint, found: Sequence[str], saved: Iterable[bytes], home: Home) -> list[str]:
@@ -57,7 +60,7 @@ def _layers(archive: _Stream) -> Iterator[tuple[str, Listing]]:
         for member in outer:
             file = outer.extractfile(member) if member.isfile() else None
             if file is not None:
-                stream = _Stream(_pieces(file))
+                stream = _Stream(_plain(_pieces(file)))
                 listing, digest = _listed(stream)
                 if listing:
                     yield digest, listing
@@ -85,6 +88,17 @@ def _listed(stream: _Stream) -> tuple[Listing, str]:
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
     while piece := file.read(_CHUNK):
         yield piece
+
+
+def _plain(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Without compression: a layer's digest is that of its archive."""
+    first = next(pieces, b"")
+    if not first.startswith(_GZIP):
+        yield from chain([first], pieces)
+        return
+    gzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    for piece in chain([first], pieces):
+        yield gzip.decompress(piece)
 
 
 class _Stream:

@@ -7,15 +7,21 @@ minute to build that.
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from house import REPOSITORY, ROOMS, House, Report, copy_runtime, new_home
 
+from daemon import Daemon, dockerd, unsupported
 from mlir_matrix.home import find_home
+from mlir_matrix.session import Session
 
+_libc = ctypes.CDLL(None, use_errno=True)
 #: Results that the lasting cache may hold: those of smoke a dozen times.
 _MOST_KEPT = 30_000
 
@@ -71,3 +77,34 @@ def copied(warm: House, tmp_path: Path) -> House:
     for room in ROOMS:
         shutil.copytree(REPOSITORY / room, root / room)
     return House(warm.home, root=root)
+
+
+@pytest.fixture(scope="session")
+def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A container daemon of the tests' own."""
+    if why := unsupported():
+        pytest.skip(f"no container daemon can run here: {why}")
+    with dockerd(current, tmp_path_factory.mktemp("docker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def containers(house: House, daemon: Daemon) -> House:
+    """The shared home with the daemon, once it has the images that most tests need and the cache the C runtime of these."""
+    made = replace(house, more={"DOCKER_HOST": daemon.host})
+    test = "jax/linalg-loops/x86_64/transpose"
+    for words in (("container", "build", test), ("run", test, "--executor", "docker", "--timeout", "900", "--quiet")):
+        done = made(*words)
+        assert done.code == 0, done.stderr + done.stdout
+    return made
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB: the C runtime fits, a run does not."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=24m") != 0:
+        pytest.skip(f"no small file system can be mounted: {os.strerror(ctypes.get_errno())}")
+    yield folder
+    _libc.umount2(os.fsencode(folder), 2)

@@ -116,6 +116,10 @@ JAX: dict[str, tuple[str, str, str]] = {
         "import os\nfrom mlir_matrix.actions import ingress\nos.open(ingress.__file__, os.O_WRONLY)" + GOOD,
         "import-failed", "Read-only file system",
     ),
+    "writes_its_inputs": (
+        "open('in/jax.py', 'a').write('x')" + GOOD, "import-failed", "Read-only file system|Permission denied",
+    ),
+    "adds_an_input": ("open('in/more', 'w').write('x')" + GOOD, "import-failed", "Read-only file system"),
     "writes_bytecode": (
         "import os, sys\nos.open(sys.pycache_prefix + '/x.pyc', os.O_CREAT | os.O_WRONLY)" + GOOD,
         "import-failed", "Read-only file system",
@@ -328,6 +332,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 """
 #: What only namespaces hold: without them these would reach the machine.
 CONTAINED = frozenset({
+    "writes_its_inputs", "adds_an_input",
     "kills_its_parent", "kills_everyone", "socket", "writes_elsewhere", "writes_our_code", "writes_bytecode", "remounts",
     "sees_nobody", "sees_no_sibling", "removes_its_folder", "leaves_its_folder", "protocol_of_others", "t_kills_its_parent",
 })  # fmt: skip

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,17 +35,6 @@ def catalog(tmp_path: Path) -> Downstream:
     made = Downstream(tmp_path / "catalog")
     made.workload("mine", jax=GOOD)
     return made
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MiB: the C runtime fits, a run does not."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=24m") != 0:
-        pytest.skip(f"no small file system can be mounted: {os.strerror(ctypes.get_errno())}")
-    yield folder
-    _libc.umount2(os.fsencode(folder), 2)
 
 
 def run(house: House, catalog: Downstream, *tests: str, code: int = 0, options: tuple[str, ...] = ()) -> Report:

@@ -31,13 +31,24 @@ def start(
             identifier = api.create_container(image, host_config=api.create_host_config(**host), **container)["Id"]
             # Before it starts, so that no word is lost.
             stream = api.attach_socket(identifier, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+            connection = _own(stream)
             api.start(identifier)
         except BaseException:
             if identifier:
                 with contextlib.suppress(InfrastructureError):
                     remove(daemon, identifier)
             raise
-    return identifier, getattr(stream, "_sock", stream)
+    return identifier, connection
+
+
+def _own(stream: Any) -> socket.socket:
+    """The connection that the library got, taken out of its hands: there it would last as long as its answer does."""
+    connection = socket.socket(fileno=os.dup(stream.fileno()))
+    answer = getattr(stream, "_response", None)
+    if answer is not None:
+        answer.close()
+    stream.close()
+    return connection
 
 
 @dataclass(kw_only=True)

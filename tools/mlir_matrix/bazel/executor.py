@@ -34,8 +34,6 @@ _ACTIONS = "_actions/"
 _WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})
 #: Seconds after which a server of Bazel ends that nobody asks for anything.
 _IDLE_S = 900
-#: Seconds by which a clock may be wrong that says when an action ended.
-_SKEW_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +264,7 @@ class BazelExecutor:
             beside = json.loads(read_bytes(self._files[f"{name}/usage.json"]))
             if "verdict" in result["outputs"]:
                 self._blobs[result["outputs"]["verdict"]] = self._files[f"{name}/out/{action.outputs['verdict']}"]
-            executed = beside["ended"] >= self._began - _SKEW_S
+            executed = beside["ended"] >= self._began
             return Done(
                 result=Result(
                     outcome=result["outcome"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -97,7 +98,7 @@ def test_every_test_is_a_target(workspace: Workspace) -> None:
 
 def test_a_wildcard_runs_what_can_run_and_tells_what_is_not_as_expected(workspace: Workspace) -> None:
     said = workspace("test", "@ours//...", "--keep_going", code=3)
-    assert "Executed 3 out of 6 tests: 2 tests pass, 1 fails locally and 3 were skipped." in said
+    assert re.search(r"out of 6 tests: 2 tests pass, 1 fails \w+ and 3 were skipped", said), said
     assert "mismatch mlir/linalg-loops/x86_64/m_wrong: y: 3 of 4 elements" in said
     assert "repeat:   tools/matrix run mlir/linalg-loops/x86_64/m_wrong" in said
 

@@ -188,4 +188,4 @@ def test_options_of_bazel_are_for_bazel(house: House) -> None:
     assert "expected KEY=VALUE" in done.stderr
     done = house("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "mlri:pool=x")
     assert done.code == 2
-    assert "there is no environment mlri; did you mean mlir?" in done.stderr
+    assert "there is no environment mlri; did you mean 'mlir'?" in done.stderr

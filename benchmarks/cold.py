@@ -55,10 +55,10 @@ def kit(session: Session, plan: Plan) -> dict[str, Path]:
     }
 
 
-def template(session: Session, plan: Plan, folder: Path) -> None:
-    """A cache that has nothing but the C library."""
+def template(session: Session, plan: Plan, folder: Path, *, sealed: bool = False) -> None:
+    """A cache that has nothing but the C library; ``sealed``: for an executor that uses nothing of this machine."""
     action = next(each for each in plan.graph.actions.values() if each.tool in BUILDING and not each.inputs)
-    environment = session.environment(action.environment)
+    environment = session.environment(action.environment, sealed=sealed)
     assert isinstance(environment, ResolvedEnvironment)
     key = action_key(action, (), environment=environment.digest)
     ours, new = Store(session.home.actions), Store(folder)
@@ -89,10 +89,10 @@ def results(cache: Path) -> frozenset[str]:
     return frozenset(file.name for file in Path(Store(cache).results).glob("??/*"))
 
 
-def once(cache: Path, suite: str = "smoke") -> tuple[float, Report]:
+def once(cache: Path, suite: str = "smoke", *options: str) -> tuple[float, Report]:
     """Wall time of a run into a cache, and its report; what it came to must be what the suite expects."""
     begin = time.perf_counter()
-    report = observed(suite, "--cache-dir", str(cache))
+    report = observed(suite, "--cache-dir", str(cache), *options)
     seconds = time.perf_counter() - begin
     summary = report.document["summary"]
     if summary["as_expected"] != summary["total"]:

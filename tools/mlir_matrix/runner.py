@@ -161,19 +161,18 @@ def _executor(
     observer: Observer,
 ) -> Executor:
     if means.executor == "bazel":
-        from mlir_matrix.bazel.executor import BazelExecutor, Service
+        from mlir_matrix.bazel.executor import BazelExecutor
         from mlir_matrix.bazel.locate import locate
 
         def fetching(progress: PackageProgress) -> None:
             observer.package(progress)
             observer.tick()
 
-        service = Service(remote=means.remote, remote_cache=means.remote_cache, properties=means.properties)
         return BazelExecutor(
             session,
             plan,
             bazel=locate(session, listener=fetching),
-            service=service,
+            means=means,
             environments=environments,
             limits=limits,
             observer=observer,

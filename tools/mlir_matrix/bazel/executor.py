@@ -11,9 +11,8 @@ import os
 import select
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mlir_matrix.actions.child import failure
 from mlir_matrix.actions.staging import MARK
 from mlir_matrix.bazel.client import Build, flags_of
 from mlir_matrix.bazel.events import Completed, Event, Failed, Finished, Made
@@ -22,7 +21,7 @@ from mlir_matrix.bazel.workspace import REPOSITORY, write_workspace
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.job import Done, Limits, Observer, infrastructure
+from mlir_matrix.execute.job import Done, Limits, Observer, infrastructure, lacking, passed_on
 from mlir_matrix.execute.keys import cpu_digest
 from mlir_matrix.execute.store import LostBlob, Result, Store, read_bytes
 from mlir_matrix.execute.supply import PackageSupply
@@ -32,20 +31,14 @@ from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
 
+if TYPE_CHECKING:
+    from mlir_matrix.runner import Means
+
 _ACTIONS = "_actions/"
 #: How Bazel's exit codes are called where the build itself went its way.
 _WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})
 #: Seconds after which a server of Bazel ends that nobody asks for anything.
 _IDLE_S = 900
-
-
-@dataclass(frozen=True, kw_only=True)
-class Service:
-    """Where Bazel has actions executed, and what the service is told of them."""
-
-    remote: str = ""
-    remote_cache: str = ""
-    properties: tuple[tuple[str, str], ...] = ()
 
 
 class BazelExecutor:
@@ -57,7 +50,7 @@ class BazelExecutor:
         plan: Plan,
         *,
         bazel: Bazel,
-        service: Service,
+        means: Means,
         environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
         limits: Limits,
         observer: Observer,
@@ -65,7 +58,7 @@ class BazelExecutor:
         self._session = session
         self._plan = plan
         self._bazel = bazel
-        self._service = service
+        self._means = means
         self._environments = environments
         self._limits = limits
         self._observer = observer
@@ -134,17 +127,16 @@ class BazelExecutor:
         if not any(action.environment in lost for action in chain):
             return False
         for action in chain:
-            environment = self._environments[action.environment]
-            if action.environment not in lost:
-                # It might run; nobody needs it.
-                self._settle(action, Done(result=Result(outcome={"outcome": "ok"}), cached=True))
-            elif isinstance(environment, UnavailableEnvironment):
-                reason = f"this machine lacks what it needs: {environment.reason}"
-                outcome = failure(action.stage, "skipped", reason)
-                self._settle(action, Done(result=Result(outcome=outcome), cached=False))
-            else:
-                self._settle(action, infrastructure(action, lost[action.environment]))
+            # What might run is of no interest; what waits for the rest passes that on.
+            self._settle(action, passed_on(action, self.done) or self._lost(action, lost) or _well(action))
         return True
+
+    def _lost(self, action: Action, lost: Mapping[str, str]) -> Done | None:
+        environment = self._environments[action.environment]
+        if isinstance(environment, UnavailableEnvironment):
+            return lacking(action, environment)
+        reason = lost.get(action.environment)
+        return infrastructure(action, reason) if reason is not None else None
 
     # The build ----------------------------------------------------------------------------------------------------
 
@@ -176,8 +168,8 @@ class BazelExecutor:
         targets.write_text("".join(f"@{REPOSITORY}//{_label_of(test)}\n" for test in tests), encoding="utf-8")
         flags = flags_of(
             jobs=self._limits.jobs,
-            remote=self._service.remote,
-            remote_cache=self._service.remote_cache,
+            remote=self._means.remote,
+            remote_cache=self._means.remote_cache,
             stream=stream,
             cache=self._folder / "results",
             settings=self._settings(),
@@ -212,7 +204,7 @@ class BazelExecutor:
     def _properties(self) -> dict[str, str]:
         """What the service is told of this plan's environments. Raises UsageError for an environment that there is none of."""
         found = {}
-        for key, value in self._service.properties:
+        for key, value in self._means.properties:
             environment, mark, _ = key.partition(":")
             if not mark or environment in self._environments:
                 found[key] = value
@@ -225,7 +217,7 @@ class BazelExecutor:
 
     def _settings(self) -> list[str]:
         # Whose CPU it is that code is made for: this machine's, or that of the service's.
-        cpu = self._service.remote or cpu_digest()
+        cpu = self._means.remote or cpu_digest()
         values = {"cpu": cpu, "memory_mb": self._limits.memory_mb, "timeout_s": f"{self._limits.timeout_s:g}"}
         return [f"--@{REPOSITORY}//:{name}={value}" for name, value in values.items()]
 
@@ -264,16 +256,16 @@ class BazelExecutor:
     def _done(self, action: Action, verdict: str, event: Completed) -> Done:
         if action.id in self._failed:
             return self._failed[action.id]
-        for source in action.sources:
-            if not self.done[source].result.ok:
-                return Done(result=Result(outcome=self.done[source].result.outcome), cached=self.done[source].cached)
+        failed = passed_on(action, self.done)
+        if failed is not None:
+            return failed
         name = "/".join(action.id.rsplit("-", 1))
         if f"{name}/result.json" in self._files:
             return self._read(name, action)
         if action.id == verdict:
             return infrastructure(action, event.reason or "Bazel built the test and does not say what became of it")
         # What failed comes after it, or it is of no interest to what did.
-        return Done(result=Result(outcome={"outcome": "ok", "stage": action.stage}), cached=True)
+        return _well(action)
 
     def _read(self, name: str, action: Action) -> Done:
         try:
@@ -294,6 +286,11 @@ class BazelExecutor:
             )
         except (OSError, ValueError, LookupError, TypeError) as error:
             return infrastructure(action, f"what Bazel made cannot be read: {error}")
+
+
+def _well(action: Action) -> Done:
+    """An action of which nobody says what it made, and nothing that it failed."""
+    return Done(result=Result(outcome={"outcome": "ok", "stage": action.stage}), cached=True)
 
 
 def _label_of(test: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.actions.child import failure
-from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.execute.store import Result
 from mlir_matrix.plan.graph import Action
@@ -41,6 +42,21 @@ BUILDING = frozenset({"link_kit"})
 def infrastructure(action: Action, reason: str, diagnostics: str = "") -> Done:
     """An action that the machine could not execute."""
     return Done(result=Result(outcome=failure(action.stage, "infra-error", reason, diagnostics)), cached=False)
+
+
+def lacking(action: Action, environment: UnavailableEnvironment) -> Done:
+    """An action whose environment cannot be had here."""
+    reason = f"this machine lacks what it needs: {environment.reason}"
+    return Done(result=Result(outcome=failure(action.stage, "skipped", reason)), cached=False)
+
+
+def passed_on(action: Action, done: Mapping[str, Done]) -> Done | None:
+    """What an action comes to that waits for one that failed; None where ``done`` has none such."""
+    for source in action.sources:
+        upstream = done[source]
+        if not upstream.result.ok:
+            return Done(result=Result(outcome=upstream.result.outcome), cached=upstream.cached)
+    return None
 
 
 class Observer(Protocol):

@@ -21,7 +21,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.crew import Equip, Place, Worker, tools_of
 from mlir_matrix.execute.frontier import Frontier
-from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure
+from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure, lacking, passed_on
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.sandbox import collect, make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store
@@ -158,14 +158,12 @@ class Scheduler:
 
     def _without_execution(self, action: Action) -> Done | None:
         """The result of an action that failed before it began, or is known; None once it is queued for execution."""
-        for source in action.sources:
-            upstream = self.done[source]
-            if not upstream.result.ok:
-                return Done(result=Result(outcome=upstream.result.outcome), cached=upstream.cached)
+        failed = passed_on(action, self.done)
+        if failed is not None:
+            return failed
         environment = self._environments[action.environment]
         if isinstance(environment, UnavailableEnvironment):
-            outcome = failure(action.stage, "skipped", f"this machine lacks what it needs: {environment.reason}")
-            return Done(result=Result(outcome=outcome), cached=False)
+            return lacking(action, environment)
         prepared = self._lookup.prepare(action, environment.digest, self.done)
         if prepared.key in self._jobs:
             self._jobs[prepared.key].twins.append(action)

@@ -1,0 +1,59 @@
+"""What becomes of tests that Bazel is not even asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.bazel.executor import BazelExecutor
+from mlir_matrix.bazel.locate import Bazel
+from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.home import Home
+from mlir_matrix.plan.graph import Action
+from mlir_matrix.runner import Means
+from mlir_matrix.select import choose
+from mlir_matrix.session import Session
+
+
+class Told:
+    """Hears what was done."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, Done] = {}
+
+    def action_started(self, action: Action) -> None: ...
+    def action_done(self, action: Action, done: Done) -> bool:
+        self.done[action.id] = done
+        return False
+
+    def package(self, progress: object) -> None: ...
+    def tick(self) -> None: ...
+
+
+@pytest.mark.parametrize("gone", ["mlir", "zig", "numpy"])
+def test_an_environment_that_cannot_be_had_decides_the_test(current: Session, tmp_path: Path, gone: str) -> None:
+    """Whichever of its actions needs it: what comes after has nothing to go on with, and is no pass."""
+    session = replace(current, home=Home(cache=tmp_path, state=tmp_path / "state", actions=tmp_path / "actions"))
+    plan = session.plan(choose(session.catalog, ["mlir/linalg-loops/x86_64/matmul"], pins=session.pins).tests())
+    names = {action.environment for action in plan.graph.actions.values()}
+    here = {name: ResolvedEnvironment(name=name, interpreter=own(), packages=()) for name in names}
+    told = Told()
+    executor = BazelExecutor(
+        session,
+        plan,
+        bazel=Bazel(command=("/nonexistent",), version="7.7.1", where="PATH"),
+        means=Means(executor="bazel"),
+        environments={**here, gone: UnavailableEnvironment(name=gone, reason="it has no lock")},
+        limits=Limits(jobs=1),
+        observer=told,
+    )
+    executor.run()
+    (verdict,) = plan.verdicts.values()
+    outcome = told.done[verdict].result.outcome
+    assert outcome["outcome"] == "skipped"
+    assert "it has no lock" in outcome["reason"]
+    assert told.done.keys() == plan.graph.actions.keys()

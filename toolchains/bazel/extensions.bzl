@@ -11,7 +11,7 @@ makes `@matrix//pytorch/linalg-loops/x86_64:mlp` and so on. Environments become 
 
 load(":hub.bzl", "hub")
 load(":launcher.bzl", "run_matrix")
-load(":unit.bzl", "unit")
+load(":unit.bzl", "unit", "unit_name")
 
 _PLACES = {
     "catalogs": attr.string_list(
@@ -119,10 +119,6 @@ def _add_units(units, environment, attributes, packages):
             release = each.get("release") or "",
             root = attributes.root,
         ))
-
-def unit_name(folder):
-    """The repository of a unit: names of repositories know no '+'."""
-    return "unit_" + folder.replace("+", "_")
 
 matrix = module_extension(
     implementation = _matrix_impl,

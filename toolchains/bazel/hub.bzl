@@ -1,6 +1,7 @@
 """The repository of a plan's tests: a package a cell, a target a test, over targets that tests share, a target an action."""
 
 load(":launcher.bzl", "TOOL_ATTRS", "run_matrix")
+load(":unit.bzl", "unit_name")
 
 # A catalog's rooms, the tests' own files among them; the driver's sources are this repository's alone.
 _ROOMS = ["matrix", "recipes", "golden", "tools/driver"]
@@ -75,7 +76,7 @@ def _code(rctx, plan):
     rctx.file("_code/BUILD.bazel", "".join(lines))
 
 def _unit(folder):
-    return "@unit_{}//:unit".format(folder.replace("+", "_"))
+    return "@{}//:unit".format(unit_name(folder))
 
 def _call(rule, **arguments):
     words = ["    {} = {},\n".format(name, repr(value)) for name, value in arguments.items()]
@@ -169,7 +170,7 @@ def _targets(rctx, plan):
             name = target["name"],
             constraint_values = ["@platforms//os:linux", "@platforms//cpu:" + cpu, ":is_" + target["name"]],
         ))
-    for action in plan["actions"] if plan["actions"] else []:
+    for action in plan["actions"]:
         package, _, _ = action["id"].rpartition("-")
         if action["building"]:
             # The driver and the C library that kernels are linked with: `driver-x86_64-linux-musl`.

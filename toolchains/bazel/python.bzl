@@ -4,12 +4,9 @@ def _environment_impl(rctx):
     lock = rctx.path(rctx.attr.lock)
     rctx.watch(lock)
     tools = lock.dirname
-    script = "root={}; . {}/environment.sh; root={}; use_environment {} && printf %s \"$python\"".format(
-        tools.dirname,
-        tools,
-        tools.dirname,
-        lock.basename,
-    )
+
+    # It takes the folder of the program that reads it, which is named after the script, for its own.
+    script = ". {}/environment.sh; use_environment {} && printf %s \"$python\"".format(tools, lock.basename)
     done = rctx.execute(["sh", "-euc", script, str(tools.get_child("matrix"))], timeout = 1800)
     if done.return_code != 0:
         fail("the environment of {} cannot be made:\n{}".format(lock.basename, done.stderr))

@@ -2,6 +2,10 @@
 
 load(":launcher.bzl", "run_matrix", "TOOL_ATTRS")
 
+def unit_name(folder):
+    """The repository of a unit: names of repositories know no '+'."""
+    return "unit_" + folder.replace("+", "_")
+
 # What nobody reads: half of a prefix's files.
 _LEFT_OUT = ["usr/share/" + folder for folder in ["doc", "man", "locale", "info", "lintian"]]
 

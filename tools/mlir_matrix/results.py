@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from mlir_matrix.actions.collect import is_measurable
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.execute.store import LostBlob
@@ -161,7 +162,7 @@ class ResultMaker:
         pins, environments = self._environment_facts(chain.environments)
         expected, expectation = _compare(test, outcome["outcome"])
         # An expected mismatch must not hide that there was nothing to compare with.
-        expected = expected and all(output.get("measurable", True) for output in (verdict or {}).get("outputs", ()))
+        expected = expected and (verdict is None or is_measurable(verdict))
         return TestResult(
             **_names(test),
             outcome=outcome["outcome"],

@@ -84,18 +84,6 @@ def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
     )
 
 
-def read_failure(folder: str) -> dict[str, str] | None:
-    """The failure that an action itself wrote down; None where it wrote something else."""
-    try:
-        with open_plain(os.path.join(folder, OUTCOME_FILE)) as file:
-            found = json.loads(file.read(4 * _LONGEST))
-    except (OSError, ValueError, RecursionError):
-        return None
-    wanted = ("outcome", "stage", "reason", "diagnostics")
-    sound = isinstance(found, dict) and all(isinstance(found.get(name), str) for name in wanted)
-    return found if sound and found["outcome"] != "ok" else None
-
-
 def write_outcome(folder: str, outcome: Mapping[str, Any]) -> None:
     """Put the outcome file in place in one step, so that a half-written one is never read.
 

@@ -14,9 +14,9 @@ from itertools import count
 from typing import Any
 
 from mlir_matrix.actions.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
+from mlir_matrix.actions.contract import OUTPUT_FOLDER
 from mlir_matrix.actions.kernel import METRICS
 
-OUTPUT_FOLDER = "out"
 #: Verdicts about the moment, not about the code: never kept.
 NEVER_CACHED = frozenset({"timed-out", "infra-error", "skipped"})
 #: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
@@ -30,6 +30,21 @@ def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str,
     if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
         return _unfit(folder, stage, f"it said that it was done, but {odd}")
     return outcome
+
+
+def read_failure(folder: str) -> dict[str, str] | None:
+    """The failure that an action itself wrote down; None where it wrote something else."""
+    try:
+        found = read_json(f"{folder}/{OUTCOME_FILE}")
+    except (OSError, ValueError, RecursionError):
+        return None
+    sound = all(isinstance(found.get(name), str) for name in ("outcome", "stage", "reason", "diagnostics"))
+    return found if sound and found["outcome"] != "ok" else None
+
+
+def is_measurable(verdict: Mapping[str, Any]) -> bool:
+    """Whether a judge had something to compare every output with."""
+    return all(output.get("measurable", True) for output in verdict["outputs"])
 
 
 def is_kept(outcome: Mapping[str, str]) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+#: Of an action's folder: what it is given, and what it is to write.
+INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
 #: The folders of this environment's programs, as the worker's command line says, each with the release that it is of; the
 #: first that has a program counts.
 prefixes: dict[str, str] = {}

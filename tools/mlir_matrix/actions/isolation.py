@@ -16,6 +16,7 @@ import signal
 import sys
 
 from mlir_matrix.actions import seccomp
+from mlir_matrix.actions.contract import INPUT_FOLDER
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWIPC = 0x08000000
@@ -165,7 +166,7 @@ def confine(folder: str, *, alone: bool = False) -> bool:
     afterwards. Returns whether files are read-only now: kernels before 5.12 cannot. OSError where this one fails to.
     """
     path = os.fsencode(folder)
-    inputs = os.path.join(path, b"in")
+    inputs = os.path.join(path, os.fsencode(INPUT_FOLDER))
     _check(_libc.unshare(_CLONE_NEWNS))
     for place in (path, inputs) if os.path.isdir(inputs) else (path,):
         _check(_libc.mount(place, place, None, _MS_BIND, None))

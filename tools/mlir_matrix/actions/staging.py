@@ -20,22 +20,18 @@ are wanted are then empty, the result says why, and what waits for it passes tha
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlir_matrix.actions.child import MACHINE_ERRORS, REQUEST_FILE, failure
-from mlir_matrix.actions.collect import OUTPUT_FOLDER, is_kept, metrics_of, outcome_of, read_json, remove_folder
+from mlir_matrix.actions.collect import is_kept, is_measurable, metrics_of, outcome_of, read_json, remove_folder
+from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 
 #: Begins the line that tells an outcome which nobody may keep.
 MARK = "matrix-outcome: "
-_INPUT_FOLDER = "in"
-_CHUNK = 1 << 20
 
 
 class Staged:
@@ -62,12 +58,15 @@ class Staged:
 
     def open(self) -> None:
         """Make the action's folder, with its request and its inputs. An OSError is the machine's."""
+        import shutil  # these and what hashes take every worker 10 ms, and few have layouts
+        import tempfile
+
         # In a folder of its own, so that what is hidden beside it is nothing that it needs; where the result goes, so that
         # nobody takes it for something that was forgotten.
         place = os.path.dirname(self._at(self._layout["result"]))
         self._around = tempfile.mkdtemp(prefix="action-", dir=place)
         self.folder = f"{self._around}/action"
-        for name in (_INPUT_FOLDER, OUTPUT_FOLDER):
+        for name in (INPUT_FOLDER, OUTPUT_FOLDER):
             os.makedirs(f"{self.folder}/{name}")
         for path, place in self._layout["files"].items():
             shutil.copyfile(self._at(place), f"{self.folder}/{path}")
@@ -100,13 +99,17 @@ class Staged:
 
     def _deliver(self, outcome: Mapping[str, str], made: Mapping[str, str], usage: Mapping[str, float]) -> None:
         """``made``: outputs by name, as paths in the action's folder; none of a failure."""
+        import hashlib
+        import shutil
+
         ok = outcome["outcome"] == "ok"
         digests = {}
         for name, place in self._layout["outputs"].items():
             destination = self._at(place)
             if ok:
-                digests[name] = _digest(f"{self.folder}/{made[name]}")
                 shutil.move(f"{self.folder}/{made[name]}", destination)
+                with open(destination, "rb") as file:
+                    digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
             else:
                 open(destination, "wb").close()
         beside = {"usage": usage, "ended": time.time()}
@@ -124,8 +127,11 @@ class Staged:
             # A check that has only one way to succeed, like FileCheck, has nothing to say when it does.
             return "pass" if ok else outcome["outcome"], "measurable", " ".join(outcome.get("reason", "").split())
         verdict = read_json(self._at(self._layout["outputs"]["verdict"]))
-        measurable = all(output.get("measurable", True) for output in verdict["outputs"])
-        return verdict["outcome"], "measurable" if measurable else "not", " ".join(verdict["reason"].split())
+        return (
+            verdict["outcome"],
+            "measurable" if is_measurable(verdict) else "not",
+            " ".join(verdict["reason"].split()),
+        )
 
     def _write(self, name: str, value: Mapping[str, Any]) -> None:
         with open(self._at(self._layout[name]), "w", encoding="utf-8") as file:
@@ -149,11 +155,3 @@ def layout_of(arguments: Sequence[str]) -> dict[str, Any] | None:
 
 def _told(outcome: Mapping[str, str]) -> str:
     return f"{outcome['reason']}\n{MARK}{json.dumps(outcome, sort_keys=True)}"
-
-
-def _digest(path: str) -> str:
-    found = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            found.update(chunk)
-    return found.hexdigest()

@@ -34,12 +34,12 @@ from mlir_matrix.actions.child import (
     crash,
     failed_outcome,
     failure,
-    read_failure,
     read_log,
     run_forked,
     wants_room,
     write_outcome,
 )
+from mlir_matrix.actions.collect import read_failure
 from mlir_matrix.actions.container import Container
 from mlir_matrix.actions.contract import MachineFailed, signal_name
 from mlir_matrix.actions.staging import Staged, layout_of

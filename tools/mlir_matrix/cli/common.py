@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mlir_matrix.cli.lazy import LazyGroup
 from mlir_matrix.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ class VerbGroup(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)
+
+
+class LazyVerbGroup(VerbGroup, LazyGroup):
+    """One whose verbs are imported when they are asked for."""
 
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:

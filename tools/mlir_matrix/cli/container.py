@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from mlir_matrix.cli.common import VerbGroup
-from mlir_matrix.cli.lazy import LazyGroup, Listed
+from mlir_matrix.cli.common import LazyVerbGroup
+from mlir_matrix.cli.lazy import Listed
 
 #: Verb → where it is, and what it does.
 VERBS = {
@@ -15,13 +15,9 @@ VERBS = {
 }
 
 
-class _Group(VerbGroup, LazyGroup):
-    """Verbs with examples after them."""
-
-
 @click.group(
     "container",
-    cls=_Group,
+    cls=LazyVerbGroup,
     verbs=VERBS,
     of="container",
     examples=("matrix container build mlir", "matrix container list", "matrix container verify mlir"),

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mlir_matrix.actions.child import LOG_FILE
-from mlir_matrix.actions.collect import OUTPUT_FOLDER, remove_folder
+from mlir_matrix.actions.collect import remove_folder
+from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.catalog.container_models import Containers
 from mlir_matrix.containers import options
 from mlir_matrix.containers.daemon import connect
@@ -24,9 +25,8 @@ from mlir_matrix.containers.pace import Pace
 from mlir_matrix.containers.slot import Slot, start
 from mlir_matrix.containers.supply import ImageSupply
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.crew import PATIENCE_S, Left, Place, Supply, time_limit
+from mlir_matrix.execute.crew import Left, Place, Supply, is_silent, time_limit
 from mlir_matrix.execute.job import Job
-from mlir_matrix.execute.keys import INPUT_FOLDER
 from mlir_matrix.execute.sandbox import Folders
 
 
@@ -132,9 +132,8 @@ class ContainerCrew:
 
     def end_silent(self) -> None:
         """End containers that do not even say that an action took too long."""
-        now, limits = time.monotonic(), self._place.limits
         for slot in self._all():
-            if any(slot.heard < now - time_limit(job, limits) - PATIENCE_S for job in slot.pending.values()):
+            if is_silent(slot, self._place.limits):
                 slot.kill()
 
     def _all(self) -> list[Slot]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mlir_matrix.actions.contract import INPUT_FOLDER
 from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.containers.images import Image
 from mlir_matrix.containers.owner import LABEL, me
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import BUILDING, Limits
-from mlir_matrix.execute.keys import ACTIONS_FOLDER, INPUT_FOLDER
-from mlir_matrix.execute.workers import worker_command
+from mlir_matrix.execute.keys import ACTIONS_FOLDER
+from mlir_matrix.execute.workers import serving, worker_command
 from mlir_matrix.home import Home
 
 #: Where things are inside. The action's folder has nothing beside it.
@@ -56,14 +57,13 @@ def choose_user(images_own: int, *, rootless: bool) -> User:
 
 def command(environment: ResolvedEnvironment, image: Image, tools: set[str], home: Home) -> list[str]:
     """The command line of a worker inside."""
-    arguments = [*(word for tool in sorted(tools) for word in ("--tool", tool)), "--persistent_worker"]
     return worker_command(
         environment,
         store=home.packages,
         at=Path(image.packages),
         actions=Path(_CODE, ACTIONS_FOLDER.name),
         bytecode=Path(_BYTECODE),
-        arguments=arguments,
+        arguments=serving(tools),
     )
 
 

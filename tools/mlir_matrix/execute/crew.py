@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.job import BUILDING, Job, Limits
 from mlir_matrix.execute.store import Store
+from mlir_matrix.execute.workers import Talk
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Graph
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 #: What building what is ours may take. Seconds.
 _BUILDING_S = 1800.0
 #: Seconds beyond an action's limit after which a worker that says nothing at all is ended: it may have been importing.
-PATIENCE_S = 120.0
+_PATIENCE_S = 120.0
 
 
 class Supply(Protocol):
@@ -120,6 +122,14 @@ def tools_of(
         if isinstance(environment, ResolvedEnvironment):
             tools[environment.digest].add(action.tool)
     return tools
+
+
+def is_silent(worker: Talk, limits: Limits) -> bool:
+    """Whether a worker does not even say that an action took too long: stopped, or stuck in an import."""
+    if not worker.pending:
+        return False
+    longest = max(time_limit(job, limits) for job in worker.pending.values())
+    return worker.heard < time.monotonic() - longest - _PATIENCE_S
 
 
 def time_limit(job: Job, limits: Limits) -> float:

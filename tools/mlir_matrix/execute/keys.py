@@ -9,11 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlir_matrix.actions.collect import OUTPUT_FOLDER
+from mlir_matrix.actions.contract import OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes, digest_file, digest_value
 from mlir_matrix.plan.graph import Action, File, Graph
 
-INPUT_FOLDER = "in"
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Every action passes through these.
 _ALWAYS = ("bootstrap", "worker", "child", "isolation", "contract")

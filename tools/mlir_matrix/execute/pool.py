@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import selectors
-import time
 from collections.abc import Mapping, Sequence
 
 from mlir_matrix.actions.child import LOG_FILE
 from mlir_matrix.actions.collect import remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.crew import PATIENCE_S, Left, Place, Supply, time_limit
+from mlir_matrix.execute.crew import Left, Place, Supply, is_silent, time_limit
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.sandbox import Folders
 from mlir_matrix.execute.supply import PackageSupply
@@ -60,7 +59,7 @@ class Pool:
         if worker is None:
             worker = start_worker(
                 environment,
-                sorted(self._place.tools[environment.digest]),
+                self._place.tools[environment.digest],
                 store=self._place.home.packages,
                 bytecode=self._place.home.bytecode,
                 scratch=self._place.scratch,
@@ -87,13 +86,9 @@ class Pool:
 
     def end_silent(self) -> None:
         """End workers that do not even say that an action took too long: stopped, or stuck in an import."""
-        limits = self._place.limits
-        oldest = time.monotonic() - limits.timeout_s - PATIENCE_S
         for worker in self._workers.values():
-            if worker.pending and worker.heard < oldest:
-                longest = max(time_limit(job, limits) for job in worker.pending.values())
-                if worker.heard < oldest + limits.timeout_s - longest:
-                    worker.kill()
+            if is_silent(worker, self._place.limits):
+                worker.kill()
 
     def close(self) -> None:
         """End all workers and, with them, everything that they run."""

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import REQUEST_FILE
-from mlir_matrix.actions.collect import OUTPUT_FOLDER, metrics_of, outcome_of, remove_folder
+from mlir_matrix.actions.collect import metrics_of, outcome_of, remove_folder
+from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.keys import INPUT_FOLDER, Read, request
+from mlir_matrix.execute.keys import Read, request
 from mlir_matrix.execute.spare import SpareFiles
 from mlir_matrix.execute.store import Result, Store, read_bytes
 from mlir_matrix.home import Home

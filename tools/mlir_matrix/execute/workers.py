@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,11 @@ def worker_command(
     folders += [word for program in environment.host_programs() for word in ("--program", program)]
     python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
     return [*python, str(actions / "bootstrap.py"), *folders, *arguments]
+
+
+def serving(tools: Iterable[str]) -> list[str]:
+    """The arguments of a worker that imports what ``tools`` need and then answers requests."""
+    return [*(word for tool in sorted(tools) for word in ("--tool", tool)), "--persistent_worker"]
 
 
 def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
@@ -152,11 +157,10 @@ class WorkerProcess(Talk):
 
 
 def start_worker(
-    environment: ResolvedEnvironment, tools: Sequence[str], *, store: Path, bytecode: Path, scratch: Path
+    environment: ResolvedEnvironment, tools: Iterable[str], *, store: Path, bytecode: Path, scratch: Path
 ) -> WorkerProcess:
     """Start the worker of an environment; it imports what ``tools`` need and then answers requests."""
-    arguments = [*(word for tool in tools for word in ("--tool", tool)), "--persistent_worker"]
-    command = worker_command(environment, store=store, bytecode=bytecode, arguments=arguments)
+    command = worker_command(environment, store=store, bytecode=bytecode, arguments=serving(tools))
     log = scratch / f"worker-{environment.name}.log"
     with open(log, "wb") as errors:
         process = subprocess.Popen(

@@ -255,11 +255,11 @@ def test_two_runs_at_once(own: House, endless: Callable[[], subprocess.Popen[str
     process = endless()
     try:
         assert wait_until(lambda: processes(name=LEFT))
-        before = set(left(daemon))
+        before = set(processes(name=LEFT))
         run(own, "mlir/linalg-loops/x86_64/transpose")
         assert process.poll() is None
-        assert before <= set(left(daemon))
-        assert processes(name=LEFT)
+        assert left(daemon), "the other's containers stay"
+        assert before <= set(processes(name=LEFT)), "with what runs in them"
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

@@ -77,7 +77,8 @@ instances:
         storage: *files
       - !bytestream
         storage: *files
-thread-pool-size: 100
+# A worker that is refused for too many calls at once ends, and clients send thousands of files.
+thread-pool-size: 1000
 """
 
 

@@ -116,6 +116,7 @@ def _add_units(units, environment, attributes, packages):
             part = each["part"],
             pins = attributes.pins,
             python = "python{}.{}".format(release[0], release[1]),
+            reads = each.get("reads") or {},
             release = each.get("release") or "",
             root = attributes.root,
         ))

@@ -50,6 +50,7 @@ def _action_impl(ctx, environment, components, variables):
             files[path] = target.files.to_list()[0].path
     upstream = [info.result for info in waits]
 
+    request = json.decode(ctx.attr.request)
     name = ctx.label.name
     outputs = {out: ctx.actions.declare_file("{}/out/{}".format(name, path)) for out, path in ctx.attr.outs.items()}
     result = ctx.actions.declare_file(name + "/result.json")
@@ -59,7 +60,7 @@ def _action_impl(ctx, environment, components, variables):
         "building": ctx.attr.building,
         "memory_mb": _BUILDING_MB if ctx.attr.building else int(ctx.attr._memory_mb[FlagInfo].value),
         "outputs": {out: file.path for out, file in outputs.items()},
-        "request": json.decode(ctx.attr.request),
+        "request": request,
         "result": result.path,
         "timeout_s": _BUILDING_S if ctx.attr.building else float(ctx.attr._timeout_s[FlagInfo].value),
         "upstream": [file.path for file in upstream],
@@ -86,7 +87,7 @@ def _action_impl(ctx, environment, components, variables):
         arguments = [started, told],
         inputs = depset(inputs + upstream + ctx.files.files),
         outputs = made,
-        tools = depset(ctx.files.code, transitive = [unit.files for unit in units]),
+        tools = depset(ctx.files.code, transitive = [unit.reads.get(request["tool"], unit.files) for unit in units]),
         env = variables,
         mnemonic = "MatrixAction",
         progress_message = "{} %{{label}}".format(ctx.attr.called),

@@ -6,20 +6,15 @@ def unit_name(folder):
     """The repository of a unit: names of repositories know no '+'."""
     return "unit_" + folder.replace("+", "_")
 
-# What nobody reads: half of a prefix's files.
-_LEFT_OUT = ["usr/share/" + folder for folder in ["doc", "man", "locale", "info", "lintian"]]
+# What makes the units, by its name below the packages' neighbour `bazel`: a change of prepare.py is a new one.
+_PREPARED = "units-v3"
 
-def _compile(rctx, folders, interpreter):
-    """Compiles Python, so that no action has to; the same bytes everywhere, and valid whatever the files' times are."""
-    done = rctx.execute(
-        [interpreter, "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(rctx.path("."))] +
-        ["-x", "/(tests?|lib2to3|idlelib)/"] + folders,
-        timeout = 1800,
-    )
-
-    # What does not compile (templates, tests of syntax errors) is compiled by nobody else either.
-    if done.return_code not in [0, 1]:
-        fail("compiling the Python of {} failed: {}".format(rctx.attr.label, done.stderr))
+def _interpreter(rctx, folder):
+    """How the interpreter of a unit is started, in whichever folder it stands."""
+    prefix = json.decode(rctx.read(folder + "/.matrix/prefix.json", watch = "no"))
+    program = "{}/{}".format(folder, prefix["programs"][rctx.attr.python]["path"])
+    libraries = ":".join([folder + "/" + each for each in prefix["libraries"]])
+    return [folder + "/" + prefix["loader"], "--inhibit-cache", "--argv0", program, "--library-path", libraries, program]
 
 def _packages(rctx):
     """The folder of packages, in which the unit and the interpreter are."""
@@ -40,28 +35,30 @@ def _copy(rctx, source, target):
 def _prepare(rctx, packages):
     """The unit as actions have it: without what nobody reads, its Python compiled."""
     _copy(rctx, packages + "/" + rctx.attr.folder, "unit")
-    for folder in _LEFT_OUT:
-        rctx.delete("unit/" + folder)
-    interpreter = "{}/{}/.matrix/bin/{}".format(packages, rctx.attr.interpreter, rctx.attr.python)
-    if rctx.attr.part == "interpreter":
-        _compile(rctx, ["unit/usr/lib/" + rctx.attr.python], interpreter)
-    elif rctx.attr.part == "site":
-        _compile(rctx, ["unit"], interpreter)
+    script = rctx.attr.root + "/tools/mlir_matrix/bazel/prepare.py"
+    interpreter = _interpreter(rctx, "{}/{}".format(packages, rctx.attr.interpreter))
+    done = rctx.execute(interpreter + ["-I", "-S", "-B", script, rctx.attr.part, "unit"], timeout = 1800)
+    if done.return_code != 0:
+        fail("preparing {} for actions failed: {}".format(rctx.attr.label, done.stderr))
 
 def _unit_impl(rctx):
     packages = _packages(rctx)
 
     # Compiling takes longer than all else, and every workspace has repositories of its own.
-    prepared = "{}/../bazel/units-v1/{}".format(packages, rctx.attr.folder)
+    prepared = "{}/../bazel/{}/{}".format(packages, _PREPARED, rctx.attr.folder)
     if rctx.path(prepared).exists:
         _copy(rctx, prepared, "unit")
     else:
         _prepare(rctx, packages)
         beside = "{}.{}".format(prepared, str(rctx.path(".")).replace("/", "_")[-100:])
-        rctx.execute(["mkdir", "-p", "{}/../bazel/units-v1".format(packages)])
+        rctx.execute(["mkdir", "-p", "{}/../bazel/{}".format(packages, _PREPARED)])
         _copy(rctx, "unit", beside)
         if rctx.execute(["mv", "-T", "-n", beside, prepared]).return_code != 0:
             rctx.execute(["rm", "-rf", beside])
+    reads = [
+        'filegroup(\n    name = "{}",\n    srcs = glob({}),\n)\n'.format(kind, json.encode(["unit/" + each for each in files]))
+        for kind, files in rctx.attr.reads.items()
+    ]
     more = ""
     if rctx.attr.part == "interpreter":
         prefix = json.decode(rctx.read("unit/.matrix/prefix.json"))
@@ -78,10 +75,18 @@ matrix_unit(
     name = "unit",
     files = glob(["unit/**"], exclude = ["unit/**/* *"]),
     part = "{part}",
+    reads = {labels},
     release = "{release}",
 {more}    visibility = ["//visibility:public"],
 )
-""".format(rules = Label("//toolchains/bazel:units.bzl"), part = rctx.attr.part, release = rctx.attr.release, more = more))
+{reads}""".format(
+        labels = json.encode({":" + kind: kind for kind in rctx.attr.reads}),
+        more = more,
+        part = rctx.attr.part,
+        reads = "".join(reads),
+        release = rctx.attr.release,
+        rules = Label("//toolchains/bazel:units.bzl"),
+    ))
 
 unit = repository_rule(
     implementation = _unit_impl,
@@ -93,6 +98,7 @@ unit = repository_rule(
         "packages": attr.string(doc = "The folder of packages that were fetched by now."),
         "part": attr.string(mandatory = True, values = ["interpreter", "site", "prefix"]),
         "python": attr.string(mandatory = True, doc = "What the interpreter's program is called."),
+        "reads": attr.string_list_dict(doc = "Kind of action to the files that such actions read, where that is not all."),
         "release": attr.string(),
     },
     doc = "What one lock entry names, fetched and checked by its SHA-256.",

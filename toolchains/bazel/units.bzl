@@ -8,6 +8,7 @@ UnitInfo = provider(
         "loader": "Of an interpreter: the File of its loader.",
         "part": "interpreter, site or prefix.",
         "program": "Of an interpreter: the File of its program.",
+        "reads": "Kind of action to a depset of the files that such actions read, where that is not all.",
         "release": "Of programs: their release.",
         "root": "Its folder, from the root of executions.",
     },
@@ -23,6 +24,7 @@ def _unit_impl(ctx):
             loader = ctx.file.loader,
             part = ctx.attr.part,
             program = ctx.file.program,
+            reads = {kind: files[DefaultInfo].files for files, kind in ctx.attr.reads.items()},
             release = ctx.attr.release,
             root = ctx.label.workspace_root + "/unit",
         ),
@@ -36,6 +38,7 @@ matrix_unit = rule(
         "loader": attr.label(allow_single_file = True),
         "part": attr.string(mandatory = True),
         "program": attr.label(allow_single_file = True),
+        "reads": attr.label_keyed_string_dict(),
         "release": attr.string(),
     },
 )
@@ -64,7 +67,7 @@ def command_of(units):
 
     # As the local executor starts it, but for bytecode, which is there beside the sources.
     before += ["-P", "-s", "-S", "-B"]
-    after = ["--checked"]
+    after = ["--loader", "{}={}".format(interpreter.loader.path, libraries), "--checked"]
     for unit in units:
         if unit.part == "site":
             after += ["--site", unit.root]

@@ -1,11 +1,12 @@
 """The first thing that runs in an environment: make its packages, and only those, importable, then be the worker.
 
-    python -P -s -S bootstrap.py [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
+    python -P -s -S bootstrap.py [--loader LOADER=FOLDER:FOLDER…] [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
         [--program NAME@RELEASE=PATH]… WORKER-ARGUMENTS…
 
 ``-S`` keeps the interpreter's own site-packages out; each ``--site`` is one installed package of the environment, each
 ``--prefix`` a release of programs with all that they need, each ``--program`` one that the machine has. ``--checked``: whoever
-starts us knows every byte of these folders, as Bazel does.
+starts us knows every byte of these folders, as Bazel does. ``--loader``: whoever starts us had only relative paths for the
+interpreter and its libraries, which are lost with the working directory; we start again with absolute ones.
 """
 
 from __future__ import annotations
@@ -22,8 +23,18 @@ def _take(option: str, arguments: list[str]) -> tuple[list[str], list[str]]:
     return values, arguments
 
 
+def _start_again(loader: str, folders: str, rest: list[str]) -> None:
+    program = os.path.abspath(sys.orig_argv[0])
+    libraries = ":".join(os.path.abspath(folder) for folder in folders.split(":"))
+    options = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
+    words = ["--inhibit-cache", "--argv0", program, "--library-path", libraries, program, *options, sys.argv[0], *rest]
+    os.execv(loader, [loader, *words])
+
+
 if __name__ == "__main__":
-    _rest = sys.argv[1:]
+    _loaders, _rest = _take("--loader", sys.argv[1:])
+    for _loader in _loaders:
+        _start_again(*_loader.split("=", 1), _rest)
     _checked = _rest[:1] == ["--checked"]
     _sites, _rest = _take("--site", _rest[_checked:])
     _prefixes, _rest = _take("--prefix", _rest)

@@ -103,6 +103,8 @@ def flags_of(
         "--lockfile_mode=off",
         "--keep_going",
         f"--build_event_json_file={stream}",
+        # Files where they are here, whoever else has them.
+        "--nobuild_event_json_file_path_conversion",
         f"--output_groups={groups}",
         f"--jobs={jobs}",
         f"--local_resources=cpu={jobs}",
@@ -115,8 +117,10 @@ def flags_of(
         *settings,
     ]
     if remote:
-        # What is not asked for stays where it was made.
-        flags += [f"--remote_executor={remote}", "--strategy=MatrixAction=remote", "--remote_download_outputs=toplevel"]
+        flags += [f"--remote_executor={remote}", "--strategy=MatrixAction=remote"]
+        # What is not asked for stays where it was made. An environment has thousands of files: sent all at once, each would
+        # wait longer than a small service has for it.
+        flags += ["--remote_download_outputs=toplevel", "--remote_max_connections=2", "--remote_timeout=300"]
     else:
         # What was executed for one workspace is known to all.
         kept = [f"--disk_cache={cache}", f"--experimental_disk_cache_gc_max_size={_MOST_KEPT}"]

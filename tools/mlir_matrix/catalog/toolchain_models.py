@@ -25,13 +25,17 @@ PATCHER = "patchelf"
 
 _PACKAGE = r"^[a-z0-9{][a-z0-9{}+.-]*$"
 _PLACE = r"^[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*(/[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*)*$"
+_FILES = r"^[A-Za-z0-9_*][A-Za-z0-9_*+.-]*(/[A-Za-z0-9_*][A-Za-z0-9_*+.-]*)*$"
 #: Names of packages, with the places that a release fills.
 PackageName = Annotated[StrictStr, Field(pattern=_PACKAGE)]
 #: A folder of a prefix, or the name of a program: no part begins with a dot, so none leads out.
 ProgramPlace = Annotated[StrictStr, Field(pattern=_PLACE)]
+#: Files of an installed package or a prefix, as Bazel's ``glob`` takes them: no part begins with a dot, so none leads out.
+UnitFiles = Annotated[StrictStr, Field(pattern=_FILES)]
 #: What texts must be that a pattern refuses.
 RULES = {
     _PACKAGE: "the name of a Debian package (small letters, digits, '+', '-', '.', and '{major}' or '{minor}')",
+    _FILES: "files from the component's folder, such as 'ziglang/zig' or 'ziglang/lib/**'; no part of it may begin with a dot",
     _PLACE: "a folder of the prefix such as 'usr/bin', or the name of a program; no part of it may begin with a dot",
 }
 
@@ -104,6 +108,9 @@ class Component(Document):
     finish: Finish | None = None
     #: ``deb``, ``source``: folders of the prefix that hold its programs. ``host``: their names.
     programs: tuple[ProgramPlace, ...] = ()
+    #: By kind of action, the files that such actions read of it, where these are few of many: actions by Bazel have no
+    #: others. ``*`` stands for part of a name, ``**`` for folders.
+    reads: dict[Name, Annotated[tuple[UnitFiles, ...], Field(min_length=1)]] = Field(default={})
     #: ``source``: how it is built.
     build: Build | None = None
     releases: Annotated[tuple[Release, ...], Field(min_length=1)]

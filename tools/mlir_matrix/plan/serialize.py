@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.catalog.toolchain_models import Component
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, distributions
 from mlir_matrix.environments.unit import Unit
@@ -117,7 +118,10 @@ def _action(action: Action, graph: Graph, tests: Sequence[str]) -> dict[str, Any
 def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
     """What an environment is made of: each unit's folder among the packages, the part that it plays, and whose release it is."""
     owners = {
-        f"{name} {version}": {"component": entry.name}
+        f"{name} {version}": {
+            "component": entry.name,
+            **({"reads": reads} if (reads := _reads(entry.document)) else {}),
+        }
         for entry, release in releases
         for name, version in (distributions([(entry, release)]) or {entry.name: release.release}).items()
     }
@@ -132,6 +136,10 @@ def units_document(environment: ResolvedEnvironment, releases: Releases) -> list
         for unit in environment.units
         if unit in parts and (name := unit.folder_for(tag))
     ]
+
+
+def _reads(component: Component) -> dict[str, list[str]]:
+    return {kind: list(files) for kind, files in component.reads.items()}
 
 
 def environment_document(environment: Environment, session: Session) -> dict[str, Any]:

@@ -1,0 +1,94 @@
+"""A unit of an environment as actions of Bazel have it: few files, and its Python compiled.
+
+    PYTHON -I prepare.py interpreter|site|prefix FOLDER
+
+Whoever executes elsewhere looks at each file of each action, so what nobody reads goes, and the interpreter's own modules
+become one archive, which Python looks for by itself. Runs in the unit's interpreter, alone: nothing of ours is imported.
+The same unit gives the same bytes everywhere, and its bytecode is valid whatever the files' times are.
+"""
+
+from __future__ import annotations
+
+import compileall
+import os
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from py_compile import PycInvalidationMode
+
+#: Of prefixes: documentation, and the character sets of the C library that are not UTF-8.
+LEFT_OUT = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "usr/share/info",
+    "usr/share/lintian",
+    "usr/share/zoneinfo",
+)
+CHARACTER_SETS = "usr/lib/*/gconv"
+#: Of wheels: headers for those who compile against them; packages of tests and stubs go, too.
+HEADERS = "*/include"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+#: What Python knows its folder by, and what has to be a file for the loader.
+_LANDMARK, _LIBRARIES = "os.py", "lib-dynload"
+#: Templates and tests hold what is no Python.
+_NOT_COMPILED = re.compile(r"/(tests?|lib2to3|idlelib)/")
+
+
+def prepare(part: str, folder: Path) -> None:
+    """Change a unit in its place."""
+    if part == "site":
+        for headers in folder.glob(HEADERS):
+            shutil.rmtree(headers)
+        for tests in [path.parent for path in folder.rglob("tests/__init__.py")]:
+            shutil.rmtree(tests, ignore_errors=True)
+        for stub in [*folder.rglob("*.pyi")]:
+            stub.unlink()
+        _compile(folder, beside=False)
+        return
+    for each in (*LEFT_OUT, *(str(found.relative_to(folder)) for found in folder.glob(CHARACTER_SETS))):
+        shutil.rmtree(folder / each, ignore_errors=True)
+    if part == "interpreter":
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        library = folder / f"usr/lib/python{version}"
+        _compile(library, beside=True)
+        _archive(library, library.with_name(f"python{version.replace('.', '')}.zip"))
+
+
+def _compile(folder: Path, *, beside: bool) -> None:
+    """Compile what can be; ``beside``: each next to its source, as archives have them."""
+    compileall.compile_dir(
+        folder, quiet=2, workers=0, legacy=beside, stripdir=str(folder), rx=_NOT_COMPILED, maxlevels=100,
+        invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
+    )  # fmt: skip
+
+
+def _archive(library: Path, archive: Path) -> None:
+    """Put the modules of an interpreter, sources and all, into an archive, not compressed: it is read more often than sent."""
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in _modules(library):
+            file.writestr(zipfile.ZipInfo(str(path.relative_to(library)), _EPOCH), path.read_bytes())
+    for path in sorted(library.iterdir()):
+        if path.name in (_LANDMARK, _LIBRARIES):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _modules(library: Path) -> Iterator[Path]:
+    for base, folders, names in os.walk(library):
+        folders[:] = sorted(name for name in folders if name not in ("__pycache__", _LIBRARIES))
+        for name in sorted(names):
+            path = Path(base, name)
+            # What leads out of the unit is the machine's.
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+if __name__ == "__main__":
+    prepare(sys.argv[1], Path(sys.argv[2]))

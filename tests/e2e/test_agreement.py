@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +16,7 @@ from downstream import Downstream
 from hostile import INNOCENT_MLIR, MLIR
 
 import daemon
+import farm
 from mlir_matrix.execute.job import Limits
 from mlir_matrix.home import Home
 from mlir_matrix.report.progress import Silent
@@ -21,6 +25,11 @@ from mlir_matrix.select import choose
 from mlir_matrix.session import open_session
 
 CHOSEN = ("smoke", "mlir/linalg-loops/x86_64/*", "mlir/linalg-vectorized/x86_64/{m,a,b,s,t}*", "mlir/*/ir/*")
+#: What is executed elsewhere: there each action is a process of its own, with all its files.
+SENT = ("mlir/linalg-loops/x86_64/{a,b,c,d}*", "mlir/*/ir/*")
+#: After so many actions the worker of most actions vanishes for so many seconds.
+KILL_AFTER, GONE_S = 20, 3
+POOLS = (("pool", "one"), ("zig:pool", "two"))
 #: Programs that fail in ways of their own.
 BROKEN = ("m_divides", "m_out_of_bounds", "m_wrong", "m_asserts")
 LIMITS = Limits(jobs=2, timeout_s=60)
@@ -32,6 +41,8 @@ class Came:
 
     tests: Mapping[str, tuple[str, str, str]]
     actions: Mapping[str, tuple[str, Mapping[str, str]]]
+    #: Of each action, the environment.
+    environments: Mapping[str, str]
     executed: int
 
 
@@ -45,17 +56,18 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return catalog.root
 
 
-def run(home: Home, broken: Path, means: Means) -> Came:
+def run(home: Home, broken: Path, means: Means, words: Sequence[str] = CHOSEN) -> Came:
     """Run the tests with an action cache of their own."""
     current = replace(open_session(catalogs=[broken]), home=home)
     names = [f"mlir/linalg-loops/x86_64/{name}" for name in (*BROKEN, "m_good")]
-    chosen = [test for words in (CHOSEN, names) for test in choose(current.catalog, words, pins=current.pins).tests()]
+    chosen = [test for each in (words, names) for test in choose(current.catalog, each, pins=current.pins).tests()]
     plan = current.plan({test.id: test for test in chosen}.values())
     done = run_plan(current, plan, means=means, limits=LIMITS, fail_fast=False, progress=Silent)
     assert done.interruption is None
     return Came(
         tests={result.id: (result.outcome, result.stage, result.reason) for result in done.results},
         actions={name: (each.result.outcome["outcome"], dict(each.result.outputs)) for name, each in done.done.items()},
+        environments={name: plan.graph.actions[name].environment for name in done.done},
         executed=done.executed,
     )
 
@@ -99,3 +111,80 @@ def test_executors_agree(local: Came, means: Means, homes: Any, broken: Path) ->
     found = run(homes(means.executor), broken, means)
     assert found.tests == local.tests
     assert found.actions == local.actions
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What was executed elsewhere: for a first client, while a worker vanished and came again, and for a second one."""
+
+    first: Came
+    second: Came
+    #: Actions that a worker ended, by pool: for the first client, then for both.
+    given: Sequence[Mapping[str, int]]
+    #: Those that it had ended when it vanished.
+    killed_after: int
+
+
+@pytest.fixture(scope="module")
+def sent(current: Any, homes: Any, broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Sent:
+    if reason := farm.unsupported():
+        pytest.skip(reason)
+    with farm.farm(current, tmp_path_factory.mktemp("farm")) as running:
+        means = Means(executor="bazel", remote=running.url, properties=POOLS)
+
+        def given() -> dict[str, int]:
+            return {pool: worker.log.read_text().count("Runner exited") for pool, worker in running.workers.items()}
+
+        def client(name: str) -> Came:
+            home = homes(name)
+            # A client of its own has a Bazel of its own, which knows nothing.
+            cache = home.actions.parent / f"client-{name}"
+            cache.mkdir()
+            for folder in ("packages", "artifacts", "bytecode", "tool"):
+                (cache / folder).symlink_to(os.path.realpath(home.cache / folder))
+            return run(replace(home, cache=cache), broken, means, SENT)
+
+        killed_after = []
+
+        def vanish() -> None:
+            while not over.wait(0.05):
+                if given()["one"] >= KILL_AFTER:
+                    running.workers["one"].kill()
+                    killed_after.append(given()["one"])
+                    over.wait(GONE_S)
+                    running.workers["one"].start()
+                    return
+
+        over = threading.Event()
+        thread = threading.Thread(target=vanish)
+        thread.start()
+        try:
+            first = client("first")
+        finally:
+            over.set()
+            thread.join()
+        before = given()
+        return Sent(first=first, second=client("second"), given=[before, given()], killed_after=killed_after[0])
+
+
+def test_remote_execution_agrees(local: Came, sent: Sent) -> None:
+    """Though a worker was killed in the middle."""
+    assert len(sent.first.tests) >= 40
+    assert sent.first.tests == {name: local.tests[name] for name in sent.first.tests}
+    assert sent.first.actions == {name: local.actions[name] for name in sent.first.actions}
+
+
+def test_pools_route(sent: Sent) -> None:
+    """What links goes to one pool, all else to the other, where some is done twice: the killed worker had begun it."""
+    wanted = Counter("two" if name == "zig" else "one" for name in sent.first.environments.values())
+    given = sent.given[0]
+    assert given["two"] == wanted["two"] > 10
+    assert wanted["one"] <= given["one"] <= wanted["one"] + 2
+    assert KILL_AFTER <= sent.killed_after < wanted["one"]
+
+
+def test_a_second_client_executes_nothing(sent: Sent) -> None:
+    assert sent.second.executed == 0 < sent.first.executed
+    assert sent.second.tests == sent.first.tests
+    assert sent.second.actions == sent.first.actions
+    assert sent.given[1] == sent.given[0]

@@ -116,6 +116,9 @@ class _Observer:
     def package(self, progress: PackageProgress) -> None:
         self._progress.package(progress)
 
+    def note(self, text: str) -> None:
+        self._progress.note(text)
+
     def tick(self) -> None:
         self._progress.tick()
 
@@ -128,6 +131,7 @@ class _Quiet:
         return False
 
     def package(self, progress: PackageProgress) -> None: ...
+    def note(self, text: str) -> None: ...
     def tick(self) -> None: ...
 
 

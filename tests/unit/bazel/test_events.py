@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.bazel.events import Completed, Event, Events, Failed, Finished, Made
+from mlir_matrix.bazel.events import Acted, Completed, Event, Events, Failed, Finished, Made
 
 LABEL = "@@m~matrix//mlir/linalg-loops/x86_64:mlp"
 STREAM: list[dict[str, Any]] = [
@@ -30,12 +30,14 @@ STREAM: list[dict[str, Any]] = [
         "id": {"actionCompleted": {"label": "@@m//_actions/run/mlp:0123"}},
         "action": {"success": False, "failureDetail": {"message": "exit 1"}, "stderr": {"uri": "file:///nowhere"}},
     },
+    {"id": {"actionCompleted": {"label": "@@m//_actions/run/mlp:4567"}}, "action": {"success": True}},
     {"id": {"buildFinished": {}}, "finished": {"exitCode": {"name": "BUILD_FAILURE"}}},
 ]
 EVENTS: list[Event] = [
     Made(name="external/m/_actions/judge/mlp/0123/result.json", path="/a b/result.json"),
     Completed(label=LABEL, success=True),
     Failed(label="@@m//_actions/run/mlp:0123", reason="exit 1", output=""),
+    Acted(),
     Finished(code="BUILD_FAILURE"),
 ]
 

@@ -49,6 +49,10 @@ RANGES = "is no range of releases; ranges look like '>=18,<22' or '19.1'"
             "4:12: 'usr/../../bin' is not a folder of the prefix such as 'usr/bin', or the name of a program; "
             "no part of it may begin with a dot",
         ]),
+        (LLVM, 'packages: [', 'reads: {link: [usr/**, ../secrets]}\npackages: [', [
+            "3:24: '../secrets' is not a file of the component's folder, or some, such as 'ziglang/zig' or 'ziglang/lib/**'; "
+            "no part of it may begin with a dot",
+        ]),
         (LLVM, "suites: [trixie]", "provider: source", [
             "1:1: the key 'build' is missing; the provider source needs it",
             f"5:5: the release '18.1.8' {COMMIT}",

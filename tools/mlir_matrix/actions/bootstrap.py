@@ -23,18 +23,19 @@ def _take(option: str, arguments: list[str]) -> tuple[list[str], list[str]]:
     return values, arguments
 
 
-def _start_again(loader: str, folders: str, rest: list[str]) -> None:
+def _start_again(told: str, rest: list[str]) -> None:
+    loader, _, folders = told.partition("=")
     program = os.path.abspath(sys.orig_argv[0])
     libraries = ":".join(os.path.abspath(folder) for folder in folders.split(":"))
     options = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
     words = ["--inhibit-cache", "--argv0", program, "--library-path", libraries, program, *options, sys.argv[0], *rest]
-    os.execv(loader, [loader, *words])
+    os.execv(loader, [loader, *words])  # noqa: S606 - there is no shell
 
 
 if __name__ == "__main__":
     _loaders, _rest = _take("--loader", sys.argv[1:])
     for _loader in _loaders:
-        _start_again(*_loader.split("=", 1), _rest)
+        _start_again(_loader, _rest)
     _checked = _rest[:1] == ["--checked"]
     _sites, _rest = _take("--site", _rest[_checked:])
     _prefixes, _rest = _take("--prefix", _rest)

@@ -103,6 +103,8 @@ def flags_of(
         "--lockfile_mode=off",
         "--keep_going",
         f"--build_event_json_file={stream}",
+        # So that we know that something happens.
+        *(["--build_event_publish_all_actions"] if remote else []),
         # Files where they are here, whoever else has them.
         "--nobuild_event_json_file_path_conversion",
         f"--output_groups={groups}",

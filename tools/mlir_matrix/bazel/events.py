@@ -39,13 +39,18 @@ class Failed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Acted:
+    """An action that did what it was to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finished:
     """The build is over; ``code`` is what Bazel calls its exit code, ``SUCCESS`` or ``BUILD_FAILURE`` among others."""
 
     code: str
 
 
-Event = Made | Completed | Failed | Finished
+Event = Made | Completed | Acted | Failed | Finished
 
 
 @dataclass
@@ -78,8 +83,8 @@ class Events:
             label = identity["targetCompleted"]["label"]
             success = bool(event["completed"].get("success"))
             yield Completed(label=label, success=success, reason="" if success else self._reasons.get(label, ""))
-        elif "action" in event and not event["action"].get("success"):
-            yield _failed(identity, event["action"])
+        elif "action" in event:
+            yield Acted() if event["action"].get("success") else _failed(identity, event["action"])
         elif "finished" in event:
             yield Finished(code=event["finished"].get("exitCode", {}).get("name", ""))
 

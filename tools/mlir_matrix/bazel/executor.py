@@ -17,6 +17,7 @@ from mlir_matrix.actions.staging import MARK
 from mlir_matrix.bazel.client import Build, flags_of
 from mlir_matrix.bazel.events import Completed, Event, Failed, Finished, Made
 from mlir_matrix.bazel.locate import Bazel
+from mlir_matrix.bazel.patience import Patience
 from mlir_matrix.bazel.workspace import REPOSITORY, write_workspace
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
@@ -142,24 +143,36 @@ class BazelExecutor:
 
     def _build(self, tests: Sequence[str]) -> None:
         self._began = time.time()
+        patience = Patience(self._means.remote, self._means.properties)
+        gone = ""
         for event in self._events(tests, "matrix_results"):
-            match event:
-                case Made():
-                    _, found, name = event.name.partition(_ACTIONS)
-                    if found:
-                        self._files[name] = event.path
-                case Failed():
-                    self._note_failure(event)
-                case Completed():
-                    verdict = self._tests.get(event.label.partition("//")[2])
-                    if verdict is not None and self._finish(verdict, event):
-                        return
+            if event is not None:
+                patience.heard()
+            elif gone := patience.given_up():
+                break
+            elif note := patience.complaint():
+                self._observer.note(note)
+            if self._take(event):
+                return
             self._observer.tick()
-        unsaid = Completed(
-            label="", success=False, reason=f"Bazel did not come to it: {self._complaint or 'it does not say why'}"
-        )
+        why = gone or f"Bazel did not come to it: {self._complaint or 'it does not say why'}"
+        unsaid = Completed(label="", success=False, reason=why)
         for test in tests:
             self._finish(self._plan.verdicts[test], unsaid)
+
+    def _take(self, event: Event | None) -> bool:
+        """Note what an event tells; True where the observer has enough."""
+        match event:
+            case Made():
+                _, found, name = event.name.partition(_ACTIONS)
+                if found:
+                    self._files[name] = event.path
+            case Failed():
+                self._note_failure(event)
+            case Completed():
+                verdict = self._tests.get(event.label.partition("//")[2])
+                return verdict is not None and self._finish(verdict, event)
+        return False
 
     def _events(self, tests: Sequence[str], groups: str) -> Iterator[Event | None]:
         """Have Bazel build a group of files of tests, and tell what happens. Raises InfrastructureError where Bazel cannot."""

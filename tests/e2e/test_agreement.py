@@ -26,7 +26,7 @@ from mlir_matrix.session import open_session
 
 CHOSEN = ("smoke", "mlir/linalg-loops/x86_64/*", "mlir/linalg-vectorized/x86_64/{m,a,b,s,t}*", "mlir/*/ir/*")
 #: What is executed elsewhere: there each action is a process of its own, with all its files.
-SENT = ("mlir/linalg-loops/x86_64/{a,b,c,d}*", "mlir/*/ir/*")
+SENT = ("mlir/linalg-loops/x86_64/{a,b,c,d,e}*", "mlir/*/ir/*")
 #: After so many actions the worker of most actions vanishes for so many seconds.
 KILL_AFTER, GONE_S = 20, 3
 POOLS = (("pool", "one"), ("zig:pool", "two"))

@@ -31,8 +31,8 @@ def written(folder: Path, *names: str) -> Path:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     return written(
-        tmp_path / "site", "pack/__init__.py", "pack/__init__.pyi", "pack/part.py", "pack/tests/__init__.py", "pack/tests/test_it.py",
-        "pack/include/pack.h", "pack/lib/include/kept.h", "zig/std/tests/p256.zig", "pack/data.txt",
+        tmp_path / "site", "pack/__init__.py", "pack/__init__.pyi", "pack/part.py", "pack/tests/__init__.py",
+        "pack/tests/test_it.py", "pack/include/pack.h", "pack/lib/include/kept.h", "zig/std/tests/p256.zig", "pack/data.txt",
     )  # fmt: skip
 
 
@@ -49,8 +49,8 @@ def test_packages_go_without_tests_stubs_and_headers(site: Path) -> None:
 
 def test_the_interpreters_modules_are_an_archive(tmp_path: Path) -> None:
     unit = written(
-        tmp_path / "unit", f"{LIBRARY}/os.py", f"{LIBRARY}/pack/__init__.py", f"{LIBRARY}/pack/part.py", f"{LIBRARY}/lib-dynload/native.so", "etc/kept",
-        "usr/share/doc/dropped", "usr/lib/some/gconv/dropped.so",
+        tmp_path / "unit", f"{LIBRARY}/os.py", f"{LIBRARY}/pack/__init__.py", f"{LIBRARY}/pack/part.py",
+        f"{LIBRARY}/lib-dynload/native.so", "etc/kept", "usr/share/doc/dropped", "usr/lib/some/gconv/dropped.so",
     )  # fmt: skip
     (unit / LIBRARY / "machine.py").symlink_to("/etc/hosts")
     prepare("interpreter", unit)

@@ -35,7 +35,8 @@ UnitFiles = Annotated[StrictStr, Field(pattern=_FILES)]
 #: What texts must be that a pattern refuses.
 RULES = {
     _PACKAGE: "the name of a Debian package (small letters, digits, '+', '-', '.', and '{major}' or '{minor}')",
-    _FILES: "a file of the component's folder, or some, such as 'ziglang/zig' or 'ziglang/lib/**'; no part of it may begin with a dot",
+    _FILES: "a file of the component's folder, or some, such as 'ziglang/zig' or 'ziglang/lib/**'; "
+    "no part of it may begin with a dot",
     _PLACE: "a folder of the prefix such as 'usr/bin', or the name of a program; no part of it may begin with a dot",
 }
 

@@ -108,6 +108,14 @@ def test_naming_what_cannot_run_says_why(workspace: Workspace) -> None:
     assert "_because:unsupported, mlir emits linalg; tosa-loops takes tosa, torch or torch-onnx" in said
 
 
+def test_actions_need_nothing_of_the_machine(workspace: Workspace) -> None:
+    """In the sandbox that holds what is declared, and no other file of this machine."""
+    hermetic = ["--experimental_use_hermetic_linux_sandbox", "--strategy=MatrixAction=linux-sandbox", "--disk_cache="]
+    target = "@ours//mlir/linalg-loops/x86_64:m_good"
+    said = workspace("build", *hermetic, target, "--output_groups=matrix_results", "--@ours//:timeout_s=77")
+    assert re.search(r"\d+ linux-sandbox", said)
+
+
 def test_a_plan_that_is_a_file_is_checked(workspace: Workspace) -> None:
     workspace("test", "@kept//:plan_is_current")
     suite = workspace.catalog.root / "matrix/suites/ours.yaml"

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from farm import Farm, farm, unsupported
+from mlir_matrix.bazel import patience
 from mlir_matrix.bazel.locate import locate
+from mlir_matrix.execute.job import Limits
+from mlir_matrix.home import Home
+from mlir_matrix.report.progress import Silent
+from mlir_matrix.runner import Means, run_plan
+from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 
 _LOOK = "ls / > $@; ls /etc >> $@ 2>&1 || true; cat /proc/net/dev >> $@"
@@ -84,3 +91,31 @@ def test_pools(running: Farm, remote: Remote) -> None:
     remote.build("two2")
     assert given() == (1, 2)
     one.start()
+
+
+class Notes(Silent):
+    """What people are told."""
+
+    said: list[str]
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
+def test_a_pool_without_a_worker(
+    running: Farm, current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BuildGrid would wait for one for ever, and say nothing."""
+    monkeypatch.setattr(patience, "TELL_S", 3.0)
+    monkeypatch.setattr(patience, "GIVE_UP_S", 10.0)
+    monkeypatch.setattr(Notes, "said", [], raising=False)
+    session = replace(current, home=Home(cache=current.home.cache, state=tmp_path, actions=tmp_path / "actions"))
+    test = "mlir/math-expand/ir/tanh"
+    plan = session.plan(choose(session.catalog, [test]).tests())
+    means = Means(executor="bazel", remote=running.url, properties=(("pool", "three"),))
+    done = run_plan(session, plan, means=means, limits=Limits(jobs=2), fail_fast=False, progress=Notes)
+    (result,) = done.results
+    assert (result.id, result.outcome) == (test, "infra-error")
+    assert f"no action came back from {running.url} for 10 s" in result.reason
+    assert "(--exec-property pool=three)" in result.reason
+    assert f"no action came back from {running.url} for 3 s" in Notes.said[0]

@@ -283,5 +283,9 @@ def test_the_rules_of_other_suites_that_have_the_test_are_told_too() -> None:
     )
     one, two = (expand(both, both.suites[name]) for name in ("one", "two"))
     found = explain(both, one, "mlir/linalg-loops/x86_64/mlp@llvm=22", others=[two])
-    assert [(row.rule.kind, row.suite) for row in found.rules] == [("block", "one"), ("block", "two"), ("expect", "two")]
+    assert [(row.rule.kind, row.suite) for row in found.rules] == [
+        ("block", "one"),
+        ("block", "two"),
+        ("expect", "two"),
+    ]
     assert "block of suite two: " in found.to_text()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mlir_matrix.cli.lazy import LazyGroup
+from mlir_matrix.errors import UsageError
 from mlir_matrix.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -103,6 +104,28 @@ def pin_option(function: F) -> F:
     """``--pin COMPONENT=RELEASE``, repeatable."""
     return click.option(
         "--pin", "pins", multiple=True, metavar="COMPONENT=RELEASE", help="Use this release, e.g. llvm=19. Repeatable."
+    )(function)
+
+
+def _substitutions(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, separator, other = value.partition("=")
+        if not (separator and name and other):
+            raise UsageError(f"--environment {value}: expected NAME=OTHER, e.g. mlir=mlir-upstream")
+        pairs[name] = other
+    return pairs
+
+
+def environment_option(function: F) -> F:
+    """``--environment NAME=OTHER``, repeatable; the verb is given ``swaps``, the other by the name."""
+    return click.option(
+        "--environment",
+        "swaps",
+        multiple=True,
+        callback=_substitutions,
+        metavar="NAME=OTHER",
+        help="Use environment OTHER where NAME is asked for. Repeatable.",
     )(function)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
+from mlir_matrix.cli.common import Verb, catalog_option, environment_option, format_option, pin_option, session
 from mlir_matrix.expansion import Expansion, Test
 from mlir_matrix.explain import explain
 from mlir_matrix.plan.serialize import action_document, environment_document
@@ -34,13 +34,21 @@ from mlir_matrix.session import Session
 )
 @catalog_option
 @pin_option
+@environment_option
 @format_option("text", "json")
-def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], pins: tuple[str, ...], form: str) -> None:
+def command(
+    identifier: str,
+    suite: str | None,
+    catalogs: tuple[Path, ...],
+    pins: tuple[str, ...],
+    swaps: dict[str, str],
+    form: str,
+) -> None:
     """Say everything that decides test ID: rules, steps and parameters, actions, environments, tolerance layers.
 
     Every rule comes with its file and line.
     """
-    current = session(catalogs, pins=pins)
+    current = session(catalogs, swaps=swaps, pins=pins)
     expansion, *others = _holders(current, identifier, suite)
     test = expansion.test(identifier)
     details = _details(current, test, text=form == "text") if test and test.selected else {}

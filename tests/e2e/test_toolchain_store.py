@@ -74,13 +74,34 @@ def test_verify_reads_what_it_says(shop: Shop) -> None:
     assert shop("verify", "thing").stdout == f"1 unit and {size / 1e6:.1f} MB of artifacts read; 0 damaged\n"
     assert shop.artifact("tool").exists()
     found = json.loads(shop("verify", "tool", "--format", "json", code=3).stdout)
+    name = shop.artifact("tool").name
     assert found == {
-        "units": 1, "bytes_of_artifacts": shop.lock.size, "damaged": [], "artifacts": [shop.artifact("tool").name],
+        "units": 1, "bytes_of_artifacts": shop.lock.size, "damaged": [], "artifacts": [name],
+        "names": {name: f"tool 2.0: {shop.lock.packages[-1].label}"}, "fetch": ["tool@2.0"],
     }  # fmt: skip
     # And without what was made of it.
     shutil.rmtree(shop.house.home / "packages")
     assert json.loads(shop("verify", "thing", "--format", "json").stdout)["bytes_of_artifacts"] == size
     assert "tool@1.0 has no lock" in shop("verify", "tool@1.0").stderr
+
+
+def test_what_is_damaged_has_a_name(shop: Shop) -> None:
+    """And the command that makes it again, which is not the same for each."""
+    shop("fetch", "both")
+    flip(shop.artifact("tool"))
+    flip(shop.site / "thing.py")
+    stray = shop.house.home / "artifacts" / ("0" * 64)
+    stray.write_bytes(b"?")
+    done = shop("verify", code=3)
+    assert (
+        f"the archive of tool 2.0: {shop.lock.packages[-1].label} is damaged: {shop.artifact('tool').name}\n"
+        in done.stdout
+    )
+    assert f"the archive of what no lock names any more is damaged: {stray.name}\n" in done.stdout
+    told = f"made again by: matrix toolchain fetch thing tool@2.0 --catalog {shop.catalog}\n"
+    assert done.stderr == f"matrix: what is damaged was taken away; {told}"
+    shop("fetch", "thing", "tool@2.0")
+    assert shop("verify").stdout.endswith("; 0 damaged\n")
 
 
 @pytest.mark.parametrize("unit", ["thing", "tool"])

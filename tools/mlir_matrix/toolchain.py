@@ -165,27 +165,31 @@ def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Pa
 
 def locked_units(session: Session) -> dict[str, Unit]:
     """By folder: everything that a lock of the catalog names, for any interpreter, and what would be built of sources."""
+    return {folder: unit for _, folder, unit in locked_things(session)}
+
+
+def locked_things(session: Session) -> Iterator[tuple[str, str, Unit]]:
+    """The same with the names by which it is fetched; what several locks have comes with each."""
     from mlir_matrix.environments.deb_lock import read_deb_lock
     from mlir_matrix.environments.interpreter import SUPPORTED
 
-    found: dict[str, Unit] = {}
     for folder in session.lock_folders:
         for path in sorted(folder.glob("*.txt")):
             tag = next((tag for tag in SUPPORTED if path.name.endswith(f"-{tag}{PLATFORM}")), None)
             if tag:
-                found |= {package.folder(tag): package for package in read_lock(path)}
+                name = path.name.removesuffix(f"-{tag}{PLATFORM}")
+                yield from ((name, package.folder(tag), package) for package in read_lock(path))
             else:
                 lock = read_deb_lock(path)
-                found[lock.folder] = lock
+                yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
     for entry in session.catalog.components.values():
         for release in entry.document.releases:
             if provider_of(entry.document, release) == "source":
                 built = of_release(session, entry, release).resolve(session)
                 if isinstance(built, ResolvedEnvironment):
-                    found |= {unit.folder_for(built.interpreter.tag): unit for unit in built.units}
-    # What has no folder is the machine's.
-    found.pop("", None)
-    return found
+                    found = ((unit.folder_for(built.interpreter.tag), unit) for unit in built.units)
+                    # What has no folder is the machine's.
+                    yield from ((built.name, folder, unit) for folder, unit in found if folder)
 
 
 def artifacts_of(unit: Unit) -> list[tuple[str, ...]]:
@@ -195,6 +199,15 @@ def artifacts_of(unit: Unit) -> list[tuple[str, ...]]:
     if isinstance(unit, Package):
         return [unit.hashes]
     return [(package.sha256,) for package in unit.packages] if isinstance(unit, DebLock) else []
+
+
+def artifact_names(unit: Unit) -> dict[str, str]:
+    """What people call each artifact of a unit, by hash."""
+    from mlir_matrix.environments.deb_lock import DebLock
+
+    if isinstance(unit, DebLock):
+        return {package.sha256: f"{unit.label}: {package.label}" for package in unit.packages}
+    return {value: unit.label for hashes in artifacts_of(unit) for value in hashes}
 
 
 def is_kept(unit: Unit, store: Artifacts) -> bool:

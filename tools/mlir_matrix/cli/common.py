@@ -149,6 +149,11 @@ def used_pins(current: Session, plan: Plan) -> dict[str, str]:
     return dict(sorted(current.pins.overrides.items() & used))
 
 
+def same_catalogs(words: Sequence[str], catalogs: Sequence[Path]) -> str:
+    """A command to go on with, over the catalogs that this one was given, as a shell takes it."""
+    return shlex.join([*words, *(word for folder in catalogs for word in ("--catalog", str(folder)))])
+
+
 def repeat_command(test: str, options: Sequence[str]) -> str:
     """The command that runs one test again, in words that a shell takes as they are."""
     return shlex.join(["tools/matrix", "run", *options, test])

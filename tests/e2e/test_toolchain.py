@@ -18,6 +18,7 @@ from downstream import tree
 from house import REPOSITORY, ROOMS, House, wait_until
 from shop import NOWHERE, Shop, open_shop
 
+from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.deb_lock import deb_lock_file, read_deb_lock
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lock import lock_file, read_lock, read_pins, write_lock
@@ -104,6 +105,19 @@ def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
     shutil.rmtree(offline.house.home / "packages")
     offline("fetch", "both")
     assert offline.installed() == shop.installed()
+
+
+def test_a_colleagues_copy_that_is_damaged(shop: Shop, tmp_path: Path) -> None:
+    """Is not used, and that is said: who thinks that nothing is fetched any more would not know why it is."""
+    shop("fetch", "both")
+    theirs = shop.artifact("tool")
+    theirs.write_bytes(theirs.read_bytes()[:-1])
+    mine = shop.elsewhere(tmp_path / "mine")
+    said = mine("fetch", "both", "--from", shop.house.home).stderr
+    found = digest_bytes(theirs.read_bytes())
+    assert f"matrix: --from: {theirs} is damaged, or another file, and was passed over: its sha256 is {found}" in said
+    assert f"expected {theirs.name}\n" in said
+    assert mine.installed() == shop.installed()
 
 
 def test_fetch_after_a_kill(shop: Shop) -> None:

@@ -164,13 +164,16 @@ def bring(
     display = chosen_progress(quiet)(0)
     progress = _Taken(display, errors)
     packages.mkdir(parents=True, exist_ok=True)
-    installer = Installer(packages, progress, artifacts=Artifacts(current.home.artifacts, others))
+    artifacts = Artifacts(current.home.artifacts, others)
+    installer = Installer(packages, progress, artifacts=artifacts)
     try:
         installer.request(sorted(todo, key=lambda environment: environment.size))
         progress.wait(installer)
     finally:
         installer.close()
         display.close()
+        for line in artifacts.passed_over.values():
+            click.echo(f"matrix: --from: {line}", err=True)
 
 
 def resolved(

@@ -7,6 +7,7 @@ made beside its place and moved there when it is complete: what is there is whol
 from __future__ import annotations
 
 import os
+import posixpath
 import threading
 import time
 import urllib.parse
@@ -177,7 +178,8 @@ class _Provision:
 
     def _fetch(self, package: DebPackage) -> Path:
         """The package in the store, its hash checked."""
-        wanted = Wanted(name=f"{self._lock.label}: {package.label}", sha256=package.sha256, size=package.size)
+        name, file = f"{self._lock.label}: {package.label}", posixpath.basename(package.path)
+        wanted = Wanted(name=name, sha256=package.sha256, size=package.size, file=file)
         found = kept(wanted, self._artifacts, cancelled=self._stop) or self._download(package, wanted)
         self._progress(package, package.size, 0)
         return found

@@ -49,6 +49,8 @@ class Wanted:
     name: str
     sha256: str
     size: int | None = None
+    #: What the name of the file itself begins with.
+    file: str = ""
     addresses: tuple[str, ...] = ()
 
 
@@ -98,7 +100,7 @@ def adopt(wanted: Wanted, source: Path, store: Artifacts, *, cancelled: threadin
 
 def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path | None:
     """The file, from here or from others; what was damaged since it was kept is put aside. None: it has to be fetched."""
-    while (found := store.find(wanted.sha256, wanted.size)) is not None:
+    while (found := store.find(wanted.sha256, wanted.size, wanted.file)) is not None:
         if found != store.path(wanted.sha256):
             return adopt(wanted, found, store, cancelled=cancelled)
         if digest_file(found) == wanted.sha256:

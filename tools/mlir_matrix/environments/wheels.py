@@ -89,7 +89,8 @@ def _kept(package: Package, workshop: Workshop) -> Path | None:
 def _wanted(package: Package, value: str, *addresses: str) -> Wanted:
     # Of several builds, any of which will do, the lock has the size of one.
     size = package.size if len(package.hashes) == 1 else None
-    return Wanted(name=package.label, sha256=value, size=size, addresses=addresses)
+    file = f"{package.name}-{package.version}-"
+    return Wanted(name=package.label, sha256=value, size=size, file=file, addresses=addresses)
 
 
 def _fetch(package: Package, interpreter: Interpreter, destination: Path, workshop: Workshop) -> Path:

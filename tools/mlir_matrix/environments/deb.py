@@ -21,7 +21,7 @@ from typing import Any
 from mlir_matrix.environments.apt_sources import OVERRIDE, find_mirrors, routes, settings
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.deb_lock import DebLock, DebPackage
-from mlir_matrix.environments.download import Gone, Wanted, download, kept
+from mlir_matrix.environments.download import Gone, Wanted, Withheld, download, kept
 from mlir_matrix.environments.install import Listener, PackageProgress
 from mlir_matrix.environments.links import make_links
 from mlir_matrix.environments.locking import Cancelled, beside, locked, unwritable
@@ -205,6 +205,11 @@ class _Provision:
                 f"{wanted.name}: {' and '.join(map(shown, bases))} does not have {package.path}; {package.suite} may have a newer "
                 f"one by now. Name a mirror that has it in {OVERRIDE}, bring it along with --from DIR, or lock what is there: "
                 f"matrix toolchain lock {self._lock.component}"
+            ) from None
+        except Withheld as error:
+            raise InfrastructureError(
+                f"{error}. Name a mirror that can be reached in apt's configuration or in {OVERRIDE}, "
+                "or bring the packages along with: matrix toolchain fetch --from DIR"
             ) from None
 
     def _progress(self, package: DebPackage, received: int, _total: int) -> None:

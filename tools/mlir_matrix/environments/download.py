@@ -17,7 +17,7 @@ from pathlib import Path
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.locking import acquire, check, unwritable
-from mlir_matrix.environments.transport import TROUBLE, Refused, Stream, Transport, shown
+from mlir_matrix.environments.transport import TROUBLE, NoWay, Refused, Stream, Transport, origin, shown
 from mlir_matrix.errors import InfrastructureError
 
 #: Small enough that little is lost when it ends, and that little is waited for.
@@ -232,7 +232,7 @@ class _Download:
                 stream = self._transport.open(address)
         except TROUBLE as error:
             check(self._cancelled)
-            raise _Unreachable(_unreachable(error)) from None
+            raise _Unreachable(_unreachable(error, address)) from None
         try:
             self._read(stream, part)
         finally:
@@ -285,8 +285,12 @@ def _failure(error: Exception, address: str) -> InfrastructureError:
         withheld, said = error.status in _WHO, f"the answer is '{error}'"
     else:
         withheld, said = isinstance(error, _Unreachable), str(error)
-    return (Withheld if withheld else InfrastructureError)(f"{said} ({shown(address)})")
+    where = "" if isinstance(error, _Unreachable) else f" ({shown(address)})"
+    return (Withheld if withheld else InfrastructureError)(f"{said}{where}")
 
 
-def _unreachable(error: Exception) -> str:
-    return f"no connection: {error.strerror or error}" if isinstance(error, OSError) else f"no answer: {error!r}"
+def _unreachable(error: Exception, address: str) -> str:
+    if not isinstance(error, OSError):
+        return f"{origin(address)} gave no answer: {error!r}"
+    way = f" through the proxy {origin(error.proxy)}" if isinstance(error, NoWay) else ""
+    return f"{origin(address)} cannot be reached{way}: {error.strerror or error}"

@@ -164,7 +164,8 @@ def _explain(package: Package, said: str) -> InfrastructureError:
     if unreached := [line for line in lines if _UNREACHED.search(line)]:
         return InfrastructureError(
             f"{package.label} cannot be fetched: there is no network, or a package index cannot be reached; "
-            f"pip says: {unreached[-1].rpartition(_BROKEN)[2]:.300}"
+            f"pip says: {unreached[-1].rpartition(_BROKEN)[2]:.300}. Configure pip for an index or a mirror that can be "
+            "reached (see: pip config list), or bring the wheels along with: matrix toolchain fetch --from DIR"
         )
     if "No matching distribution" in said or "Could not find a version" in said:
         advice = f"{package.label} is not on the package indexes that pip is configured with (see: pip config list)"

@@ -158,15 +158,19 @@ def test_list(shop: Shop) -> None:
         return {f"{row['component']} {row['release']}": row for row in document["releases"]}
 
     before = rows()
-    assert {name: (row["provider"], row["pinned"], row["locked"], row["here"]) for name, row in before.items()} == {
-        "tool 1.0": ("deb", False, False, "not locked"), "tool 2.0": ("deb", True, True, "no"),
-        "thing 1.0": ("pypi", True, True, "no"),
+    assert {name: (row["provider"], row["pinned"], row["locked"], row["state"]) for name, row in before.items()} == {
+        "tool 1.0": ("deb", False, False, "not to be had"), "tool 2.0": ("deb", True, True, "to fetch"),
+        "thing 1.0": ("pypi", True, True, "to fetch"),
     }  # fmt: skip
-    assert before["tool 2.0"]["bytes"] == {"fetch": shop.lock.size, "disk": shop.lock.installed}
+    assert before["tool 2.0"]["bytes"] == {
+        "fetch": shop.lock.size,
+        "to_fetch": shop.lock.size,
+        "disk": shop.lock.installed,
+    }
     shop("fetch", "both")
-    assert {row["here"] for row in rows().values()} == {"not locked", "yes"}
+    assert {row["state"] for row in rows().values()} == {"not to be had", "here"}
     shutil.rmtree(shop.house.home / "packages")
-    assert {row["here"] for row in rows().values()} == {"not locked", "fetched"}
+    assert {row["state"] for row in rows().values()} == {"not to be had", "fetched"}
     # Where a lock does not know sizes, too.
     write_lock(
         lock_file(shop.catalog / "toolchains" / "locks", "thing", own().tag),
@@ -174,13 +178,13 @@ def test_list(shop: Shop) -> None:
         made_by="us",
         pins={"thing": "1.0"},
     )
-    assert rows()["thing 1.0"]["here"] == "fetched"
+    assert rows()["thing 1.0"]["state"] == "fetched"
     assert "tool" in shop("list").stdout
 
 
 def test_which(shop: Shop) -> None:
     """A path that runs as it stands, and what to do where there is none yet."""
-    assert "tool 2.0 is not fetched; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
+    assert "tool 2.0 is not here; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
     shop("fetch", "both")
     for tool, said in (
         ("say@2.0", "said say --version\n"),
@@ -207,7 +211,7 @@ def test_which_looks_where_programs_are(shop: Shop) -> None:
     wheel = '  - {release: "3.0", provider: pypi, distributions: {thing: "1.0"}}\n'
     component.write_text(component.read_text() + wheel)
     (tools / "known-good.yaml").write_text('pins: {tool: "3.0"}\nenvironments: {both: {tool: "2.0"}}\n')
-    assert "tool 2.0 is not fetched; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
+    assert "tool 2.0 is not here; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
     shop("fetch", "both")
     assert shop("which", "say").stdout == shop("which", "say@2.0").stdout
     for arguments in (("say@3.0",), ("say", "--pin", "tool=3.0")):
@@ -219,7 +223,7 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
     house = House(tmp_path / "home")
     done = house("toolchain", "which", "mlir-opt")
     assert done.code == 3
-    assert re.search(r"llvm \S+ is not fetched; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
+    assert re.search(r"llvm \S+ is not here; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if shutil.which(name) is None:
         pytest.skip(f"no {name} is on PATH")

@@ -17,6 +17,7 @@ from mlir_matrix.environments.lock import PLATFORM, Package, read_lock
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
 from mlir_matrix.environments.unit import Listener, PackageProgress, Unit
 from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.home import Home
 from mlir_matrix.names import did_you_mean, name_glob, printable
 from mlir_matrix.pins import MARK, find_release
 from mlir_matrix.releases import spellings
@@ -213,6 +214,26 @@ def artifact_names(unit: Unit) -> dict[str, str]:
 def is_kept(unit: Unit, store: Artifacts) -> bool:
     """Whether all artifacts of a unit are in the store, whatever is installed."""
     return all(any(map(store.has, hashes)) for hashes in artifacts_of(unit))
+
+
+#: Where an environment or a release stands, in the words of every verb: installed; its archives are in the store; neither;
+#: not built of its source; and what this machine cannot have.
+HERE, FETCHED, TO_FETCH, TO_BUILD, NOT_TO_BE_HAD = "here", "fetched", "to fetch", "to build", "not to be had"
+
+
+def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Home) -> str:
+    """Which of these words holds for an environment: the first for which something is left to do."""
+    from mlir_matrix.environments.artifacts import Artifacts
+
+    if not isinstance(environment, ResolvedEnvironment):
+        return NOT_TO_BE_HAD
+    missing, store = environment.missing(home.packages), Artifacts(home.artifacts)
+    # By hash: a lock need not know sizes.
+    if not all(is_kept(unit, store) for unit in missing):
+        return TO_FETCH
+    if not all(artifacts_of(unit) for unit in missing):
+        return TO_BUILD
+    return FETCHED if missing else HERE
 
 
 def bytes_in(folder: Path) -> int:

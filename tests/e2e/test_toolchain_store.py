@@ -8,11 +8,12 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from downstream import tree
-from house import wait_until
+from house import REPOSITORY, wait_until
 from shop import NOWHERE, Shop, flip, open_shop
 
 from mlir_matrix.environments.deb_lock import deb_lock_file
@@ -166,6 +167,45 @@ def test_gc(shop: Shop) -> None:
     shop("gc", "--artifacts")
     assert list((shop.house.home / "artifacts").iterdir()) == []
     shop("verify")
+
+
+def test_gc_keeps_what_other_catalogs_need(shop: Shop, tmp_path: Path) -> None:
+    """And says for which; what is no longer there needs nothing."""
+    theirs = replace(shop, catalog=tmp_path / "theirs")
+    shutil.copytree(shop.catalog, theirs.catalog)
+    theirs("fetch", "both")
+    deb_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0").unlink()
+    shop("fetch", "thing")
+    said = shop("gc").stdout
+    assert said.startswith(
+        f"kept for {REPOSITORY} with {theirs.catalog}: {shop.prefix.name}\n0 folders and 0 artifacts"
+    )
+    assert f"would be removed: {shop.prefix.name}\n" in shop("gc", "--alone", "--dry-run").stdout
+    # Who cannot be asked may need anything.
+    component = theirs.catalog / "toolchains" / "components" / "tool.yaml"
+    text = component.read_text()
+    component.write_text("releases: 7")
+    refused = shop("gc", code=2).stderr
+    assert f"{theirs.catalog} is used with the same packages and cannot be asked what it needs" in refused
+    assert "--alone" in refused
+    component.write_text(text)
+    shutil.rmtree(theirs.catalog)
+    assert shop("gc").stdout.startswith(f"removed: {shop.prefix.name}\n")
+    assert shop.installed() == {shop.site.name}
+
+
+def test_gc_forgets_layers_of_what_is_gone(shop: Shop) -> None:
+    shop("fetch", "both")
+    layers = shop.house.home / "layers"
+    layers.mkdir()
+    for name in (shop.prefix.name, shop.site.name, "gone-1.0-0123456789ab"):
+        (layers / f"{name}.json").write_text("{}")
+    shutil.rmtree(shop.prefix)
+    told = "what is known of the layer of gone-1.0-0123456789ab\n"
+    assert f"would be removed: {told}" in shop("gc", "--dry-run").stdout
+    assert f"removed: {told}" in shop("gc").stdout
+    # What is not installed just now has a layer all the same.
+    assert {path.stem for path in layers.iterdir()} == {shop.prefix.name, shop.site.name}
 
 
 def test_gc_keeps_the_archives_of_what_is_not_installed(shop: Shop) -> None:

@@ -19,6 +19,7 @@ from mlir_matrix.containers.images import ensure, find
 from mlir_matrix.containers.registry import bring as bring_image
 from mlir_matrix.containers.registry import take
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.sharing import remember
 from mlir_matrix.environments.unit import PackageProgress
 from mlir_matrix.errors import UsageError
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
@@ -95,6 +96,7 @@ class _Work:
         packages = self._current.home.packages
         missing = [environment for environment in absent if environment.missing(packages)]
         if missing:
+            remember(self._current.home, self._current.catalog.roots)
             bring(self._current, packages, missing, (), self._quiet, errors)
         whole = [environment for environment in absent if not environment.missing(packages)]
         if whole:

@@ -16,6 +16,7 @@ from mlir_matrix.cli.common import Folder, Verb, catalog_option, format_option, 
 from mlir_matrix.environments.lock import Package
 from mlir_matrix.environments.locking import locked
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.sharing import remember
 from mlir_matrix.environments.unit import Unit
 from mlir_matrix.environments.verify import remove
 from mlir_matrix.errors import UsageError
@@ -99,6 +100,7 @@ def _bring_all(
     current: Session, environments: Sequence[ResolvedEnvironment], others: Sequence[Path], quiet: bool
 ) -> list[str]:
     """Have everything that these environments lack brought; what went wrong."""
+    remember(current.home, current.catalog.roots)
     repair(current, environments)
     packages = current.home.packages
     todo = [environment for environment in environments if environment.missing(packages)]

@@ -110,6 +110,13 @@ def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
     assert offline.installed() == shop.installed()
 
 
+def test_what_would_be_fetched(shop: Shop) -> None:
+    said = shop("fetch", "both", "--dry-run").stdout.splitlines()
+    packages = shop.house.home / "packages"
+    assert sorted(said) == [f"# {unit}: would be fetched into {packages}" for unit in ("thing 1.0", "tool 2.0")]
+    assert not packages.exists()
+
+
 def test_a_colleagues_copy_that_is_damaged(shop: Shop, tmp_path: Path) -> None:
     """Is not used, and that is said: who thinks that nothing is fetched any more would not know why it is."""
     shop("fetch", "both")

@@ -146,7 +146,10 @@ def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing
         for line in unit.plan(packages, current.home.cache):
             click.echo(line)
     for alone in _without_archives(current, environments):
-        click.echo(f"# {alone.name}: damaged archives fetched again")
+        click.echo(f"# {alone.name}: damaged archives would be fetched again")
+        units[alone.name] = alone.units[0]
+    if not units and not missing:
+        click.echo("# nothing: all of it is here")
     return 3 if missing else 0
 
 

@@ -15,7 +15,7 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.toolchain_models import Component, Release
 from mlir_matrix.environments.lock import PLATFORM, Package, read_lock
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
-from mlir_matrix.environments.unit import Listener, PackageProgress, Unit
+from mlir_matrix.environments.unit import Listener, Unit
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.home import Home
 from mlir_matrix.names import did_you_mean, name_glob, printable
@@ -124,30 +124,15 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> T
     return next(locked, found[0])
 
 
-def bring(session: Session, environment: ResolvedEnvironment, listener: Listener = lambda _progress: None) -> None:
+def require(session: Session, environment: ResolvedEnvironment, listener: Listener = lambda _progress: None) -> None:
     """Have an environment here, whole. Raises InfrastructureError with all that went wrong."""
     from mlir_matrix.environments.artifacts import Artifacts
-    from mlir_matrix.environments.install import Installer
+    from mlir_matrix.environments.bring import bring
 
-    packages = session.home.packages
-    if not environment.missing(packages):
-        return
-    errors: list[str] = []
-
-    def listen(progress: PackageProgress) -> None:
-        if progress.error:
-            errors.append(progress.error)
-        listener(progress)
-
-    packages.mkdir(parents=True, exist_ok=True)
-    installer = Installer(packages, listen, artifacts=Artifacts(session.home.artifacts))
-    try:
-        installer.request([environment])
-        installer.finish()
-    finally:
-        installer.close()
+    home = session.home
+    errors = bring([environment], home.packages, Artifacts(home.artifacts), listener)
     if errors:
-        raise InfrastructureError("; ".join(errors))
+        raise InfrastructureError("; ".join(errors.values()))
 
 
 def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Path]:

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.common import Verb, catalog_option, pin_option, session
-from mlir_matrix.cli.toolchain_fetch import bring
+from mlir_matrix.cli.toolchain_fetch import bring_and_show
 from mlir_matrix.containers.blueprint import Blueprint, can_draw, draw, tag_of
 from mlir_matrix.containers.choose import chosen
 from mlir_matrix.containers.daemon import Daemon, connect
@@ -97,7 +97,7 @@ class _Work:
         missing = [environment for environment in absent if environment.missing(packages)]
         if missing:
             remember(self._current.home, self._current.catalog.roots)
-            bring(self._current, packages, missing, (), self._quiet, errors)
+            bring_and_show(self._current, packages, missing, (), self._quiet, errors)
         whole = [environment for environment in absent if not environment.missing(packages)]
         if whole:
             self._make(whole)

@@ -134,11 +134,14 @@ class Worker:
         arguments = message.get("arguments", [])
         root = os.path.abspath(message.get("sandboxDir") or ".")
         number = message.get("requestId", 0)
+        staged = None
         try:
-            task = self._fork(number, root, arguments, self._staged(root, arguments))
+            staged = self._staged(root, arguments)
+            task = self._fork(number, root, arguments, staged)
         except OSError as error:
             # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
-            self._answer(number, {}, f"the machine failed: no process for it: {error.strerror}")
+            trouble = f"the machine failed: no process for it: {error.strerror}"
+            self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
             return
         if task is None:
             self._answer(number, {})

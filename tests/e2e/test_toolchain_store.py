@@ -187,7 +187,7 @@ def test_gc_keeps_what_other_catalogs_need(shop: Shop, tmp_path: Path) -> None:
     text = component.read_text()
     component.write_text("releases: 7")
     refused = shop("gc", code=2).stderr
-    assert f"{theirs.catalog} is used with the same packages and cannot be asked what it needs" in refused
+    assert f"{theirs.catalog} is used with the same home and cannot be asked what it needs" in refused
     assert "--alone" in refused
     component.write_text(text)
     shutil.rmtree(theirs.catalog)

@@ -31,14 +31,6 @@ def test_others_are_remembered_until_they_are_gone(home: Home, tmp_path: Path, m
     assert list(others(home, [ours])) == []
 
 
-def test_who_shares_packages_shares_the_notes(home: Home, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    home.packages.mkdir(parents=True)
-    (tmp_path / "other" / "packages").symlink_to(home.packages)
-    remember(Home(cache=tmp_path / "other", state=tmp_path, actions=tmp_path), [tmp_path])
-    assert list(others(home, [])) == [(tmp_path,)]
-
-
 def test_what_cannot_be_noted_is_no_trouble_and_what_is_no_note_is_none(home: Home, tmp_path: Path) -> None:
     home.cache.write_text("a file")
     remember(home, [tmp_path])

@@ -40,13 +40,13 @@ _AT_ONCE.set()
 @click.option(
     "--artifacts", is_flag=True, help="Also the archives of what is installed: it could not be made again offline."
 )
-@click.option("--alone", is_flag=True, help="Keep nothing for other catalogs that the same packages are used with.")
+@click.option("--alone", is_flag=True, help="Keep nothing for other catalogs that the same home is used with.")
 @catalog_option
 def gc(dry_run: bool, artifacts: bool, alone: bool, catalogs: tuple[Path, ...]) -> None:
     """Remove packages, prefixes and artifacts that no lock of the catalog names, and what was left half done.
 
     What somebody is at work on stays, and so do, without --artifacts, all archives that a lock names. Other catalogs, and
-    other checkouts, that the same packages are used with have a say as long as they are there.
+    other checkouts, that the same home is used with have a say as long as they are there.
     """
     current = session(catalogs)
     packages, store = current.home.packages, Artifacts(current.home.artifacts)
@@ -89,7 +89,7 @@ def _needed_elsewhere(current: Session, units: Mapping[str, Unit]) -> dict[str, 
             theirs = locked_units(session_of(roots, current.home))
         except CatalogError as error:
             raise CatalogError(
-                f"{named} is used with the same packages and cannot be asked what it needs; mend it, or say --alone to keep "
+                f"{named} is used with the same home and cannot be asked what it needs; mend it, or say --alone to keep "
                 f"nothing for it:\n{error}"
             ) from None
         for folder, unit in theirs.items():

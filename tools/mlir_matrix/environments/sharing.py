@@ -40,8 +40,8 @@ def others(home: Home, roots: Sequence[Path]) -> Iterator[Roots]:
 
 
 def _note(home: Home, roots: Sequence[Path]) -> Path:
-    """One file for each, so that nobody writes over what another has noted; beside the packages, which homes may share."""
-    return home.packages.parent / "catalogs" / f"{digest_value(_absolute(roots))[:16]}.json"
+    """One file for each, so that nobody writes over what another has noted."""
+    return home.cache / "catalogs" / f"{digest_value(_absolute(roots))[:16]}.json"
 
 
 def _absolute(roots: Sequence[Path]) -> list[str]:

@@ -17,7 +17,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.workers import worker_command
 from mlir_matrix.home import find_home
 from mlir_matrix.session import Session, open_session
-from mlir_matrix.toolchain import bring
+from mlir_matrix.toolchain import require
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -77,7 +77,7 @@ class Environments:
         """The environment, installed."""
         environment = self._session.environment(name)
         assert isinstance(environment, ResolvedEnvironment), environment.reason
-        bring(self._session, environment)
+        require(self._session, environment)
         return environment
 
     def perform(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import bring, prefix_of
+from mlir_matrix.toolchain import prefix_of, require
 
 #: Of capabilities: what mounting needs.
 _SYS_ADMIN = 1 << 21
@@ -67,7 +67,7 @@ def unsupported() -> str:
 def dockerd(session: Session, folder: Path) -> Iterator[Daemon]:
     """A daemon with its data below ``folder``, ready; stopped, and what it mounted unmounted, at the end."""
     environment, prefix = prefix_of(session, "docker")
-    bring(session, environment)
+    require(session, environment)
     folder.mkdir(parents=True, exist_ok=True)
     # The path of a socket has no more than 107 bytes, and containerd has one deep inside.
     with tempfile.TemporaryDirectory(prefix="dockerd-") as short:

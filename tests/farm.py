@@ -27,7 +27,7 @@ from mlir_matrix.actions.isolation import die_with_parent
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import bring, prefix_of
+from mlir_matrix.toolchain import prefix_of, require
 
 POOLS = ("one", "two")
 _PREFIXES = ("postgresql", "buildbox")
@@ -184,7 +184,7 @@ def farm(session: Session, folder: Path, *, pools: Sequence[str] = POOLS, host: 
     roots = {}
     for name in _PREFIXES:
         environment, root = prefix_of(session, name)
-        bring(session, environment)
+        require(session, environment)
         roots[name] = root
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def _start_buildgrid(session: Session, folder: Path, database: str, logs: Path, 
     environment = session.environment("buildgrid")
     if not isinstance(environment, ResolvedEnvironment):
         raise InfrastructureError(environment.reason)
-    bring(session, environment)
+    require(session, environment)
     packages = session.home.packages
     start = "import sys; sys.argv[0] = 'bgd'; from buildgrid.server.app import cli; cli()"
     call = [*environment.interpreter.command(packages), "-P", "-s", "-c", start]

@@ -149,6 +149,14 @@ def test_errors_go_to_stderr_also_for_json(house: House) -> None:
     assert (done.code, done.stdout) == (2, "")
 
 
+@pytest.mark.parametrize("verb", ["plan", "explain"])
+def test_an_environment_that_stands_in_shows_before_it_runs(house: House, verb: str) -> None:
+    done = house(verb, "mlir/linalg-loops/x86_64/mlp", "--environment", "mlir=mlir-upstream")
+    assert done.code == 0, done.stderr
+    assert "llvm 23.0.0+mlir-python-bindings" in done.stdout
+    assert "matrix toolchain lock mlir-upstream" in done.stdout
+
+
 def test_a_skipped_test_alone_is_an_error(house: House) -> None:
     """The environment that stands in keeps to its own releases, and this repository has no lock of that one."""
     done = house("run", "mlir/linalg-loops/x86_64/mlp", "--environment", "mlir=mlir-upstream", "--quiet")

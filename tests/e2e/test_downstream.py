@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -133,12 +134,14 @@ def test_from_nothing_to_a_pass(downstream: Downstream) -> None:
 
     missing = downstream("run", "mlir/swapped-loops/x86_64/axpy", "--quiet")
     assert missing.code == 1
-    assert "the golden is missing; matrix golden update --write" in missing.stdout
+    remedy = f"matrix golden update --write --catalog {shlex.quote(str(downstream.catalog))}"
+    assert f"the golden is missing; {remedy} makes it" in missing.stdout
     assert contents(downstream.catalog) == before
 
     dry = downstream("golden", "update", "axpy")
     assert dry.code == 1
     assert "axpy/z: is new" in dry.stdout
+    assert f"nothing was written; {remedy.replace('--write', '--write axpy')} would\n" in dry.stderr
     assert contents(downstream.catalog) == before
 
     assert downstream("golden", "update", "--write", "axpy").code == 0

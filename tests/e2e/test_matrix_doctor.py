@@ -46,7 +46,7 @@ def test_doctor(patient: House) -> None:
     assert suites == {"nightly": (2, 0, 2, 0), "smoke": (3, 0, 3, 0)}
     (pin,) = found["vanishing"]
     assert (pin["component"], pin["release"], pin["fetched"], pin["installed"]) == ("tool", "1.0", False, False)
-    assert "  tool@1.0 (sid): not here: matrix toolchain fetch tool@1.0\n" in text
+    assert "  tool@1.0 (sid): to fetch: matrix toolchain fetch tool@1.0\n" in text
     assert re.search(r"^smoke +3 +0 +3 ", text, re.MULTILINE)
 
     assert patient("toolchain", "fetch", "smoke", "--quiet").code == 0
@@ -58,13 +58,13 @@ def test_doctor(patient: House) -> None:
         (3, 3, 0),
     ]
     assert found["home"]["bytes"]["packages"] > 0
-    assert "  tool@1.0 (sid): its archives are here\n" in text
+    assert "  tool@1.0 (sid): fetched\n" in text
     assert re.search(r"^smoke +3 +3 +– ", text, re.MULTILINE)
 
     assert patient("toolchain", "gc", "--artifacts").code == 0
     found, text = examined(patient)
     assert (found["vanishing"][0]["fetched"], found["vanishing"][0]["installed"]) == (False, True)
-    assert "  tool@1.0 (sid): installed, but without its archives it could not be made again\n" in text
+    assert "  tool@1.0 (sid): here, but without its archives it could not be made again\n" in text
     assert [each["ready"] for each in found["suites"]] == [2, 3]
 
 

@@ -18,6 +18,7 @@ from downstream import tree
 from house import REPOSITORY, ROOMS, House, wait_until
 from shop import NOWHERE, Shop, open_shop
 
+from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.deb_lock import deb_lock_file, read_deb_lock
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lock import lock_file, read_lock, read_pins, write_lock
@@ -92,7 +93,10 @@ def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
     offline = shop.elsewhere(tmp_path / "mine", MATRIX_DEB_MIRROR=NOWHERE, PIP_FIND_LINKS="")
     failed = offline("fetch", "both", code=3)
     assert "thing 1.0 is not on the package indexes" in failed.stderr
-    assert "tool 2.0" in failed.stderr
+    assert re.search(
+        r"matrix: tool 2\.0: .* cannot be fetched: http://127\.0\.0\.1:9 cannot be reached: ", failed.stderr
+    )
+    assert "Name a mirror that can be reached in apt's configuration or in MATRIX_DEB_MIRROR, or bring" in failed.stderr
     assert offline.installed() == set()
     offline("fetch", "both", "--from", shop.house.home)
     assert offline.installed() == shop.installed()
@@ -104,6 +108,26 @@ def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
     shutil.rmtree(offline.house.home / "packages")
     offline("fetch", "both")
     assert offline.installed() == shop.installed()
+
+
+def test_what_would_be_fetched(shop: Shop) -> None:
+    said = shop("fetch", "both", "--dry-run").stdout.splitlines()
+    packages = shop.house.home / "packages"
+    assert sorted(said) == [f"# {unit}: would be fetched into {packages}" for unit in ("thing 1.0", "tool 2.0")]
+    assert not packages.exists()
+
+
+def test_a_colleagues_copy_that_is_damaged(shop: Shop, tmp_path: Path) -> None:
+    """Is not used, and that is said: who thinks that nothing is fetched any more would not know why it is."""
+    shop("fetch", "both")
+    theirs = shop.artifact("tool")
+    theirs.write_bytes(theirs.read_bytes()[:-1])
+    mine = shop.elsewhere(tmp_path / "mine")
+    said = mine("fetch", "both", "--from", shop.house.home).stderr
+    found = digest_bytes(theirs.read_bytes())
+    assert f"matrix: --from: {theirs} is damaged, or another file, and was passed over: its sha256 is {found}" in said
+    assert f"expected {theirs.name}\n" in said
+    assert mine.installed() == shop.installed()
 
 
 def test_fetch_after_a_kill(shop: Shop) -> None:
@@ -141,15 +165,19 @@ def test_list(shop: Shop) -> None:
         return {f"{row['component']} {row['release']}": row for row in document["releases"]}
 
     before = rows()
-    assert {name: (row["provider"], row["pinned"], row["locked"], row["here"]) for name, row in before.items()} == {
-        "tool 1.0": ("deb", False, False, "not locked"), "tool 2.0": ("deb", True, True, "no"),
-        "thing 1.0": ("pypi", True, True, "no"),
+    assert {name: (row["provider"], row["pinned"], row["locked"], row["state"]) for name, row in before.items()} == {
+        "tool 1.0": ("deb", False, False, "not to be had"), "tool 2.0": ("deb", True, True, "to fetch"),
+        "thing 1.0": ("pypi", True, True, "to fetch"),
     }  # fmt: skip
-    assert before["tool 2.0"]["bytes"] == {"fetch": shop.lock.size, "disk": shop.lock.installed}
+    assert before["tool 2.0"]["bytes"] == {
+        "fetch": shop.lock.size,
+        "to_fetch": shop.lock.size,
+        "disk": shop.lock.installed,
+    }
     shop("fetch", "both")
-    assert {row["here"] for row in rows().values()} == {"not locked", "yes"}
+    assert {row["state"] for row in rows().values()} == {"not to be had", "here"}
     shutil.rmtree(shop.house.home / "packages")
-    assert {row["here"] for row in rows().values()} == {"not locked", "fetched"}
+    assert {row["state"] for row in rows().values()} == {"not to be had", "fetched"}
     # Where a lock does not know sizes, too.
     write_lock(
         lock_file(shop.catalog / "toolchains" / "locks", "thing", own().tag),
@@ -157,13 +185,13 @@ def test_list(shop: Shop) -> None:
         made_by="us",
         pins={"thing": "1.0"},
     )
-    assert rows()["thing 1.0"]["here"] == "fetched"
+    assert rows()["thing 1.0"]["state"] == "fetched"
     assert "tool" in shop("list").stdout
 
 
 def test_which(shop: Shop) -> None:
     """A path that runs as it stands, and what to do where there is none yet."""
-    assert "tool 2.0 is not fetched; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
+    assert "tool 2.0 is not here; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
     shop("fetch", "both")
     for tool, said in (
         ("say@2.0", "said say --version\n"),
@@ -190,7 +218,7 @@ def test_which_looks_where_programs_are(shop: Shop) -> None:
     wheel = '  - {release: "3.0", provider: pypi, distributions: {thing: "1.0"}}\n'
     component.write_text(component.read_text() + wheel)
     (tools / "known-good.yaml").write_text('pins: {tool: "3.0"}\nenvironments: {both: {tool: "2.0"}}\n')
-    assert "tool 2.0 is not fetched; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
+    assert "tool 2.0 is not here; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
     shop("fetch", "both")
     assert shop("which", "say").stdout == shop("which", "say@2.0").stdout
     for arguments in (("say@3.0",), ("say", "--pin", "tool=3.0")):
@@ -202,7 +230,7 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
     house = House(tmp_path / "home")
     done = house("toolchain", "which", "mlir-opt")
     assert done.code == 3
-    assert re.search(r"llvm \S+ is not fetched; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
+    assert re.search(r"llvm \S+ is not here; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if shutil.which(name) is None:
         pytest.skip(f"no {name} is on PATH")

@@ -70,5 +70,8 @@ def test_what_is_not_tried(roller: House) -> None:
     assert "no test of suite smoke uses idle; name one with --suite that has such tests" in done.stderr
     done = roll(roller, "numpy", code=0)
     assert "numpy: 2.4.6 is the newest release that is listed" in done.stderr
+    for name in ("tool", "idle", "more"):
+        (roller.root / f"toolchains/components/{name}.yaml").write_text(rolling.component(name, "1.0"))
+    assert roll(roller, code=0).stderr == "no component lists a newer release than the pinned one\n"
     assert "did you mean 'tool'" in roll(roller, "toool", code=2).stderr
     assert "there is no suite 'smke'; did you mean 'smoke'" in roll(roller, code=2, suite="smke").stderr

@@ -8,11 +8,12 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from downstream import tree
-from house import wait_until
+from house import REPOSITORY, wait_until
 from shop import NOWHERE, Shop, flip, open_shop
 
 from mlir_matrix.environments.deb_lock import deb_lock_file
@@ -74,13 +75,34 @@ def test_verify_reads_what_it_says(shop: Shop) -> None:
     assert shop("verify", "thing").stdout == f"1 unit and {size / 1e6:.1f} MB of artifacts read; 0 damaged\n"
     assert shop.artifact("tool").exists()
     found = json.loads(shop("verify", "tool", "--format", "json", code=3).stdout)
+    name = shop.artifact("tool").name
     assert found == {
-        "units": 1, "bytes_of_artifacts": shop.lock.size, "damaged": [], "artifacts": [shop.artifact("tool").name],
+        "units": 1, "bytes_of_artifacts": shop.lock.size, "damaged": [], "artifacts": [name],
+        "names": {name: f"tool 2.0: {shop.lock.packages[-1].label}"}, "fetch": ["tool@2.0"],
     }  # fmt: skip
     # And without what was made of it.
     shutil.rmtree(shop.house.home / "packages")
     assert json.loads(shop("verify", "thing", "--format", "json").stdout)["bytes_of_artifacts"] == size
     assert "tool@1.0 has no lock" in shop("verify", "tool@1.0").stderr
+
+
+def test_what_is_damaged_has_a_name(shop: Shop) -> None:
+    """And the command that makes it again, which is not the same for each."""
+    shop("fetch", "both")
+    flip(shop.artifact("tool"))
+    flip(shop.site / "thing.py")
+    stray = shop.house.home / "artifacts" / ("0" * 64)
+    stray.write_bytes(b"?")
+    done = shop("verify", code=3)
+    assert (
+        f"the archive of tool 2.0: {shop.lock.packages[-1].label} is damaged: {shop.artifact('tool').name}\n"
+        in done.stdout
+    )
+    assert f"the archive of what no lock names any more is damaged: {stray.name}\n" in done.stdout
+    told = f"made again by: matrix toolchain fetch thing tool@2.0 --catalog {shop.catalog}\n"
+    assert done.stderr == f"matrix: what is damaged was taken away; {told}"
+    shop("fetch", "thing", "tool@2.0")
+    assert shop("verify").stdout.endswith("; 0 damaged\n")
 
 
 @pytest.mark.parametrize("unit", ["thing", "tool"])
@@ -94,12 +116,13 @@ def test_a_flipped_byte_in_an_artifact(shop: Shop, unit: str) -> None:
     assert not shop.artifact(unit).exists()
     shop("verify")
     told = f"archives of {unit} {'1.0' if unit == 'thing' else '2.0'} were damaged and are fetched again\n"
-    assert "damaged archives fetched again\n" in shop("fetch", "both", "--dry-run").stdout
+    assert "damaged archives would be fetched again\n" in shop("fetch", "both", "--dry-run").stdout
     assert shop("fetch", "both", "--quiet").stderr == told
     assert shop.artifact(unit).read_bytes() == good
     assert len(shop.server.requests) == asked + (unit == "tool")
     assert shop("fetch", "both").stderr == ""
     shop("verify")
+    assert shop("fetch", "both", "--dry-run").stdout == "# nothing: all of it is here\n"
     assert {name: what for name, what in tree(shop.house.home / "packages").items() if ".locks" not in name} == {
         name: what for name, what in before.items() if ".locks" not in name
     }
@@ -121,7 +144,7 @@ def test_what_installed_units_were_made_of_is_not_wanted(shop: Shop) -> None:
     assert shop.installed() == {shop.prefix.name, shop.site.name}
     # Its remains say that it is wanted.
     assert "0 folders and 0 artifacts removed" in shop("gc").stdout
-    assert "damaged archives fetched again" in shop("fetch", "both", "--dry-run").stdout
+    assert "damaged archives would be fetched again" in shop("fetch", "both", "--dry-run").stdout
     shop("gc", "--artifacts")
     assert list((shop.house.home / "artifacts").iterdir()) == []
     assert "2 units here" in offline("fetch", "both").stdout
@@ -145,6 +168,45 @@ def test_gc(shop: Shop) -> None:
     shop("gc", "--artifacts")
     assert list((shop.house.home / "artifacts").iterdir()) == []
     shop("verify")
+
+
+def test_gc_keeps_what_other_catalogs_need(shop: Shop, tmp_path: Path) -> None:
+    """And says for which; what is no longer there needs nothing."""
+    theirs = replace(shop, catalog=tmp_path / "theirs")
+    shutil.copytree(shop.catalog, theirs.catalog)
+    theirs("fetch", "both")
+    deb_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0").unlink()
+    shop("fetch", "thing")
+    said = shop("gc").stdout
+    assert said.startswith(
+        f"kept for {REPOSITORY} with {theirs.catalog}: {shop.prefix.name}\n0 folders and 0 artifacts"
+    )
+    assert f"would be removed: {shop.prefix.name}\n" in shop("gc", "--alone", "--dry-run").stdout
+    # Who cannot be asked may need anything.
+    component = theirs.catalog / "toolchains" / "components" / "tool.yaml"
+    text = component.read_text()
+    component.write_text("releases: 7")
+    refused = shop("gc", code=2).stderr
+    assert f"{theirs.catalog} is used with the same home and cannot be asked what it needs" in refused
+    assert "--alone" in refused
+    component.write_text(text)
+    shutil.rmtree(theirs.catalog)
+    assert shop("gc").stdout.startswith(f"removed: {shop.prefix.name}\n")
+    assert shop.installed() == {shop.site.name}
+
+
+def test_gc_forgets_layers_of_what_is_gone(shop: Shop) -> None:
+    shop("fetch", "both")
+    layers = shop.house.home / "layers"
+    layers.mkdir()
+    for name in (shop.prefix.name, shop.site.name, "gone-1.0-0123456789ab"):
+        (layers / f"{name}.json").write_text("{}")
+    shutil.rmtree(shop.prefix)
+    told = "what is known of the layer of gone-1.0-0123456789ab\n"
+    assert f"would be removed: {told}" in shop("gc", "--dry-run").stdout
+    assert f"removed: {told}" in shop("gc").stdout
+    # What is not installed just now has a layer all the same.
+    assert {path.stem for path in layers.iterdir()} == {shop.prefix.name, shop.site.name}
 
 
 def test_gc_keeps_the_archives_of_what_is_not_installed(shop: Shop) -> None:

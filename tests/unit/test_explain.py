@@ -269,3 +269,23 @@ def test_what_is_no_test_of_the_suite_is_refused(identifier: str, message: str) 
 def test_json_is_json(identifier: str) -> None:
     found = of(identifier).to_json()
     assert json.loads(json.dumps(found)) == found
+
+
+def test_the_rules_of_other_suites_that_have_the_test_are_told_too() -> None:
+    """Each with the pins as that suite spells them."""
+    product = "product: {framework: [mlir], target: [x86_64], workload: [mlp]}"
+    both = catalog(
+        {
+            "one": f"blocks: [{{{product}, pins: {{llvm: ['22']}}}}]\n",
+            "two": f"blocks: [{{{product}, pins: {{llvm: ['22.1.8']}}}}]\n"
+            "expect: [{tests: ['mlir/**/mlp@llvm=22.1.8'], outcome: mismatch, reason: known}]\n",
+        }
+    )
+    one, two = (expand(both, both.suites[name]) for name in ("one", "two"))
+    found = explain(both, one, "mlir/linalg-loops/x86_64/mlp@llvm=22", others=[two])
+    assert [(row.rule.kind, row.suite) for row in found.rules] == [
+        ("block", "one"),
+        ("block", "two"),
+        ("expect", "two"),
+    ]
+    assert "block of suite two: " in found.to_text()

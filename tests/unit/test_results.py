@@ -22,7 +22,7 @@ VERDICTS = {
     "good": {"outcome": "pass", "reason": "all right", "outputs": [], "metrics": {"max_ulp": 2}},
     "unmeasurable": {
         "outcome": "mismatch",
-        "reason": "y: the golden is missing",
+        "reason": "y: the golden is missing; matrix golden update --write makes it",
         "metrics": {},
         "outputs": [{"name": "x"}, {"name": "y", "measurable": False}],
     },
@@ -122,6 +122,11 @@ def test_a_mismatch_shows_its_census(made: Made) -> None:
     result = made.result(case(), done(), done(), done(verdict="bad"))
     assert (result.outcome, result.expected) == ("mismatch", False)
     assert result.to_json()["verdict"] == VERDICTS["bad"]
+
+
+def test_what_makes_a_missing_golden_makes_it_in_the_catalogs_of_the_run(made: Made) -> None:
+    result = made.result(case(), done(), done(), done(verdict="unmeasurable"))
+    assert result.reason == "y: the golden is missing; matrix golden update --write --catalog ../mine makes it"
 
 
 def test_a_failure_that_was_passed_on(made: Made) -> None:

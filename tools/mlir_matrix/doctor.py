@@ -26,7 +26,7 @@ from mlir_matrix.pins import find_release, release_of
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import bytes_in, is_kept, of_release
+from mlir_matrix.toolchain import bytes_in, is_kept, of_release, state_of
 
 SCHEMA = "mlir-matrix/doctor/v1"
 #: Programs of the machine, what they are for, and how they say their version. None is needed to run the suite smoke.
@@ -139,12 +139,16 @@ def _folders(session: Session) -> dict[str, Path]:
 def _environments(session: Session) -> list[dict[str, Any]]:
     found = []
     for name, environment in session.environments(session.catalog.environments).items():
-        entry: dict[str, Any] = {"name": name, "pins": session.pins_of(name)}
+        entry: dict[str, Any] = {
+            "name": name,
+            "pins": session.pins_of(name),
+            "state": state_of(environment, session.home),
+        }
         if isinstance(environment, ResolvedEnvironment):
             cost = cost_of([environment], session.home)
-            entry |= {"state": "here" if cost.here else "to fetch", "to_fetch": cost.to_fetch, "disk": cost.disk}
+            entry |= {"to_fetch": cost.to_fetch, "disk": cost.disk}
         else:
-            entry |= {"state": "not to be had", "reason": environment.reason}
+            entry["reason"] = environment.reason
         found.append(entry)
     return found
 

@@ -114,11 +114,12 @@ def explain(
     expansion: Expansion,
     identifier: str,
     *,
+    others: Sequence[Expansion] = (),
     actions: Sequence[dict[str, Any]] = (),
     environments: Sequence[dict[str, Any]] = (),
     tolerances: Sequence[dict[str, Any]] = (),
 ) -> Explanation:
-    """Explain one test, left out and unsupported ones too.
+    """Explain one test, left out and unsupported ones too. ``others``: of suites whose rules are told as well.
 
     Raises UsageError where no rule of the expansion puts such a test in.
     """
@@ -128,6 +129,10 @@ def explain(
     rules = tuple(_rules(expansion, test))
     if expansion.default is not None:
         rules += tuple(_rules(expansion.default, test))
+    for other in others:
+        # Another suite may spell the same pins differently.
+        same = other.test(identifier)
+        rules += tuple(_rules(other, same)) if same else ()
     definitions = tuple(_definitions(catalog, test))
     return Explanation(test, expansion.name, rules, definitions, actions, environments, tolerances)
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.sharing import remember
 from mlir_matrix.execute.crew import Equip
 from mlir_matrix.execute.job import Done, Limits, Observer
 from mlir_matrix.execute.pool import Pool
@@ -202,6 +203,7 @@ def run_plan(
     progress: Callable[[int], Progress],
 ) -> Run:
     """Execute a plan; the results come back in the plan's order. ``progress`` is given the number of tests to run."""
+    remember(session.home, session.catalog.roots)
     needed = (action.environment for action in plan.graph.actions.values())
     environments = session.environments(needed, sealed=means.sealed)
     maker = ResultMaker(

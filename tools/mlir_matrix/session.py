@@ -124,6 +124,12 @@ class Session:
         return make_plan(self.catalog, tests, self.tolerance, pins=self.pins)
 
 
+def session_of(roots: Sequence[Path], home: Home) -> Session:
+    """What other catalogs make of a home. Raises CatalogError."""
+    catalog = load(roots)
+    return Session(catalog=catalog, home=home, pins=Pins(catalog))
+
+
 def open_session(
     *,
     catalogs: Sequence[Path] = (),

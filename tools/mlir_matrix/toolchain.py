@@ -15,8 +15,9 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.toolchain_models import Component, Release
 from mlir_matrix.environments.lock import PLATFORM, Package, read_lock
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
-from mlir_matrix.environments.unit import Listener, PackageProgress, Unit
+from mlir_matrix.environments.unit import Listener, Unit
 from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.home import Home
 from mlir_matrix.names import did_you_mean, name_glob, printable
 from mlir_matrix.pins import MARK, find_release
 from mlir_matrix.releases import spellings
@@ -123,30 +124,15 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> T
     return next(locked, found[0])
 
 
-def bring(session: Session, environment: ResolvedEnvironment, listener: Listener = lambda _progress: None) -> None:
+def require(session: Session, environment: ResolvedEnvironment, listener: Listener = lambda _progress: None) -> None:
     """Have an environment here, whole. Raises InfrastructureError with all that went wrong."""
     from mlir_matrix.environments.artifacts import Artifacts
-    from mlir_matrix.environments.install import Installer
+    from mlir_matrix.environments.bring import bring
 
-    packages = session.home.packages
-    if not environment.missing(packages):
-        return
-    errors: list[str] = []
-
-    def listen(progress: PackageProgress) -> None:
-        if progress.error:
-            errors.append(progress.error)
-        listener(progress)
-
-    packages.mkdir(parents=True, exist_ok=True)
-    installer = Installer(packages, listen, artifacts=Artifacts(session.home.artifacts))
-    try:
-        installer.request([environment])
-        installer.finish()
-    finally:
-        installer.close()
+    home = session.home
+    errors = bring([environment], home.packages, Artifacts(home.artifacts), listener)
     if errors:
-        raise InfrastructureError("; ".join(errors))
+        raise InfrastructureError("; ".join(errors.values()))
 
 
 def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Path]:
@@ -165,27 +151,31 @@ def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Pa
 
 def locked_units(session: Session) -> dict[str, Unit]:
     """By folder: everything that a lock of the catalog names, for any interpreter, and what would be built of sources."""
+    return {folder: unit for _, folder, unit in locked_things(session)}
+
+
+def locked_things(session: Session) -> Iterator[tuple[str, str, Unit]]:
+    """The same with the names by which it is fetched; what several locks have comes with each."""
     from mlir_matrix.environments.deb_lock import read_deb_lock
     from mlir_matrix.environments.interpreter import SUPPORTED
 
-    found: dict[str, Unit] = {}
     for folder in session.lock_folders:
         for path in sorted(folder.glob("*.txt")):
             tag = next((tag for tag in SUPPORTED if path.name.endswith(f"-{tag}{PLATFORM}")), None)
             if tag:
-                found |= {package.folder(tag): package for package in read_lock(path)}
+                name = path.name.removesuffix(f"-{tag}{PLATFORM}")
+                yield from ((name, package.folder(tag), package) for package in read_lock(path))
             else:
                 lock = read_deb_lock(path)
-                found[lock.folder] = lock
+                yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
     for entry in session.catalog.components.values():
         for release in entry.document.releases:
             if provider_of(entry.document, release) == "source":
                 built = of_release(session, entry, release).resolve(session)
                 if isinstance(built, ResolvedEnvironment):
-                    found |= {unit.folder_for(built.interpreter.tag): unit for unit in built.units}
-    # What has no folder is the machine's.
-    found.pop("", None)
-    return found
+                    found = ((unit.folder_for(built.interpreter.tag), unit) for unit in built.units)
+                    # What has no folder is the machine's.
+                    yield from ((built.name, folder, unit) for folder, unit in found if folder)
 
 
 def artifacts_of(unit: Unit) -> list[tuple[str, ...]]:
@@ -197,9 +187,38 @@ def artifacts_of(unit: Unit) -> list[tuple[str, ...]]:
     return [(package.sha256,) for package in unit.packages] if isinstance(unit, DebLock) else []
 
 
+def artifact_names(unit: Unit) -> dict[str, str]:
+    """What people call each artifact of a unit, by hash."""
+    from mlir_matrix.environments.deb_lock import DebLock
+
+    if isinstance(unit, DebLock):
+        return {package.sha256: f"{unit.label}: {package.label}" for package in unit.packages}
+    return {value: unit.label for hashes in artifacts_of(unit) for value in hashes}
+
+
 def is_kept(unit: Unit, store: Artifacts) -> bool:
     """Whether all artifacts of a unit are in the store, whatever is installed."""
     return all(any(map(store.has, hashes)) for hashes in artifacts_of(unit))
+
+
+#: Where an environment or a release stands, in the words of every verb: installed; its archives are in the store; neither;
+#: not built of its source; and what this machine cannot have.
+HERE, FETCHED, TO_FETCH, TO_BUILD, NOT_TO_BE_HAD = "here", "fetched", "to fetch", "to build", "not to be had"
+
+
+def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Home) -> str:
+    """Which of these words holds for an environment: the first for which something is left to do."""
+    from mlir_matrix.environments.artifacts import Artifacts
+
+    if not isinstance(environment, ResolvedEnvironment):
+        return NOT_TO_BE_HAD
+    missing, store = environment.missing(home.packages), Artifacts(home.artifacts)
+    # By hash: a lock need not know sizes.
+    if not all(is_kept(unit, store) for unit in missing):
+        return TO_FETCH
+    if not all(artifacts_of(unit) for unit in missing):
+        return TO_BUILD
+    return FETCHED if missing else HERE
 
 
 def bytes_in(folder: Path) -> int:

@@ -67,7 +67,7 @@ def test_a_type_error_is_told_with_its_place(environments: Any, package: tuple[s
     assert done.outcome["outcome"] == "lower-failed"
     assert "does not parse" in done.outcome["reason"]
     assert "doesn't match function result type" in done.outcome["diagnostics"]
-    assert '"-":6:3' in done.outcome["diagnostics"]
+    assert 'at loc("in/ir":6:3)' in done.outcome["diagnostics"]
 
 
 def test_an_unknown_pass_is_told(environments: Any, package: tuple[str, str], tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_importing_the_adapter_imports_no_package() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
 
 
-def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any) -> None:
+def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any, tmp_path: Path) -> None:
     """Workers fork after ``preload``: it must leave one thread, and no two sessions may share what it made."""
     environment = environments.require("mlir")
     script = (
@@ -167,11 +167,13 @@ def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any) 
         "    pass\n"
         "with package.session() as second:\n"
         "    assert first.context is not second.context\n"
-        "    assert second.text(second.parse(b'module {}')) == 'module {\\n}\\n'\n"
+        "    assert second.text(second.parse('empty.mlir')) == 'module {\\n}\\n'\n"
     )
     sites = [str(Path(bindings.__file__).parents[2]), *environment.sites(environments.packages)]
+    (tmp_path / "empty.mlir").write_text("module {}")
     done = subprocess.run(
         [environment.interpreter.path, "-P", "-s", "-S", "-c", script],
+        cwd=tmp_path,
         env={"PYTHONPATH": os.pathsep.join(sites)},
         capture_output=True,
         text=True,

@@ -75,6 +75,12 @@ def test_a_scalar_is_no_tensor(taken: Any) -> None:
     assert "input x must be tensor<4x8xf32>, it is f32" in done.outcome["reason"]
 
 
+def test_what_does_not_parse_is_told_with_its_place(taken: Any) -> None:
+    outcome = taken("func.func @main() {\n  no.such\n}").outcome
+    assert outcome["reason"].startswith("the file does not parse: ")
+    assert 'at loc("in/source":2:3)' in outcome["diagnostics"]
+
+
 def test_no_main(taken: Any) -> None:
     assert taken("func.func @other() { return }").outcome["reason"] == "the file has no func.func @main"
 

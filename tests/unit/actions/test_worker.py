@@ -6,6 +6,7 @@ The tool is ``run``, which needs nothing but the interpreter; the «kernel» is 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 
 from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.staging import MARK
+from mlir_matrix.actions.worker import Worker
 from mlir_matrix.environments.interpreter import own
 
 BOOTSTRAP = Path(__file__).parents[3] / "tools" / "mlir_matrix" / "actions" / "bootstrap.py"
@@ -197,6 +200,27 @@ def test_memory_is_limited(talk: Talk) -> None:
     # KiB, above what the child was forked with.
     assert 102_400 <= int(outcome(folder)["diagnostics"].split()[0]) < 102_400 + 65_536
     assert "unlimited" not in outcome(folder)["diagnostics"].replace("ulimit -d unlimited", "").split("\n")
+
+
+def test_a_layout_that_gets_no_process_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sent it is told, in the words that say that nobody may keep it."""
+
+    def fork() -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", fork)
+    (tmp_path / "made").mkdir()
+    layout = {
+        "request": {"tool": "judge", "stage": "judge", "params": {}, "inputs": {}, "outputs": {}},
+        "files": {}, "upstream": [], "outputs": {}, "result": "made/result.json", "usage": "made/usage.json",
+        "building": False, "timeout_s": 5, "memory_mb": 64,
+    }  # fmt: skip
+    worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=None, alone=False)
+    worker.perform({"arguments": [json.dumps(layout)], "sandboxDir": str(tmp_path)})
+    reason, told = worker.trouble.splitlines()
+    assert reason == "the machine failed: no process for it: Resource temporarily unavailable"
+    assert json.loads(told.removeprefix(MARK))["outcome"] == "infra-error"
+    assert list((tmp_path / "made").iterdir()) == []
 
 
 def test_an_unknown_tool_is_the_actions_failure(talk: Talk) -> None:

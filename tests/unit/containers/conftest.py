@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fake import Fake
 
 from mlir_matrix.home import Home
 
@@ -25,3 +27,17 @@ def homes(tmp_path: Path) -> Callable[[str], Home]:
 def home(homes: Callable[[str], Home]) -> Home:
     """The folders of one."""
     return homes("home")
+
+
+@pytest.fixture
+def fake() -> Iterator[Callable[..., Any]]:
+    """Daemons that go with the test."""
+    made: list[Fake] = []
+
+    def make(**how: Any) -> Fake:
+        made.append(Fake(**how))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.hang_up()

@@ -56,6 +56,10 @@ def test_a_colleagues_store(tmp_path: Path, place: str) -> None:
     assert store.find(good) == store.find(good, 4) == other / place / good
     assert store.find(good, 5) is None
     assert store.find(bad, 3) is None
+    assert store.passed_over == {
+        other / place / bad: f"{other / place / bad} is damaged, or another file, and was passed over: "
+        f"its sha256 is {digest(b'BAD')}, expected {bad}",
+    }
     assert not store.folder.exists()
 
 
@@ -68,6 +72,10 @@ def test_a_plain_folder(tmp_path: Path) -> None:
     assert store.find(digest(b"two"), 3) == tmp_path / "debs" / "b.whl"
     assert store.find(digest(b"one")) == tmp_path / "debs" / "a_1%3a2_amd64.deb"
     assert store.find(digest(b"three"), 5) is None
+    assert store.passed_over == {}
+    # By its name it would be this one.
+    assert store.find(digest(b"three"), 5, "a_2_amd64.deb") is None
+    assert list(store.passed_over) == [tmp_path / "debs" / "a_1%3a2_amd64.deb"]
 
 
 def test_damage(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from loopback import Behaviour, serve
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.download import Gone, Wanted, Withheld, adopt, download
 from mlir_matrix.environments.locking import Cancelled
-from mlir_matrix.environments.transport import Transport
+from mlir_matrix.environments.transport import Routes, Transport
 from mlir_matrix.errors import InfrastructureError
 
 DATA = bytes(range(256)) * 4000
@@ -216,7 +216,7 @@ def test_who_asks(server: Behaviour, store: Artifacts, status: int) -> None:
     server.refuse = [status]
     with pytest.raises(Withheld, match=f"the answer is '{status} "):
         get(wanted(f"{server.address}/f"), store)
-    with pytest.raises(Withheld, match="no connection"):
+    with pytest.raises(Withheld, match="cannot be reached"):
         get(wanted("http://127.0.0.1:1/f"), store)
     server.refuse = [500] * 3
     for thing in (wanted(f"{server.address}/f"), wanted(f"{server.address}/f", data=b"x" * len(DATA))):
@@ -231,12 +231,24 @@ def test_busy(server: Behaviour, store: Artifacts) -> None:
 
 
 def test_nobody_answers(store: Artifacts) -> None:
-    with pytest.raises(InfrastructureError, match=r"thing 1\.0 cannot be fetched: no connection: Connection refused"):
+    with pytest.raises(InfrastructureError) as caught:
         get(wanted("http://user:secret@127.0.0.1:1/f"), store)
+    assert str(caught.value) == "thing 1.0 cannot be fetched: http://127.0.0.1:1 cannot be reached: Connection refused"
     with pytest.raises(InfrastructureError, match="no address"):
         get(wanted(), store)
     with pytest.raises(InfrastructureError, match=r"this is no address|no scheme"):
         get(wanted("http://[x/f", "gopher://x/"), store)
+
+
+@pytest.mark.parametrize("address", ["http://user:secret@host.invalid/f", "https://user:secret@host.invalid/f"])
+def test_a_proxy_that_is_not_there(store: Artifacts, address: str) -> None:
+    """In words, and without anybody's password."""
+    proxy = "http://me:hidden@127.0.0.1:1"
+    transport = Transport(routes=lambda: Routes(proxies={"http": proxy, "https": proxy}))
+    with pytest.raises(InfrastructureError) as caught:
+        download(wanted(address), store, transport=transport, pause=0)
+    why = "cannot be reached through the proxy http://127.0.0.1:1: Connection refused"
+    assert str(caught.value) == f"thing 1.0 cannot be fetched: {address.partition(':')[0]}://host.invalid {why}"
 
 
 def test_files(tmp_path: Path, store: Artifacts) -> None:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -158,14 +159,19 @@ class Session:
         text = self.diagnostics() or (f"{error}\n" if error else "")
         return ActionFailed(reason, diagnostics=text)
 
-    def parse(self, source: bytes, what: str = "the IR") -> Any:
-        """A verified module from text or bytecode; ActionFailed says that ``what`` does not parse."""
+    def parse(self, path: str, what: str = "the IR") -> Any:
+        """A verified module from a file of text or bytecode; ActionFailed says that ``what`` does not parse."""
+        source = Path(path).read_bytes()
         if not source.strip():
             raise ActionFailed(f"{what} is empty")
         try:
-            return self.bindings.ir.Module.parse(source if source.startswith(b"ML\xefR") else source.decode())
+            if not source.startswith(b"ML\xefR"):
+                source.decode()
         except UnicodeDecodeError as error:
             raise ActionFailed(f"{what} is neither MLIR text nor bytecode", diagnostics=f"{error}\n") from error
+        try:
+            # By its path, which is what locations then show.
+            return self.bindings.ir.Module.parseFile(path)
         except Exception as error:
             raise self.failed(f"{what} does not parse: {self.first_error(error)}", error) from error
 

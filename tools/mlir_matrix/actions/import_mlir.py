@@ -21,9 +21,8 @@ preload = bindings.preload
 def run(action: Action) -> None:
     """Read ``source``, write ``ir``; ActionFailed when the file is not what the workload declares."""
     package = bindings.load(str(action.params.get("bindings") or bindings.default_root()))
-    source = Path(action.inputs["source"]).read_bytes()
     with package.session() as session:
-        module = session.parse(source, "the file")
+        module = session.parse(action.inputs["source"], "the file")
         taken, given = _signature(package.ir, module)
         refuse(complaints(action.params, taken, given))
         text = session.text(module)

@@ -23,10 +23,10 @@ def run(action: Action) -> None:
     level = kernel.opt_level(action)
     package = bindings.load(str(action.params.get("bindings") or bindings.default_root()))
     with package.session() as session:
-        compile_object(session, Path(action.inputs["ir"]).read_bytes(), level, Path(action.outputs["object"]))
+        compile_object(session, action.inputs["ir"], level, Path(action.outputs["object"]))
 
 
-def compile_object(session: Session, source: bytes, level: int, target: Path) -> None:
+def compile_object(session: Session, source: str, level: int, target: Path) -> None:
     """Write the object file; ActionFailed when the IR cannot be translated or has no C interface."""
     module = session.parse(source)
     undefined = _undefined(module)

@@ -27,23 +27,24 @@ _MARK = "transform.with_named_sequence"
 def run(action: Action) -> None:
     """Read ``ir``, run the passes, write ``ir``; ActionFailed carries the compiler's diagnostics."""
     package = bindings.load(str(action.params.get("bindings") or bindings.default_root()))
-    source = Path(action.inputs["ir"]).read_bytes()
     schedule, patterns = (_companion(action, name) for name in ("schedule", "patterns"))
     with package.session() as session:
-        text = transform(session, source, str(action.params["passes"]), schedule, patterns)
+        text = transform(session, action.inputs["ir"], str(action.params["passes"]), schedule, patterns)
     Path(action.outputs["ir"]).write_text(text, encoding="utf-8")
 
 
-def _companion(action: Action, name: str) -> bytes | None:
-    """A file that comes with the step, its parameters filled in."""
+def _companion(action: Action, name: str) -> str | None:
+    """A file that comes with the step, its parameters filled in; what is said of it has its lines."""
     if name not in action.inputs:
         return None
     text = Path(action.inputs[name]).read_text(encoding="utf-8")
-    return fill(text, action.params.get("parameters", {})).encode()
+    filled = Path(f"{name}.mlir")
+    filled.write_text(fill(text, action.params.get("parameters", {})), encoding="utf-8")
+    return str(filled)
 
 
 def transform(
-    session: Session, source: bytes, passes: str, schedule: bytes | None = None, patterns: bytes | None = None
+    session: Session, source: str, passes: str, schedule: str | None = None, patterns: str | None = None
 ) -> str:
     """The IR after patterns and passes. The schedule is part of the module only while they run."""
     module = session.parse(source)
@@ -65,7 +66,7 @@ def _only(library: Any, wanted: str, what: str) -> None:
             raise ActionFailed(f"{what} holds {each.operation.name}; only {wanted} belongs there")
 
 
-def _attach(session: Session, module: Any, schedule: bytes) -> None:
+def _attach(session: Session, module: Any, schedule: str) -> None:
     """Move the schedule's sequences to where ``transform-interpreter`` looks for them."""
     if _MARK in module.operation.attributes:
         raise ActionFailed("the IR already holds a transform schedule")

@@ -20,58 +20,14 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from mlir_matrix.actions import isolation
-from mlir_matrix.actions.child import (
-    EXIT_MACHINE,
-    MACHINE_ERRORS,
-    OUTCOME_FILE,
-    REQUEST_FILE,
-    because,
-    crash,
-    failed_outcome,
-    failure,
-    read_log,
-    run_forked,
-    wants_room,
-    write_outcome,
-)
-from mlir_matrix.actions.collect import read_failure
+from mlir_matrix.actions.child import REQUEST_FILE, run_forked
 from mlir_matrix.actions.container import Container
-from mlir_matrix.actions.contract import MachineFailed, signal_name
+from mlir_matrix.actions.running import Ends, Running
 from mlir_matrix.actions.staging import Staged, layout_of
-
-
-@dataclass
-class _Running:
-    """A request whose child is alive."""
-
-    request_id: int
-    folder: str
-    stage: str
-    pid: int
-    pidfd: int
-    space: isolation.Space | None
-    started: float
-    deadline: float
-    timeout_s: float
-    staged: Staged | None
-    memory_mb: int
-    timed_out: bool = False
-
-    def kill(self) -> None:
-        """End the child and everything that it started."""
-        if self.space is not None:
-            self.space.kill()
-            return
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            # Not yet a group leader, or already gone; a child that is not a leader yet has run nobody's code.
-            return
 
 
 class Worker:
@@ -83,11 +39,11 @@ class Worker:
         #: Whether folders of actions lie beside each other.
         self._alone = alone
         self._selector = selectors.DefaultSelector()
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, Running] = {}
         self._open = True
         self._buffer = b""
-        self._memory_kills = isolation.memory_kills()
         self._container = Container() if spaces is None and os.getpid() == 1 else None
+        self._ends = Ends(self._container)
         #: What the machine's trouble with the last request was, if any.
         self.trouble = ""
 
@@ -134,11 +90,14 @@ class Worker:
         arguments = message.get("arguments", [])
         root = os.path.abspath(message.get("sandboxDir") or ".")
         number = message.get("requestId", 0)
+        staged = None
         try:
-            task = self._fork(number, root, arguments, self._staged(root, arguments))
+            staged = self._staged(root, arguments)
+            task = self._fork(number, root, arguments, staged)
         except OSError as error:
             # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
-            self._answer(number, {}, f"the machine failed: no process for it: {error.strerror}")
+            trouble = f"the machine failed: no process for it: {error.strerror}"
+            self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
             return
         if task is None:
             self._answer(number, {})
@@ -155,7 +114,7 @@ class Worker:
             _preload(str(layout["request"]["tool"]))
         return Staged(layout, root)
 
-    def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> _Running | None:
+    def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
         """Start what a request asks for; None where there is nothing to start, and it is done."""
         if staged is None:
             options = _request_parser().parse_args(arguments)
@@ -181,7 +140,7 @@ class Worker:
             os.close(reserve)
         if pid == 0:
             run_forked(request, folder, memory_mb=limits[1], spaces=space is not None, alone=self._alone)
-        return _Running(
+        return Running(
             request_id=number,
             folder=folder,
             stage=request["stage"],
@@ -203,7 +162,7 @@ class Worker:
                 task.kill()
                 task.deadline = now + 3600
 
-    def _finish(self, task: _Running) -> None:
+    def _finish(self, task: Running) -> None:
         self._selector.unregister(task.pidfd)
         os.close(task.pidfd)
         # All that it started first: once the leader of a group is reaped its number may belong to somebody else.
@@ -217,7 +176,7 @@ class Worker:
         elif self._spaces is None:
             self._bury_orphans()
         wall = time.monotonic() - task.started
-        trouble = self._settle(task, status)
+        trouble = self._ends.settle(task, status)
         used = {
             "wall_s": round(wall, 6),
             "user_s": round(usage.ru_utime, 6),
@@ -245,48 +204,6 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
-
-    def _settle(self, task: _Running, status: int) -> str:
-        """Write the outcome for a child that could not write its own; returns what the machine's trouble is, if any."""
-        refused = self._container.refused(task.memory_mb) if self._container is not None else ""
-        try:
-            if task.timed_out or not os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
-                outcome = self._outcome(task, status)
-            elif not refused or (own := read_failure(task.folder)) is None:
-                return ""
-            else:
-                # It does not know why it failed.
-                outcome = own
-            write_outcome(task.folder, because(outcome, refused) if refused else outcome)
-        except MachineFailed as error:
-            return str(error)
-        except OSError as error:
-            # Where the action has taken its own folder away, whoever collects it finds nothing and says so.
-            return f"the machine failed: {error.strerror}" if error.errno in MACHINE_ERRORS else ""
-        return ""
-
-    def _outcome(self, task: _Running, status: int) -> dict[str, str]:
-        """What became of a child that left no outcome. Raises MachineFailed."""
-        log = read_log(task.folder)
-        if task.timed_out:
-            return failure(task.stage, "timed-out", f"no answer within {task.timeout_s:g} s", log)
-        if wants_room(task.folder, log):
-            raise MachineFailed("the machine failed: the disk is full, or nearly")
-        if os.WIFSIGNALED(status):
-            return self._killed(task.stage, os.WTERMSIG(status), log)
-        if os.WEXITSTATUS(status) == EXIT_MACHINE:
-            raise MachineFailed("the machine failed: the action's outcome could not be written")
-        # Its source may have done that, or what it called for want of something: not known for sure, so not kept.
-        reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before it was done"
-        return failure(task.stage, failed_outcome(task.stage), reason, log, kept="no")
-
-    def _killed(self, stage: str, number: int, log: str) -> dict[str, str]:
-        kills = isolation.memory_kills()
-        # A container counts its own.
-        if number == signal.SIGKILL and kills != self._memory_kills and self._container is None:
-            self._memory_kills = kills
-            return failure(stage, "infra-error", "killed: the machine ran out of memory", log)
-        return crash(stage, signal_name(number), log)
 
 
 def _abandon(space: isolation.Space | None) -> None:

@@ -79,8 +79,8 @@ class Build:
 
     def errors(self) -> list[str]:
         """What it complained about, or else everything that it said; a line each."""
-        lines = [line.strip() for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines()]
-        return [line for line in lines if line.startswith(("ERROR:", "FATAL:", "Error"))] or lines
+        said = self._log.read_text(encoding="utf-8", errors="replace")
+        return complaints(said) or [line.strip() for line in said.splitlines()]
 
     def failure(self) -> InfrastructureError:
         """What to raise where Bazel itself failed: what it said first, and where the rest is."""
@@ -88,6 +88,12 @@ class Build:
         return InfrastructureError(
             f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nall that it said: {self._log}"
         )
+
+
+def complaints(said: str) -> list[str]:
+    """What of all that Bazel said it complained about; a line each."""
+    lines = (line.strip() for line in said.splitlines())
+    return [line for line in lines if line.startswith(("ERROR:", "FATAL:", "Error"))]
 
 
 def _interrupted_with_parent() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -20,12 +19,13 @@ from mlir_matrix.bazel.locate import Bazel
 from mlir_matrix.bazel.patience import Patience
 from mlir_matrix.bazel.workspace import REPOSITORY, write_workspace
 from mlir_matrix.digest import digest_bytes
+from mlir_matrix.environments.artifacts import Artifacts
+from mlir_matrix.environments.bring import bring
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Done, Limits, Observer, infrastructure, lacking, passed_on
 from mlir_matrix.execute.keys import cpu_digest
 from mlir_matrix.execute.store import LostBlob, Result, Store, read_bytes
-from mlir_matrix.execute.supply import PackageSupply
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.pins import MARK as MARK_OF_PINS
 from mlir_matrix.plan.graph import Action
@@ -71,12 +71,20 @@ class BazelExecutor:
         #: The first thing that Bazel complained about.
         self._complaint = ""
         self._tests = {_label_of(test): verdict for test, verdict in plan.verdicts.items()}
+        #: The tests that Bazel was asked for.
+        self._built: frozenset[str] = frozenset()
         self.done: dict[str, Done] = {}
 
     def run(self) -> dict[str, Done]:
         """Execute; returns what was done, which is everything unless an observer stopped the run."""
         lost = self._bring_environments()
-        tests = [test for test, verdict in self._plan.verdicts.items() if not self._lose(verdict, lost)]
+        tests = []
+        for test, verdict in self._plan.verdicts.items():
+            chain = self._chain(verdict)
+            if not any(action.environment in lost for action in chain):
+                tests.append(test)
+            elif self._lose(chain, lost):
+                return self.done
         if tests:
             self._build(tests)
         return self.done
@@ -92,7 +100,8 @@ class BazelExecutor:
         """Have what the actions of these tests made in the store, for people to look at."""
         store = Store(self._session.home.actions)
         store.prepare()
-        for event in self._events(tests, "matrix_artifacts") if tests else ():
+        built = [test for test in tests if test in self._built]
+        for event in self._events(built, "matrix_artifacts") if built else ():
             if isinstance(event, Made) and _ACTIONS in event.name:
                 data = read_bytes(event.path)
                 store.write(store.blob_path(digest_bytes(data)), data)
@@ -103,34 +112,18 @@ class BazelExecutor:
         """Fetch what environments lack, with progress, before Bazel links it; names of those that cannot be had, and why."""
         wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
         lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
-        read, wake = os.pipe()
-        supply = PackageSupply(self._session.home, lambda: os.write(wake, b"x"))
-        try:
-            self._session.home.packages.mkdir(parents=True, exist_ok=True)
-            supply.request(wanted)
-            while any(found.name not in lost and not supply.has(found) for found in wanted):
-                if select.select([read], [], [], 0.25)[0]:
-                    os.read(read, 4096)
-                for progress in supply.news():
-                    self._observer.package(progress)
-                    if progress.error:
-                        lost |= {it.name: progress.error for it in wanted if supply.lacks(it, progress.package)}
-                self._observer.tick()
-        finally:
-            supply.close()
-            os.close(read)
-            os.close(wake)
-        return lost
+        home = self._session.home
+        errors = bring(wanted, home.packages, Artifacts(home.artifacts), self._observer.package, self._observer.tick)
+        missing = ((found.name, unit.label) for found in wanted for unit in found.missing(home.packages))
+        return lost | {name: errors[label] for name, label in missing if label in errors}
 
-    def _lose(self, verdict: str, lost: Mapping[str, str]) -> bool:
-        """Whether an action cannot be had because its environments cannot; what that comes to is then told."""
-        chain = self._chain(verdict)
-        if not any(action.environment in lost for action in chain):
-            return False
-        for action in chain:
-            # What might run is of no interest; what waits for the rest passes that on.
+    def _lose(self, chain: Sequence[Action], lost: Mapping[str, str]) -> bool:
+        """Tell what the actions of a test come to whose environments cannot be had; True where the observer has enough."""
+        # What might run is of no interest; what waits for the rest passes that on.
+        return any(
             self._settle(action, passed_on(action, self.done) or self._lost(action, lost) or _well(action))
-        return True
+            for action in chain
+        )
 
     def _lost(self, action: Action, lost: Mapping[str, str]) -> Done | None:
         environment = self._environments[action.environment]
@@ -145,6 +138,7 @@ class BazelExecutor:
         self._began = time.time()
         patience = Patience(self._means.remote, self._means.properties)
         gone = ""
+        self._built = frozenset(tests)
         for event in self._events(tests, "matrix_results"):
             if event is not None:
                 patience.heard()

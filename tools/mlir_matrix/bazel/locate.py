@@ -13,7 +13,7 @@ from mlir_matrix.environments.unit import Listener
 from mlir_matrix.environments.verify import remove
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import bring, prefix_of
+from mlir_matrix.toolchain import prefix_of, require
 
 OVERRIDE = "MATRIX_BAZEL"
 COMPONENT = "bazel"
@@ -73,7 +73,7 @@ def _component(session: Session, rejected: tuple[str, ...], fetch: bool, listene
         if fetch:
             if environment.prefixes[0].damage(folder, thorough=False) and folder.is_dir():
                 remove(folder)
-            bring(session, environment, listener)
+            require(session, environment, listener)
     except InfrastructureError as error:
         reasons = "; ".join([*rejected, f"the component {COMPONENT}: {error}"])
         raise InfrastructureError(

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mlir_matrix.bazel.client import complaints
 from mlir_matrix.environments.locking import write_text
 from mlir_matrix.errors import InfrastructureError
 
@@ -186,6 +187,5 @@ def _end_server(base: Path) -> None:
 
 def _last(said: str) -> str:
     """The line that says most of what went wrong."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("ERROR:", "FATAL:"))] or lines[-1:]
-    return f"«{errors[0][:300]}»" if errors else "nothing"
+    lines = complaints(said) or said.strip().splitlines()[-1:]
+    return f"«{lines[0][:300]}»" if lines else "nothing"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mlir_matrix.cli.lazy import LazyGroup
+from mlir_matrix.errors import UsageError
 from mlir_matrix.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -106,6 +107,28 @@ def pin_option(function: F) -> F:
     )(function)
 
 
+def _substitutions(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, separator, other = value.partition("=")
+        if not (separator and name and other):
+            raise UsageError(f"--environment {value}: expected NAME=OTHER, e.g. mlir=mlir-upstream")
+        pairs[name] = other
+    return pairs
+
+
+def environment_option(function: F) -> F:
+    """``--environment NAME=OTHER``, repeatable; the verb is given ``swaps``, the other by the name."""
+    return click.option(
+        "--environment",
+        "swaps",
+        multiple=True,
+        callback=_substitutions,
+        metavar="NAME=OTHER",
+        help="Use environment OTHER where NAME is asked for. Repeatable.",
+    )(function)
+
+
 def session(
     catalogs: tuple[Path, ...],
     cache_dir: Path | None = None,
@@ -124,6 +147,11 @@ def used_pins(current: Session, plan: Plan) -> dict[str, str]:
     for name, release in current.pins.overrides.items() - used:
         click.echo(f"matrix: --pin {name}={release}: nothing that was chosen uses {name} {release}", err=True)
     return dict(sorted(current.pins.overrides.items() & used))
+
+
+def same_catalogs(words: Sequence[str], catalogs: Sequence[Path]) -> str:
+    """A command to go on with, over the catalogs that this one was given, as a shell takes it."""
+    return shlex.join([*words, *(word for folder in catalogs for word in ("--catalog", str(folder)))])
 
 
 def repeat_command(test: str, options: Sequence[str]) -> str:

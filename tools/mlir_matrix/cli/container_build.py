@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.common import Verb, catalog_option, pin_option, session
-from mlir_matrix.cli.toolchain_fetch import bring
+from mlir_matrix.cli.toolchain_fetch import bring_and_show
 from mlir_matrix.containers.blueprint import Blueprint, can_draw, draw, tag_of
 from mlir_matrix.containers.choose import chosen
 from mlir_matrix.containers.daemon import Daemon, connect
@@ -19,6 +19,7 @@ from mlir_matrix.containers.images import ensure, find
 from mlir_matrix.containers.registry import bring as bring_image
 from mlir_matrix.containers.registry import take
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.sharing import remember
 from mlir_matrix.environments.unit import PackageProgress
 from mlir_matrix.errors import UsageError
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
@@ -95,7 +96,8 @@ class _Work:
         packages = self._current.home.packages
         missing = [environment for environment in absent if environment.missing(packages)]
         if missing:
-            bring(self._current, packages, missing, (), self._quiet, errors)
+            remember(self._current.home, self._current.catalog.roots)
+            bring_and_show(self._current, packages, missing, (), self._quiet, errors)
         whole = [environment for environment in absent if not environment.missing(packages)]
         if whole:
             self._make(whole)

@@ -12,8 +12,9 @@ from rich.markup import escape
 
 from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
 from mlir_matrix.doctor import examine
-from mlir_matrix.report.layout import columns, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, print_lines, state_words, stdout_console
 from mlir_matrix.report.words import megabytes
+from mlir_matrix.toolchain import NOT_TO_BE_HAD, TO_FETCH
 
 
 @click.command("doctor", cls=Verb, examples=("matrix doctor", "matrix doctor --format json"))
@@ -89,20 +90,19 @@ def _bazel(bazel: dict[str, Any]) -> Iterator[str]:
 
 def _kept(thing: str, pin: dict[str, Any]) -> str:
     if pin["fetched"]:
-        return "its archives are here"
+        return "fetched"
     if pin["installed"]:
-        return "[yellow]installed, but without its archives it could not be made again[/]"
-    return f"[yellow]not here: {escape(pin['reason']) or f'matrix toolchain fetch {thing}'}[/]"
+        return "[yellow]here, but without its archives it could not be made again[/]"
+    if pin["reason"]:
+        return state_words(NOT_TO_BE_HAD, reason=pin["reason"])
+    return f"[yellow]{TO_FETCH}: matrix toolchain fetch {thing}[/]"
 
 
 def _environment(entry: dict[str, Any]) -> tuple[str, str, str, str]:
     pins = ", ".join(f"{component} {release}" for component, release in entry["pins"].items())
-    state = {"here": "[green]here[/]", "to fetch": f"{megabytes(entry.get('to_fetch', 0))} to fetch"}.get(
-        entry["state"], f"[yellow]not to be had: {escape(entry.get('reason', ''))}[/]"
-    )
     return (
         escape(entry["name"]),
         escape(pins) or "[dim]the interpreter alone[/]",
         megabytes(entry.get("disk", 0)),
-        state,
+        state_words(entry["state"], entry.get("to_fetch", 0), entry.get("reason", "")),
     )

@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
-from mlir_matrix.errors import UsageError
-from mlir_matrix.expansion import Test
+from mlir_matrix.cli.common import Verb, catalog_option, environment_option, format_option, pin_option, session
+from mlir_matrix.expansion import Expansion, Test
 from mlir_matrix.explain import explain
 from mlir_matrix.plan.serialize import action_document, environment_document
 from mlir_matrix.select import choose, whole_catalog
@@ -31,30 +30,42 @@ from mlir_matrix.session import Session
 @click.option(
     "--suite",
     default=None,
-    help=f"The suite whose rules are explained. Default: {DEFAULT_SUITE}, where it has the test.",
+    help=f"The suite whose rules are explained. Default: {DEFAULT_SUITE}, else another that has the test.",
 )
 @catalog_option
 @pin_option
+@environment_option
 @format_option("text", "json")
-def command(identifier: str, suite: str | None, catalogs: tuple[Path, ...], pins: tuple[str, ...], form: str) -> None:
+def command(
+    identifier: str,
+    suite: str | None,
+    catalogs: tuple[Path, ...],
+    pins: tuple[str, ...],
+    swaps: dict[str, str],
+    form: str,
+) -> None:
     """Say everything that decides test ID: rules, steps and parameters, actions, environments, tolerance layers.
 
     Every rule comes with its file and line.
     """
-    current = session(catalogs, pins=pins)
-    expansion = choose(current.catalog, [suite or DEFAULT_SUITE], pins=current.pins).expansions[0]
+    current = session(catalogs, swaps=swaps, pins=pins)
+    expansion, *others = _holders(current, identifier, suite)
     test = expansion.test(identifier)
-    if test is None and suite is None:
-        expansion = whole_catalog(current.catalog, [identifier], pins=current.pins)
-        test = expansion.test(identifier)
-    if test is None:
-        explain(current.catalog, expansion, identifier)
-        raise UsageError(f"{identifier} is unknown")
-    details = _details(current, test, text=form == "text") if test.selected else {}
-    explanation = explain(current.catalog, expansion, identifier, **details)
+    details = _details(current, test, text=form == "text") if test and test.selected else {}
+    explanation = explain(current.catalog, expansion, identifier, others=others, **details)
     click.echo(
         json.dumps(explanation.to_json(), indent=1) if form == "json" else explanation.to_text(), nl=form == "json"
     )
+
+
+def _holders(current: Session, identifier: str, suite: str | None) -> list[Expansion]:
+    """Whose rules decide a test, first of all the one that is explained: a suite, or the catalog where none has the test."""
+    if suite is not None:
+        return list(choose(current.catalog, [suite], pins=current.pins).expansions)
+    suites = sorted(current.catalog.suites, key=lambda name: name != DEFAULT_SUITE)
+    found = choose(current.catalog, suites, pins=current.pins).expansions
+    holders = [expansion for expansion in found if expansion.test(identifier)]
+    return holders or [whole_catalog(current.catalog, [identifier], pins=current.pins)]
 
 
 Rows = list[dict[str, Any]]

@@ -10,7 +10,7 @@ import click
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models import Workload
-from mlir_matrix.cli.common import Verb, VerbGroup, cache_option, catalog_option, session
+from mlir_matrix.cli.common import Verb, VerbGroup, cache_option, catalog_option, same_catalogs, session
 from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
@@ -65,7 +65,8 @@ def update(
             continue
         stale += _compare(current, entry, done[ends[entry.name]], write=write)
     if stale and not write:
-        click.echo("nothing was written; matrix golden update --write would", err=True)
+        command = same_catalogs(["matrix", "golden", "update", "--write", *workloads], catalogs)
+        click.echo(f"nothing was written; {command} would", err=True)
     return 1 if failed or (stale and not write) else 0
 
 

@@ -13,6 +13,7 @@ import click
 from mlir_matrix.cli.common import (
     Verb,
     catalog_option,
+    environment_option,
     format_option,
     pin_option,
     sealed_option,
@@ -43,6 +44,7 @@ _BATCH = 20_000
 @tests_argument
 @catalog_option
 @pin_option
+@environment_option
 @sealed_option
 @format_option("table", "json", "ids")
 @click.option(
@@ -55,6 +57,7 @@ def command(
     tests: tuple[str, ...],
     catalogs: tuple[Path, ...],
     pins: tuple[str, ...],
+    swaps: dict[str, str],
     sealed: bool,
     form: str,
     check: Path | None,
@@ -63,7 +66,7 @@ def command(
 
     Without arguments it is the suite smoke. A glob is matched segment by segment; with a suite before it, it narrows the suite.
     """
-    current = session(catalogs, pins=pins)
+    current = session(catalogs, swaps=swaps, pins=pins)
     choice = choose(current.catalog, tests, pins=current.pins)
     if form == "ids":
         _print_lines(choice.ids())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from mlir_matrix.cli.common import (
     Verb,
     cache_option,
     catalog_option,
+    environment_option,
     format_option,
     pin_option,
     repeat_command,
@@ -38,16 +39,6 @@ from mlir_matrix.session import Session
 _KEPT_FAILURES = 50
 
 
-def _substitutions(values: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for value in values:
-        name, separator, other = value.partition("=")
-        if not (separator and name and other):
-            raise UsageError(f"--environment {value}: expected NAME=OTHER, e.g. mlir=mlir-upstream")
-        pairs[name] = other
-    return pairs
-
-
 @click.command(
     "run",
     cls=Verb,
@@ -66,9 +57,7 @@ def _substitutions(values: Sequence[str]) -> dict[str, str]:
 @limits_options()
 @click.option("--keep-going/--fail-fast", default=True, help="Whether a surprise ends the run. Default: keep going.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write JUnit XML.")
-@click.option(
-    "--environment", "swaps", multiple=True, metavar="NAME=OTHER", help="Use environment OTHER where NAME is asked for."
-)
+@environment_option
 @means_options
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def command(
@@ -80,7 +69,7 @@ def command(
     limits: Limits,
     keep_going: bool,
     junit: Path | None,
-    swaps: tuple[str, ...],
+    swaps: dict[str, str],
     means: Means,
     quiet: bool,
 ) -> int:
@@ -91,7 +80,7 @@ def command(
     """
     if junit is not None and not junit.absolute().parent.is_dir():
         raise UsageError(f"--junit {junit}: there is no such folder")
-    current = session(catalogs, cache_dir, _substitutions(swaps), pins)
+    current = session(catalogs, cache_dir, swaps, pins)
     choice = choose(current.catalog, tests, pins=current.pins)
     plan = current.plan(choice.tests())
     if not plan.verdicts:
@@ -138,14 +127,14 @@ def _repeated(
     tests: Sequence[str],
     catalogs: Sequence[Path],
     cache_dir: Path | None,
-    swaps: Sequence[str],
+    swaps: Mapping[str, str],
     pins: Sequence[str],
 ) -> list[str]:
     """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
     options = [word for folder in catalogs for word in ("--catalog", str(folder))]
     options += ["--cache-dir", str(cache_dir)] if cache_dir else []
     options += [word for pin in pins for word in ("--pin", pin)]
-    options += [word for swap in swaps for word in ("--environment", swap)]
+    options += [word for name, other in swaps.items() for word in ("--environment", f"{name}={other}")]
     return options + [name for name in tests if name in current.catalog.suites and name != DEFAULT_SUITE]
 
 

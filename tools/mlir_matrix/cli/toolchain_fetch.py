@@ -13,9 +13,11 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.common import Folder, Verb, catalog_option, format_option, pin_option, sealed_option, session
+from mlir_matrix.environments.bring import bring
 from mlir_matrix.environments.lock import Package
 from mlir_matrix.environments.locking import locked
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.sharing import remember
 from mlir_matrix.environments.unit import Unit
 from mlir_matrix.environments.verify import remove
 from mlir_matrix.errors import UsageError
@@ -28,8 +30,7 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install import Installer, PackageProgress
-    from mlir_matrix.report.progress import Progress
+    from mlir_matrix.environments.unit import PackageProgress
 
 
 @click.command(
@@ -99,12 +100,13 @@ def _bring_all(
     current: Session, environments: Sequence[ResolvedEnvironment], others: Sequence[Path], quiet: bool
 ) -> list[str]:
     """Have everything that these environments lack brought; what went wrong."""
+    remember(current.home, current.catalog.roots)
     repair(current, environments)
     packages = current.home.packages
     todo = [environment for environment in environments if environment.missing(packages)]
     errors: list[str] = []
     if todo:
-        bring(current, packages, todo, others, quiet, errors)
+        bring_and_show(current, packages, todo, others, quiet, errors)
     for alone in _without_archives(current, environments):
         _bring_archives(current, alone, others, quiet, errors)
     return errors
@@ -144,11 +146,14 @@ def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing
         for line in unit.plan(packages, current.home.cache):
             click.echo(line)
     for alone in _without_archives(current, environments):
-        click.echo(f"# {alone.name}: damaged archives fetched again")
+        click.echo(f"# {alone.name}: damaged archives would be fetched again")
+        units[alone.name] = alone.units[0]
+    if not units and not missing:
+        click.echo("# nothing: all of it is here")
     return 3 if missing else 0
 
 
-def bring(
+def bring_and_show(
     current: Session,
     packages: Path,
     todo: Sequence[ResolvedEnvironment],
@@ -159,18 +164,21 @@ def bring(
     """Have everything brought that is missing in ``packages``; what goes wrong is added to ``errors``."""
     from mlir_matrix.cli.run import chosen_progress
     from mlir_matrix.environments.artifacts import Artifacts
-    from mlir_matrix.environments.install import Installer
 
     display = chosen_progress(quiet)(0)
-    progress = _Taken(display, errors)
-    packages.mkdir(parents=True, exist_ok=True)
-    installer = Installer(packages, progress, artifacts=Artifacts(current.home.artifacts, others))
+    artifacts = Artifacts(current.home.artifacts, others)
+
+    def tell(event: PackageProgress) -> None:
+        # Errors are told at the end, together.
+        if not event.error:
+            display.package(event)
+
     try:
-        installer.request(sorted(todo, key=lambda environment: environment.size))
-        progress.wait(installer)
+        errors += bring(todo, packages, artifacts, tell, display.tick).values()
     finally:
-        installer.close()
         display.close()
+        for line in artifacts.passed_over.values():
+            click.echo(f"matrix: --from: {line}", err=True)
 
 
 def resolved(
@@ -243,40 +251,9 @@ def _bring_archives(
         locked(packages / ".locks" / name),
         TemporaryDirectory(prefix=f".new-{name}-", dir=packages, ignore_cleanup_errors=True) as scratch,
     ):
-        bring(current, Path(scratch), [alone], others, quiet, errors)
+        bring_and_show(current, Path(scratch), [alone], others, quiet, errors)
 
 
 def listed(paths: Sequence[str], most: int = 5) -> str:
     """The first of some names, and how many more there are."""
     return ", ".join(paths[:most]) + (f" and {len(paths) - most} more" if len(paths) > most else "")
-
-
-class _Taken:
-    """Events of the installer's threads, given to the display by the main thread."""
-
-    def __init__(self, display: Progress, errors: list[str]) -> None:
-        from queue import SimpleQueue
-
-        self._display = display
-        self._errors = errors
-        self._events: SimpleQueue[PackageProgress | None] = SimpleQueue()
-
-    def __call__(self, progress: PackageProgress) -> None:
-        self._events.put(progress)
-
-    def wait(self, installer: Installer) -> None:
-        """Show what happens until everything that was asked for is there or has failed."""
-        import threading
-
-        def finish() -> None:
-            installer.finish()
-            self._events.put(None)
-
-        threading.Thread(target=finish, daemon=True).start()
-        while (event := self._events.get()) is not None:
-            if event.error:
-                # They are told at the end, together.
-                self._errors.append(event.error)
-            else:
-                self._display.package(event)
-            self._display.tick()

@@ -9,19 +9,19 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from mlir_matrix.cli.common import Verb, catalog_option, session
+from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.locking import Cancelled, acquire, is_held, locked
+from mlir_matrix.environments.sharing import others
 from mlir_matrix.environments.unit import Unit
 from mlir_matrix.environments.verify import remove
+from mlir_matrix.errors import CatalogError
 from mlir_matrix.report.words import counted, megabytes
+from mlir_matrix.session import Session, session_of
 from mlir_matrix.toolchain import artifacts_of, bytes_in, locked_units
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.artifacts import Artifacts
 
 #: What is being made, or was left half done: ``.new-NAME-…``, where names end in twelve digits of a hash.
 _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
@@ -40,17 +40,19 @@ _AT_ONCE.set()
 @click.option(
     "--artifacts", is_flag=True, help="Also the archives of what is installed: it could not be made again offline."
 )
+@click.option("--alone", is_flag=True, help="Keep nothing for other catalogs that the same home is used with.")
 @catalog_option
-def gc(dry_run: bool, artifacts: bool, catalogs: tuple[Path, ...]) -> None:
+def gc(dry_run: bool, artifacts: bool, alone: bool, catalogs: tuple[Path, ...]) -> None:
     """Remove packages, prefixes and artifacts that no lock of the catalog names, and what was left half done.
 
-    What somebody is at work on stays, and so do, without --artifacts, all archives that a lock names.
+    What somebody is at work on stays, and so do, without --artifacts, all archives that a lock names. Other catalogs, and
+    other checkouts, that the same home is used with have a say as long as they are there.
     """
-    from mlir_matrix.environments.artifacts import Artifacts
-
     current = session(catalogs)
     packages, store = current.home.packages, Artifacts(current.home.artifacts)
     units = locked_units(current)
+    if not alone:
+        units |= _needed_elsewhere(current, units)
     word = "would be removed" if dry_run else "removed"
     folders = freed = 0
     for path in _folders(packages):
@@ -68,7 +70,35 @@ def gc(dry_run: bool, artifacts: bool, catalogs: tuple[Path, ...]) -> None:
         with suppress(FileNotFoundError, Cancelled):
             freed += path.stat().st_size if dry_run else _unlinked(path)
             click.echo(f"{word}: {path.name}")
+    for note in sorted(current.home.layers.glob("*.json")):
+        if note.stem not in units and not (packages / note.stem).is_dir():
+            freed += note.stat().st_size
+            click.echo(f"{word}: what is known of the layer of {note.stem}")
+            if not dry_run:
+                note.unlink(missing_ok=True)
     click.echo(f"{counted(folders, 'folder')} and {counted(len(loose), 'artifact')} {word}, {megabytes(freed)}")
+
+
+def _needed_elsewhere(current: Session, units: Mapping[str, Unit]) -> dict[str, Unit]:
+    """What of the packages' other catalogs need and this one does not. Raises CatalogError for one that cannot be asked."""
+    found: dict[str, Unit] = {}
+    store = Artifacts(current.home.artifacts)
+    for roots in others(current.home, current.catalog.roots):
+        named = " with ".join(map(str, roots))
+        try:
+            theirs = locked_units(session_of(roots, current.home))
+        except CatalogError as error:
+            raise CatalogError(
+                f"{named} is used with the same home and cannot be asked what it needs; mend it, or say --alone to keep "
+                f"nothing for it:\n{error}"
+            ) from None
+        for folder, unit in theirs.items():
+            if folder not in units and folder not in found:
+                found[folder] = unit
+                here = (current.home.packages / folder).is_dir()
+                if here or any(any(map(store.has, hashes)) for hashes in artifacts_of(unit)):
+                    click.echo(f"kept for {named}: {folder}")
+    return found
 
 
 def _folders(packages: Path) -> list[Path]:

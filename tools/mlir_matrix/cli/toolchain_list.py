@@ -12,15 +12,14 @@ from rich.markup import escape
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.toolchain_models import Component, Release
 from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
-from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment, provider_of
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
-from mlir_matrix.report.layout import columns, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, print_lines, state_words, stdout_console
 from mlir_matrix.report.words import megabytes
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import artifacts_of, is_kept, of_release
+from mlir_matrix.toolchain import NOT_TO_BE_HAD, of_release, state_of
 
 
 @click.command(
@@ -53,7 +52,7 @@ def list_releases(components: tuple[str, ...], pins: tuple[str, ...], form: str,
     if form == "json":
         click.echo(json.dumps({"schema": "mlir-matrix/toolchain/v1", "releases": rows}, indent=1))
         return
-    header = ("component", "release", "", "from", "source", "durability", "to fetch", "on disk", "here")
+    header = ("component", "release", "", "from", "source", "durability", "archives", "on disk", "state")
     lines = [
         (
             escape(row["component"]),
@@ -64,7 +63,7 @@ def list_releases(components: tuple[str, ...], pins: tuple[str, ...], form: str,
             row["durability"],
             megabytes(row["bytes"]["fetch"]) if row["locked"] else "",
             megabytes(row["bytes"]["disk"]) if row["locked"] else "",
-            row["here"],
+            state_words(row["state"], row["bytes"]["to_fetch"]),
         )
         for row in rows
     ]
@@ -81,17 +80,16 @@ def _row(current: Session, entry: Entry[Component], release: Release) -> dict[st
         "durability": release.durability,
         "pinned": current.pins.release(entry.name).release == release.release,
         "locked": False,
-        "here": "not locked",
-        "bytes": {"fetch": 0, "disk": 0},
+        "state": NOT_TO_BE_HAD,
+        "reason": "",
+        "bytes": {"fetch": 0, "to_fetch": 0, "disk": 0},
     }
     try:
         environment = of_release(current, entry, release).resolve(current)
-    except UsageError:
-        return row
-    if isinstance(environment, ResolvedEnvironment):
-        cost, store = cost_of([environment], current.home), Artifacts(current.home.artifacts)
-        # By hash: a lock need not know sizes.
-        kept = [is_kept(unit, store) for unit in environment.units if artifacts_of(unit)]
-        here = "yes" if cost.here else "fetched" if kept and all(kept) else "no"
-        row |= {"locked": True, "here": here, "bytes": {"fetch": cost.fetch, "disk": cost.disk}}
-    return row
+    except UsageError as error:
+        return row | {"reason": str(error)}
+    if not isinstance(environment, ResolvedEnvironment):
+        return row | {"reason": environment.reason}
+    cost = cost_of([environment], current.home)
+    row |= {"locked": True, "state": state_of(environment, current.home)}
+    return row | {"bytes": {"fetch": cost.fetch, "to_fetch": cost.to_fetch, "disk": cost.disk}}

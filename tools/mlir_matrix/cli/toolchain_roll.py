@@ -56,8 +56,9 @@ def roll_releases(
     What is green becomes a patch of toolchains/known-good.yaml on stdout, once the whole suite is as expected under all of it;
     what is not is told with the tests that break.
 
-    Exit code: 0 all as expected; 1 a component has newer releases and none is green, or green ones break something together; 2
-    nothing was to be tried; 3 the machine could not try everything, and nothing under test failed.
+    Exit code: 0 all as expected, or nothing is newer; 1 a component has newer releases and none is green, or green ones break
+    something together; 2 the command or the files are wrong, or no test of the suite uses what is named; 3 the machine could not
+    try everything, and nothing under test failed.
     """
     current = session(catalogs, cache_dir)
     _check(current.catalog, components, suite)
@@ -72,6 +73,8 @@ def roll_releases(
     names = dict.fromkeys(components or current.catalog.components)
     found = roll(current, names, suite, run, today=today, tell=lambda line: _say(f"matrix: {line}"))
     _tell(found, suite)
+    if not components and not found.trials:
+        _say("no component lists a newer release than the pinned one")
     if found.passed:
         for root, text in patches(current, found.pins, found.passed):
             # Before the change itself git takes any words.

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
 
-from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
-from mlir_matrix.cli.toolchain_fetch import installed, listed, names_argument, resolved
+from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, same_catalogs, session
+from mlir_matrix.cli.toolchain_fetch import listed, names_argument, resolved
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.unit import Unit
 from mlir_matrix.environments.verify import remove
 from mlir_matrix.report.words import counted, megabytes
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import artifacts_of, locked_units
+from mlir_matrix.toolchain import artifact_names, locked_things
 
 
 @click.command(
@@ -35,9 +37,11 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: t
     something is damaged.
     """
     current = session(catalogs, pins=pins)
-    folders, hashes = _named(current, names) if names else (_all(current), None)
-    store = Artifacts(current.home.artifacts)
-    entries = [entry for entry in store.entries() if hashes is None or entry.sha256 in hashes]
+    held = _named(current, names) if names else list(locked_things(current))
+    packages, store = current.home.packages, Artifacts(current.home.artifacts)
+    folders = {packages / folder: unit for _, folder, unit in held if folder and (packages / folder).is_dir()}
+    called = {value: label for _, _, unit in held for value, label in artifact_names(unit).items()}
+    entries = [entry for entry in store.entries() if not names or entry.sha256 in called]
     found = []
     for folder, unit in folders.items():
         files = unit.damage(folder, thorough=True)
@@ -48,36 +52,50 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: t
     damaged = [artifact.sha256 for artifact in store.damaged(entries)]
     for value in damaged:
         store.set_aside(value)
+    again = _holders(held, {str(each["folder"]) for each in found}, set(damaged))
     if form == "json":
         read = {"units": len(folders), "bytes_of_artifacts": size}
-        click.echo(json.dumps({**read, "damaged": found, "artifacts": damaged}, indent=1))
+        named = {value: called[value] for value in damaged if value in called}
+        click.echo(
+            json.dumps({**read, "damaged": found, "artifacts": damaged, "names": named, "fetch": again}, indent=1)
+        )
     else:
         for each in found:
             click.echo(f"{each['unit']} is damaged: {listed(each['files'])}")
         for value in damaged:
-            click.echo(f"artifact {value} is damaged")
+            click.echo(f"the archive of {called.get(value, 'what no lock names any more')} is damaged: {value}")
         click.echo(
             f"{counted(len(folders), 'unit')} and {megabytes(size)} of artifacts read; {len(found) + len(damaged)} damaged"
         )
     if found or damaged:
-        click.echo("matrix: what is damaged was taken away; matrix toolchain fetch makes it again", err=True)
+        told = f"; made again by: {same_catalogs(['matrix', 'toolchain', 'fetch', *again], catalogs)}" if again else ""
+        click.echo(f"matrix: what is damaged was taken away{told}", err=True)
         sys.stderr.flush()
         return 3
     return 0
 
 
-def _named(current: Session, names: tuple[str, ...]) -> tuple[dict[Path, Unit], frozenset[str]]:
-    """What of some names is installed, and the hashes of their artifacts, whether or not that is installed."""
+#: By what name a unit is fetched, its folder, the unit.
+_Held = tuple[str, str, Unit]
+
+
+def _named(current: Session, names: tuple[str, ...]) -> list[_Held]:
+    """What is locked of some names, whether or not that is installed."""
     environments, missing = resolved(current, names)
     for reason in missing:
         click.echo(f"matrix: {reason}", err=True)
-    units = (unit for environment in environments for unit in environment.units)
-    hashes = frozenset(value for unit in units for each in artifacts_of(unit) for value in each)
-    return installed(current, environments), hashes
+    return [
+        (environment.name, unit.folder_for(environment.interpreter.tag), unit)
+        for environment in environments
+        for unit in environment.units
+    ]
 
 
-def _all(current: Session) -> dict[Path, Unit]:
-    """All that is installed and that a lock names, for whatever interpreter."""
-    packages = current.home.packages
-    units = {packages / name: unit for name, unit in locked_units(current).items()}
-    return {path: unit for path, unit in units.items() if path.is_dir()}
+def _holders(held: Sequence[_Held], folders: Collection[str], artifacts: Collection[str]) -> list[str]:
+    """The names by which damaged units are fetched, of each that of the least that has it."""
+    sizes = Counter(name for name, _, _ in held)
+    least: dict[str, str] = {}
+    for name, folder, unit in sorted(held, key=lambda each: sizes[each[0]]):
+        if folder in folders or not artifact_names(unit).keys().isdisjoint(artifacts):
+            least.setdefault(unit.label, name)
+    return sorted(set(least.values()))

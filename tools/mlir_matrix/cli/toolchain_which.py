@@ -47,7 +47,7 @@ def which(tool: str, pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
             if provider_of(entry.document, release) == "source":
                 what += ", which is built from its source,"
             advice = f"matrix toolchain fetch {entry.name}@{release.release}"
-            raise InfrastructureError(f"{what} is not fetched; {advice}")
+            raise InfrastructureError(f"{what} is not here; {advice}")
         found = next(_programs(current, environment, name), None)
         if found is not None:
             click.echo(str(found))

@@ -40,6 +40,8 @@ class Artifacts:
         self.folder = folder
         self._others = tuple(others)
         self._hashed: dict[Path, str] = {}
+        #: What the others have by the right name and is not the right file, by path, and what is to be said of it.
+        self.passed_over: dict[Path, str] = {}
 
     def path(self, sha256: str) -> Path:
         """Where the file is or would be."""
@@ -55,11 +57,23 @@ class Artifacts:
         """Whether the file is in the store itself, of this size."""
         return _is_file(self.path(sha256), size)
 
-    def find(self, sha256: str, size: int | None = None) -> Path | None:
-        """The file, here or in one of the others; what the others have is hashed, once."""
+    def find(self, sha256: str, size: int | None = None, file: str = "") -> Path | None:
+        """The file, here or in one of the others; what the others have is hashed, once.
+
+        ``file``: what its own name begins with, where it has one.
+        """
         if self.has(sha256, size):
             return self.path(sha256)
-        return next((path for path in self._candidates(sha256, size) if self._digest(path) == sha256), None)
+        found = next((path for path in self._candidates(sha256, size) if self._digest(path) == sha256), None)
+        if found is not None:
+            # Of several builds that will do, it was not the one that was asked for first.
+            self.passed_over.pop(found, None)
+            return found
+        for path in self._claimants(sha256, file):
+            if (digest := self._digest(path)) != sha256:
+                is_now = f"its sha256 is {digest or 'not to be read'}, expected {sha256}"
+                self.passed_over[path] = f"{path} is damaged, or another file, and was passed over: {is_now}"
+        return None
 
     def keep(self, part: Path, sha256: str) -> Path:
         """Take over a file of this file system, whose hash the caller has checked."""
@@ -126,6 +140,13 @@ class Artifacts:
                     yield path
         yield from (path for path, length in self._plain if size is None or length == size)
 
+    def _claimants(self, sha256: str, file: str) -> Iterator[Path]:
+        """What the others have by the name of this file, whatever is in it."""
+        for other in self._others:
+            yield from (path for path in (other / sha256, other / "artifacts" / sha256) if _is_file(path, None))
+        if file:
+            yield from (path for path, _ in self._plain if _spelled(path.name).startswith(_spelled(file)))
+
     @cached_property
     def _plain(self) -> list[tuple[Path, int]]:
         # Files of the other folders under names of their own: a cache of apt, a folder of wheels.
@@ -143,6 +164,11 @@ class Artifacts:
             except OSError:
                 self._hashed[path] = ""
         return self._hashed[path]
+
+
+def _spelled(name: str) -> str:
+    """The name of a wheel or a package, however who keeps it writes that: apt has epochs in it, mirrors have none."""
+    return re.sub(r"[-_]+", "_", re.sub(r"_\d+%3a", "_", name)).lower()
 
 
 def _is_file(path: Path, size: int | None) -> bool:

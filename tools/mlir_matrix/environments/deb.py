@@ -7,6 +7,7 @@ made beside its place and moved there when it is complete: what is there is whol
 from __future__ import annotations
 
 import os
+import posixpath
 import threading
 import time
 import urllib.parse
@@ -20,7 +21,7 @@ from typing import Any
 from mlir_matrix.environments.apt_sources import OVERRIDE, find_mirrors, routes, settings
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.deb_lock import DebLock, DebPackage
-from mlir_matrix.environments.download import Gone, Wanted, download, kept
+from mlir_matrix.environments.download import Gone, Wanted, Withheld, download, kept
 from mlir_matrix.environments.install import Listener, PackageProgress
 from mlir_matrix.environments.links import make_links
 from mlir_matrix.environments.locking import Cancelled, beside, locked, unwritable
@@ -177,7 +178,8 @@ class _Provision:
 
     def _fetch(self, package: DebPackage) -> Path:
         """The package in the store, its hash checked."""
-        wanted = Wanted(name=f"{self._lock.label}: {package.label}", sha256=package.sha256, size=package.size)
+        name, file = f"{self._lock.label}: {package.label}", posixpath.basename(package.path)
+        wanted = Wanted(name=name, sha256=package.sha256, size=package.size, file=file)
         found = kept(wanted, self._artifacts, cancelled=self._stop) or self._download(package, wanted)
         self._progress(package, package.size, 0)
         return found
@@ -203,6 +205,11 @@ class _Provision:
                 f"{wanted.name}: {' and '.join(map(shown, bases))} does not have {package.path}; {package.suite} may have a newer "
                 f"one by now. Name a mirror that has it in {OVERRIDE}, bring it along with --from DIR, or lock what is there: "
                 f"matrix toolchain lock {self._lock.component}"
+            ) from None
+        except Withheld as error:
+            raise InfrastructureError(
+                f"{error}. Name a mirror that can be reached in apt's configuration or in {OVERRIDE}, "
+                "or bring the packages along with: matrix toolchain fetch --from DIR"
             ) from None
 
     def _progress(self, package: DebPackage, received: int, _total: int) -> None:

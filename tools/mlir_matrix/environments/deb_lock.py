@@ -143,7 +143,7 @@ class DebLock:
         return sum(package.size for package in self.packages if not store.has(package.sha256, package.size))
 
     def plan(self, packages: Path, cache: Path) -> Iterator[str]:
-        yield f"# {self.label}: fetched into {packages}"
+        yield f"# {self.label}: would be fetched into {packages}"
 
     def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
         from mlir_matrix.environments.deb import provide

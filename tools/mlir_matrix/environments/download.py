@@ -17,7 +17,7 @@ from pathlib import Path
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.locking import acquire, check, unwritable
-from mlir_matrix.environments.transport import TROUBLE, Refused, Stream, Transport, shown
+from mlir_matrix.environments.transport import TROUBLE, NoWay, Refused, Stream, Transport, origin, shown
 from mlir_matrix.errors import InfrastructureError
 
 #: Small enough that little is lost when it ends, and that little is waited for.
@@ -49,6 +49,8 @@ class Wanted:
     name: str
     sha256: str
     size: int | None = None
+    #: What the name of the file itself begins with.
+    file: str = ""
     addresses: tuple[str, ...] = ()
 
 
@@ -98,7 +100,7 @@ def adopt(wanted: Wanted, source: Path, store: Artifacts, *, cancelled: threadin
 
 def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path | None:
     """The file, from here or from others; what was damaged since it was kept is put aside. None: it has to be fetched."""
-    while (found := store.find(wanted.sha256, wanted.size)) is not None:
+    while (found := store.find(wanted.sha256, wanted.size, wanted.file)) is not None:
         if found != store.path(wanted.sha256):
             return adopt(wanted, found, store, cancelled=cancelled)
         if digest_file(found) == wanted.sha256:
@@ -230,7 +232,7 @@ class _Download:
                 stream = self._transport.open(address)
         except TROUBLE as error:
             check(self._cancelled)
-            raise _Unreachable(_unreachable(error)) from None
+            raise _Unreachable(_unreachable(error, address)) from None
         try:
             self._read(stream, part)
         finally:
@@ -283,8 +285,12 @@ def _failure(error: Exception, address: str) -> InfrastructureError:
         withheld, said = error.status in _WHO, f"the answer is '{error}'"
     else:
         withheld, said = isinstance(error, _Unreachable), str(error)
-    return (Withheld if withheld else InfrastructureError)(f"{said} ({shown(address)})")
+    where = "" if isinstance(error, _Unreachable) else f" ({shown(address)})"
+    return (Withheld if withheld else InfrastructureError)(f"{said}{where}")
 
 
-def _unreachable(error: Exception) -> str:
-    return f"no connection: {error.strerror or error}" if isinstance(error, OSError) else f"no answer: {error!r}"
+def _unreachable(error: Exception, address: str) -> str:
+    if not isinstance(error, OSError):
+        return f"{origin(address)} gave no answer: {error!r}"
+    way = f" through the proxy {origin(error.proxy)}" if isinstance(error, NoWay) else ""
+    return f"{origin(address)} cannot be reached{way}: {error.strerror or error}"

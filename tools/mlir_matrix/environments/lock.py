@@ -82,7 +82,7 @@ class Package:
         return 0 if any(store.has(value) for value in self.hashes) else self.size or 0
 
     def plan(self, packages: Path, cache: Path) -> Iterator[str]:
-        yield f"# {self.label}: fetched into {packages}"
+        yield f"# {self.label}: would be fetched into {packages}"
 
     def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
         from mlir_matrix.environments.wheels import install_wheel

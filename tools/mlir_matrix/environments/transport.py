@@ -48,6 +48,14 @@ class Refused(Exception):
         self.status = status
 
 
+class NoWay(OSError):
+    """A connection by a proxy failed; ``proxy`` is the address of that."""
+
+    def __init__(self, reason: str, proxy: str) -> None:
+        super().__init__(reason)
+        self.proxy = proxy
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stream:
     """An answer that is being read: it begins at byte ``start``; ``size`` of the whole, where the other side says so."""
@@ -99,7 +107,7 @@ class Transport:
             if parts.scheme == "file":
                 return _open_file(parts, start)
             proxy = self._routes.proxy(parts)
-            response, close = self._through_proxy(address, start, proxy) if proxy else self._ask(parts, start)
+            response, close = self._through_proxy(parts, start, proxy) if proxy else self._ask(parts, start)
             if response.status not in _REDIRECTS:
                 return _answer(response, start, close)
             response.read()
@@ -130,12 +138,7 @@ class Transport:
         kept: dict[tuple[str, str], http.client.HTTPConnection] = self._local.__dict__.setdefault("kept", {})
         key = (parts.scheme, parts.netloc)
         target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-        headers = {"User-Agent": "mlir-matrix", "Accept-Encoding": "identity"}
-        if parts.username is not None:
-            login = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-            headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
-        if start:
-            headers["Range"] = f"bytes={start}-"
+        headers = {"User-Agent": "mlir-matrix", "Accept-Encoding": "identity", **_asking(parts, start)}
         while True:
             connection = kept.get(key)
             fresh = connection is None
@@ -171,8 +174,12 @@ class Transport:
             self._open.add(connection)
         return connection
 
-    def _through_proxy(self, address: str, start: int, proxy: str) -> tuple[_Response, Callable[[], None]]:
-        request = urllib.request.Request(address, headers={"Range": f"bytes={start}-"} if start else {})  # noqa: S310
+    def _through_proxy(
+        self, parts: urllib.parse.SplitResult, start: int, proxy: str
+    ) -> tuple[_Response, Callable[[], None]]:
+        # To urllib a login is part of the host.
+        address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        request = urllib.request.Request(address, headers=_asking(parts, start))  # noqa: S310
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({request.type: proxy}),
             urllib.request.HTTPSHandler(context=self._context),
@@ -185,8 +192,17 @@ class Transport:
         except urllib.error.URLError as error:
             if refused := _TUNNEL.search(str(error.reason)):
                 raise Refused(int(refused[1]), refused[2]) from None
-            raise
+            raise NoWay(getattr(error.reason, "strerror", None) or str(error.reason), proxy) from None
         return response, response.close
+
+
+def _asking(parts: urllib.parse.SplitResult, start: int) -> dict[str, str]:
+    """Headers: who asks, and from which byte on."""
+    headers = {"Range": f"bytes={start}-"} if start else {}
+    if parts.username is not None:
+        login = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
+    return headers
 
 
 class _Moved(urllib.request.HTTPRedirectHandler):
@@ -201,6 +217,12 @@ def shown(address: str) -> str:
     before, separator, after = address.partition("://")
     host, slash, path = after.partition("/")
     return f"{before}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def origin(address: str) -> str:
+    """The scheme and the host of an address, as people may see them."""
+    before, separator, after = shown(address).rpartition("://")
+    return f"{before}{separator}{after.partition('/')[0]}"
 
 
 def _split(address: str) -> urllib.parse.SplitResult:

@@ -89,7 +89,8 @@ def _kept(package: Package, workshop: Workshop) -> Path | None:
 def _wanted(package: Package, value: str, *addresses: str) -> Wanted:
     # Of several builds, any of which will do, the lock has the size of one.
     size = package.size if len(package.hashes) == 1 else None
-    return Wanted(name=package.label, sha256=value, size=size, addresses=addresses)
+    file = f"{package.name}-{package.version}-"
+    return Wanted(name=package.label, sha256=value, size=size, file=file, addresses=addresses)
 
 
 def _fetch(package: Package, interpreter: Interpreter, destination: Path, workshop: Workshop) -> Path:
@@ -163,7 +164,8 @@ def _explain(package: Package, said: str) -> InfrastructureError:
     if unreached := [line for line in lines if _UNREACHED.search(line)]:
         return InfrastructureError(
             f"{package.label} cannot be fetched: there is no network, or a package index cannot be reached; "
-            f"pip says: {unreached[-1].rpartition(_BROKEN)[2]:.300}"
+            f"pip says: {unreached[-1].rpartition(_BROKEN)[2]:.300}. Configure pip for an index or a mirror that can be "
+            "reached (see: pip config list), or bring the wheels along with: matrix toolchain fetch --from DIR"
         )
     if "No matching distribution" in said or "Could not find a version" in said:
         advice = f"{package.label} is not on the package indexes that pip is configured with (see: pip config list)"

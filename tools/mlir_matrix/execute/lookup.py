@@ -1,15 +1,18 @@
-"""From actions to the keys of their results, and to the results that are known."""
+"""From actions to the keys of their results, to the results that are known, and to those that are from now on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from mlir_matrix.actions.collect import is_kept
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure
 from mlir_matrix.execute.keys import Read, action_key, input_names
-from mlir_matrix.execute.sandbox import Prepared
+from mlir_matrix.execute.sandbox import Prepared, collect
 from mlir_matrix.execute.store import Result, Store
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 
@@ -67,10 +70,22 @@ class Lookup:
         self._known[key] = known
         return known
 
-    def keep(self, key: str, result: Result) -> None:
-        """Keep a result, here and in the store."""
-        self._store.keep(key, result)
-        self._known[key] = result
+    def take(self, job: Job, answer: Mapping[str, Any]) -> Done:
+        """What a worker's answer comes to; a result that may be known from now on is kept, here and in the store."""
+        try:
+            result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
+            if answer.get("exitCode"):
+                return infrastructure(job.action, str(answer.get("output")))
+            if not result.ok and job.action.tool in BUILDING:
+                outcome = result.outcome
+                return infrastructure(job.action, outcome["reason"], outcome.get("diagnostics", ""))
+            if is_kept(result.outcome):
+                known = replace(result, memory_mb=self._memory_mb)
+                self._store.keep(job.prepared.key, known)
+                self._known[job.prepared.key] = known
+        except OSError as error:
+            return infrastructure(job.action, f"the machine failed: {error}")
+        return Done(result=result, cached=False, executed=True)
 
     def doubt(self) -> None:
         """Something in the store was damaged: believe nothing that has not been looked at again."""

@@ -13,17 +13,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.actions.child import failure
-from mlir_matrix.actions.collect import is_kept, remove_folder
+from mlir_matrix.actions.collect import remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.crew import Equip, Place, Worker, tools_of
 from mlir_matrix.execute.frontier import Frontier
-from mlir_matrix.execute.job import BUILDING, Done, Job, Limits, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.job import Done, Job, Limits, Observer, infrastructure, lacking, passed_on
 from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.execute.sandbox import collect, make_scratch
+from mlir_matrix.execute.sandbox import make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
@@ -265,27 +264,14 @@ class Scheduler:
         answers, alive = worker.receive()
         for job, answer in answers:
             self._running -= 1
-            done = self._collect(job, answer)
+            try:
+                done = self._lookup.take(job, answer)
+            finally:
+                self._crew.release(job)
             del self._jobs[job.prepared.key]
             self._finish_job(job, done)
         if not alive:
             self._mourn(worker)
-
-    def _collect(self, job: Job, answer: Mapping[str, Any]) -> Done:
-        try:
-            result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
-            if answer.get("exitCode"):
-                return infrastructure(job.action, str(answer.get("output")))
-            if not result.ok and job.action.tool in BUILDING:
-                outcome = result.outcome
-                return infrastructure(job.action, outcome["reason"], outcome.get("diagnostics", ""))
-            if is_kept(result.outcome):
-                self._lookup.keep(job.prepared.key, replace(result, memory_mb=self._limits.memory_mb))
-        except OSError as error:
-            return infrastructure(job.action, f"the machine failed: {error}")
-        finally:
-            self._crew.release(job)
-        return Done(result=result, cached=False, executed=True)
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)

@@ -11,9 +11,10 @@ from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, not_run, print_lines, state_words, stdout_console
 from mlir_matrix.report.words import counted, megabytes
-from mlir_matrix.session import Environment, Session
+from mlir_matrix.session import Session
+from mlir_matrix.toolchain import state_of
 
 #: Up to so many tests are listed one by one.
 _FEW = 40
@@ -79,25 +80,15 @@ def _environments(plan: Plan, session: Session, *, sealed: bool) -> list[str]:
                 escape(pins) or "[dim]the interpreter alone[/]",
                 megabytes(cost.fetch),
                 megabytes(cost.disk),
-                _here(environment, cost),
+                state_words(state_of(environment, session.home), cost.to_fetch, getattr(environment, "reason", "")),
             )
         )
-    header = ("environment", "actions", "pins", "to fetch", "on disk", "here")
+    header = ("environment", "actions", "pins", "archives", "on disk", "state")
     lines = columns(header, rows, right=(1, 3, 4))
     total = cost_of(here, session.home)
     if not total.here:
         lines.append(f"to fetch: {megabytes(total.to_fetch)}, then {megabytes(total.to_install)} more on disk")
     return lines
-
-
-def _here(environment: Environment, cost: Cost) -> str:
-    if not isinstance(environment, ResolvedEnvironment):
-        return f"[yellow]not to be had: {escape(environment.reason)}[/]"
-    if cost.here:
-        return "[green]yes[/]"
-    if cost.to_fetch == 0:
-        return "fetched, to be unpacked"
-    return f"{megabytes(cost.to_fetch)} to fetch" if cost.to_fetch < cost.fetch else "no"
 
 
 def _last_line(tests: Sequence[Test], plan: Plan) -> str:

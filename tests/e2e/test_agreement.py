@@ -153,18 +153,19 @@ def sent(current: Any, homes: Any, broken: Path, tmp_path_factory: pytest.TempPa
                     killed_after.append(given()["one"])
                     over.wait(GONE_S)
                     running.workers["one"].start()
-                    return
+                    # What a thread starts ends with it.
+                    over.wait()
 
         over = threading.Event()
         thread = threading.Thread(target=vanish)
         thread.start()
         try:
             first = client("first")
+            before = given()
+            return Sent(first=first, second=client("second"), given=[before, given()], killed_after=killed_after[0])
         finally:
             over.set()
             thread.join()
-        before = given()
-        return Sent(first=first, second=client("second"), given=[before, given()], killed_after=killed_after[0])
 
 
 def test_remote_execution_agrees(local: Came, sent: Sent) -> None:

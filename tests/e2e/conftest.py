@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -108,3 +109,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"no small file system can be mounted: {os.strerror(ctypes.get_errno())}")
     yield folder
     _libc.umount2(os.fsencode(folder), 2)
+
+
+def _servers() -> set[int]:
+    """The processes of Bazel's servers that have their folders in the user's cache."""
+    files = (find_home().cache / "bazel" / "root").glob("*/server/server.pid.txt")
+    found = {int(file.read_text()) for file in files}
+    return {pid for pid in found if Path("/proc", str(pid)).exists()}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers_end() -> Iterator[None]:
+    """End the servers of Bazel that tests started: they would wait for more."""
+    before = _servers()
+    yield
+    for pid in _servers() - before:
+        os.kill(pid, signal.SIGTERM)

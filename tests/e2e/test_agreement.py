@@ -73,7 +73,7 @@ def local(homes: Any, broken: Path) -> Came:
     return run(homes("local"), broken, LOCAL)
 
 
-@pytest.fixture(params=["docker", "bazel", "bazel-remote"])
+@pytest.fixture(params=["docker", "bazel"])
 def means(request: pytest.FixtureRequest, tmp_path: Path, current: Any) -> Iterator[Means]:
     """An executor other than the local one, ready for use."""
     with ExitStack() as stack:
@@ -84,13 +84,8 @@ def means(request: pytest.FixtureRequest, tmp_path: Path, current: Any) -> Itera
             patch = stack.enter_context(pytest.MonkeyPatch.context())
             patch.setenv("DOCKER_HOST", started.host)
             yield Means(executor="docker")
-        elif request.param == "bazel":
-            yield Means(executor="bazel")
         else:
-            import farm
-
-            service = stack.enter_context(farm.farm(current, tmp_path / "farm"))
-            yield Means(executor="bazel", remote=service.url)
+            yield Means(executor="bazel")
 
 
 def test_there_is_enough_to_agree_on(local: Came) -> None:

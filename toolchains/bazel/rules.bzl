@@ -190,8 +190,6 @@ def _current_impl(ctx):
     ))
     return [
         DefaultInfo(executable = script),
-        # It looks at files that Bazel knows nothing of, so it is run each time, and not in a sandbox.
-        testing.ExecutionInfo({"external": "1", "local": "1", "no-cache": "1", "no-sandbox": "1"}),
         RunEnvironmentInfo(inherited_environment = ["HOME", "MATRIX_HOME", "MATRIX_PYTHON", "XDG_CACHE_HOME"]),
     ]
 

@@ -21,10 +21,13 @@ from mlir_matrix.bazel.locate import Bazel
 from mlir_matrix.bazel.workspace import REPOSITORY, write_workspace
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Done, Limits, Observer, infrastructure
 from mlir_matrix.execute.keys import cpu_digest
 from mlir_matrix.execute.store import LostBlob, Result, Store, read_bytes
 from mlir_matrix.execute.supply import PackageSupply
+from mlir_matrix.names import did_you_mean, printable
+from mlir_matrix.pins import MARK as MARK_OF_PINS
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
@@ -34,8 +37,6 @@ _ACTIONS = "_actions/"
 _WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})
 #: Seconds after which a server of Bazel ends that nobody asks for anything.
 _IDLE_S = 900
-#: Seconds by which a clock may be wrong that says when an action ended.
-_SKEW_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +171,7 @@ class BazelExecutor:
 
     def _events(self, tests: Sequence[str], groups: str) -> Iterator[Event | None]:
         """Have Bazel build a group of files of tests, and tell what happens. Raises InfrastructureError where Bazel cannot."""
-        workspace = write_workspace(self._session, self._plan, dict(self._service.properties))
+        workspace = write_workspace(self._session, self._plan, self._properties())
         stream, log, targets = (self._folder / f"{name}-{os.getpid()}" for name in ("events", "log", "targets"))
         targets.write_text("".join(f"@{REPOSITORY}//{_label_of(test)}\n" for test in tests), encoding="utf-8")
         flags = flags_of(
@@ -207,6 +208,20 @@ class BazelExecutor:
             stream.unlink()
             targets.unlink()
         log.unlink()
+
+    def _properties(self) -> dict[str, str]:
+        """What the service is told of this plan's environments. Raises UsageError for an environment that there is none of."""
+        found = {}
+        for key, value in self._service.properties:
+            environment, mark, _ = key.partition(":")
+            if not mark or environment in self._environments:
+                found[key] = value
+            elif environment.partition(MARK_OF_PINS)[0] not in self._session.catalog.environments:
+                hint = did_you_mean(environment, self._session.catalog.environments)
+                raise UsageError(
+                    f"--exec-property {printable(key)}: there is no environment {printable(environment)}{hint}"
+                )
+        return found
 
     def _settings(self) -> list[str]:
         # Whose CPU it is that code is made for: this machine's, or that of the service's.
@@ -266,7 +281,7 @@ class BazelExecutor:
             beside = json.loads(read_bytes(self._files[f"{name}/usage.json"]))
             if "verdict" in result["outputs"]:
                 self._blobs[result["outputs"]["verdict"]] = self._files[f"{name}/out/{action.outputs['verdict']}"]
-            executed = beside["ended"] >= self._began - _SKEW_S
+            executed = beside["ended"] >= self._began
             return Done(
                 result=Result(
                     outcome=result["outcome"],

@@ -1,0 +1,191 @@
+"""A workspace of somebody else that depends on this module, and the executor as a person calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from downstream import Downstream
+from hostile import INNOCENT_MLIR, MLIR
+from house import REPOSITORY, House, wait_until
+
+from mlir_matrix.bazel.locate import locate
+
+MODULE = """\
+module(name = "somebody")
+bazel_dep(name = "mlir_matrix")
+local_path_override(module_name = "mlir_matrix", path = "{root}")
+
+matrix = use_extension("@mlir_matrix//toolchains/bazel:extensions.bzl", "matrix")
+matrix.suite(name = "ours", catalogs = ["."], tests = ["ours"])
+matrix.plan(name = "kept", catalogs = ["."], plan = "//:plan.json", tests = ["ours"])
+use_repo(matrix, "ours", "kept")
+register_toolchains("@ours//_toolchains:all")
+register_execution_platforms("@ours//_platforms:all")
+"""
+SUITE = """\
+description: Somebody's tests.
+blocks:
+  - product:
+      workload: [m_good, m_wrong, m_divides]
+      framework: [mlir]
+      pipeline: [linalg-loops, tosa-loops]
+      target: [x86_64]
+expect:
+  - {tests: [mlir/linalg-loops/x86_64/m_divides], outcome: crashed, reason: It divides by zero.}
+"""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Somebody's project, and Bazel in it."""
+
+    catalog: Downstream
+    command: list[str]
+    house: House
+
+    def __call__(self, verb: str, *words: str, code: int = 0) -> str:
+        """What Bazel says."""
+        settings = ["--noenable_workspace", "--lockfile_mode=off", "--color=no", "--curses=no"]
+        if verb in ("build", "test"):
+            kept = self.house.home / "bazel" / "results"
+            settings += [f"--disk_cache={kept}", "--strategy=MatrixAction=worker,sandboxed", "--test_output=errors"]
+        done = subprocess.run(
+            [*self.command, verb, *settings, *words],
+            cwd=self.catalog.root, env={**os.environ, **self.house.env}, capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def bazel(current: Any) -> list[str]:
+    """The words that start the Bazel that is used here."""
+    return [*locate(current).command]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory, house: House, bazel: list[str]) -> Iterator[Workspace]:
+    catalog = Downstream(tmp_path_factory.mktemp("somebody"))
+    for name in ("m_wrong", "m_divides"):
+        catalog.workload(name, linalg=MLIR[name][0])
+    catalog.workload("m_good", linalg=INNOCENT_MLIR)
+    catalog.write("matrix/suites/ours.yaml", SUITE)
+    catalog.write("MODULE.bazel", MODULE.format(root=REPOSITORY))
+    catalog.write("BUILD.bazel", "")
+    plan = house("plan", "ours", "--catalog", catalog.root, "--sealed", "--format", "json")
+    assert plan.code == 0, plan.stderr
+    catalog.write("plan.json", plan.stdout)
+    made = Workspace(catalog, [*bazel, f"--output_user_root={house.home}/bazel/root"], house)
+    yield made
+    made("shutdown")
+
+
+def test_every_test_is_a_target(workspace: Workspace) -> None:
+    listed = workspace("query", "tests(@ours//mlir/...)")
+    for name in ("m_good", "m_wrong", "m_divides"):
+        assert f"@ours//mlir/linalg-loops/x86_64:{name}" in listed
+        assert f"@ours//mlir/tosa-loops/x86_64:{name}" in listed
+
+
+def test_a_wildcard_runs_what_can_run_and_tells_what_is_not_as_expected(workspace: Workspace) -> None:
+    said = workspace("test", "@ours//...", "--keep_going", code=3)
+    assert re.search(r"out of 6 tests: 2 tests pass, 1 fails \w+ and 3 were skipped", said), said
+    assert "mismatch mlir/linalg-loops/x86_64/m_wrong: y: 3 of 4 elements" in said
+    assert "repeat:   tools/matrix run mlir/linalg-loops/x86_64/m_wrong" in said
+
+
+def test_naming_what_cannot_run_says_why(workspace: Workspace) -> None:
+    said = workspace("test", "@ours//mlir/tosa-loops/x86_64:m_good", code=1)
+    assert "_because:unsupported, mlir emits linalg; tosa-loops takes tosa, torch or torch-onnx" in said
+
+
+def test_a_plan_that_is_a_file_is_checked(workspace: Workspace) -> None:
+    workspace("test", "@kept//:plan_is_current")
+    suite = workspace.catalog.root / "matrix/suites/ours.yaml"
+    old = suite.read_text()
+    suite.write_text(old.replace("m_good, ", ""))
+    try:
+        assert "is stale: its tests, actions would be others now" in workspace(
+            "test", "@kept//:plan_is_current", code=3
+        )
+        # One that is made when it is needed follows.
+        assert ":m_good" not in workspace("query", "tests(@ours//mlir/...)")
+    finally:
+        suite.write_text(old)
+
+
+def test_the_executor_says_what_the_local_one_says(workspace: Workspace, fresh: Callable[[str], House]) -> None:
+    """Results, exit code and what is kept of a failure."""
+    house = fresh("home")
+    said = {}
+    for executor in ("local", "bazel"):
+        done = house(
+            "run", "ours", "--catalog", workspace.catalog.root, "--executor", executor, "--format", "json", "--quiet"
+        )
+        assert done.code == 1, done.stderr
+        said[executor] = [
+            {key: value for key, value in test.items() if key not in ("duration_s", "cached", "environments")}
+            for test in done.document["tests"]
+        ]
+        kept = house.home / "state/failures/mlir/linalg-loops/x86_64/m_wrong"
+        names = {path.name for path in kept.iterdir()}
+        assert {"result.json", "repeat.sh"} < names
+        assert any(name.endswith("-y.npy") for name in names), names
+        assert executor == "local" or "--executor bazel" in (kept / "repeat.sh").read_text()
+    assert said["bazel"] == said["local"]
+
+
+def test_unchanged_tests_are_not_run_again(house: House) -> None:
+    arguments = ("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--format", "json", "--quiet")
+    house(*arguments)
+    again = json.loads(house(*arguments).stdout)
+    assert again["executed"] == 0
+    assert [test["cached"] for test in again["tests"]] == [True]
+
+
+def test_an_interrupted_run_ends_and_goes_on(house: House, tmp_path: Path) -> None:
+    catalog = Downstream(tmp_path / "catalog")
+    catalog.workload("slow", linalg=MLIR["m_endless"][0]) if "m_endless" in MLIR else catalog.workload(
+        "slow", jax="import time\ntime.sleep(60)"
+    )
+    framework = "mlir" if "m_endless" in MLIR else "jax"
+    process = house.start(
+        "run", f"{framework}/linalg-loops/x86_64/slow", "--catalog", catalog.root, "--executor", "bazel"
+    )
+    assert wait_until(lambda: list((house.home / "bazel").glob(f"log-{process.pid}")))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "what"),
+    [("/bin/false", 2, "MATRIX_BAZEL"), ("no-such-bazel", 2, "there is no program no-such-bazel")],
+)
+def test_what_is_no_bazel_is_refused(house: House, program: str, code: int, what: str) -> None:
+    other = House(house.home, more={"MATRIX_BAZEL": program})
+    done = other("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel")
+    assert done.code == code, done.stderr
+    assert what in done.stderr
+
+
+def test_options_of_bazel_are_for_bazel(house: House) -> None:
+    done = house("run", "mlir/linalg-loops/x86_64/transpose", "--remote", "grpc://127.0.0.1:1")
+    assert done.code == 2
+    assert "--remote is for --executor bazel" in done.stderr
+    done = house("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "pool")
+    assert done.code == 2
+    assert "expected KEY=VALUE" in done.stderr
+    done = house("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "mlri:pool=x")
+    assert done.code == 2
+    assert "there is no environment mlri; did you mean 'mlir'?" in done.stderr

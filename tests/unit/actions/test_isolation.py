@@ -10,10 +10,12 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mlir_matrix.actions import isolation
 from mlir_matrix.environments.interpreter import own
 
 TOOLS = Path(__file__).parents[3] / "tools"
@@ -299,15 +301,20 @@ def test_memory_kills_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pid", "interfaces", "expected"),
-    [(1, ["lo"], True), (1, [], True), (1, ["lo", "eth0"], False), (7, ["lo"], False)],
+    ("pid", "flags", "interfaces", "expected"),
+    [
+        (1, os.ST_RDONLY, ["lo"], True),
+        (1, os.ST_RDONLY, [], True),
+        (1, os.ST_RDONLY, ["lo", "nobody-knows"], False),
+        (1, 0, ["lo"], False),
+        (7, os.ST_RDONLY, ["lo"], False),
+    ],
 )
 def test_what_a_container_has_done_already(
-    pid: int, interfaces: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
+    pid: int, flags: int, interfaces: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlir_matrix.actions import isolation
-
     monkeypatch.setattr(os, "getpid", lambda: pid)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
     monkeypatch.setattr("socket.if_nameindex", lambda: list(enumerate(interfaces)))
     assert isolation.contained() == expected
 

@@ -38,6 +38,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAP_DAC_OVERRIDE = 1
 _LAST_CAPABILITY = 40
+#: Of a network's interface.
+_IFF_UP = 1
 
 #: The whole environment that an action sees, but for the folders, which are its own.
 CLEAN_ENVIRONMENT = {
@@ -73,9 +75,11 @@ def enter() -> Spaces | None:
     """
     everything = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID
     # Some containers allow namespaces inside, which would only be in the way there.
-    if contained() or not _unshare(everything):
-        if not contained():
-            _unshare(_CLONE_NEWNET)
+    if contained():
+        shield(True)
+        return None
+    if not _unshare(everything):
+        _unshare(_CLONE_NEWNET)
         shield(True)
         return None
     die_with_parent()
@@ -89,8 +93,19 @@ def enter() -> Spaces | None:
 
 
 def contained() -> bool:
-    """Whether a container does all that: this is its first process, and there is no network."""
-    return os.getpid() == 1 and all(name == "lo" for _, name in socket.if_nameindex())
+    """Whether a container does all that: this is its first process, its root is read-only, and there is no network."""
+    if os.getpid() != 1 or not os.statvfs("/").f_flag & os.ST_RDONLY:
+        return False
+    return not any(_is_up(name) for _, name in socket.if_nameindex() if name != "lo")
+
+
+def _is_up(interface: str) -> bool:
+    """Kernels with tunnels put an end of each into every network, which leads nowhere until it is up."""
+    try:
+        with open(f"/sys/class/net/{interface}/flags", encoding="ascii") as file:
+            return bool(int(file.read(), 16) & _IFF_UP)
+    except (OSError, ValueError):
+        return True
 
 
 def _unshare(flags: int) -> bool:

@@ -87,7 +87,7 @@ class Worker:
         self._open = True
         self._buffer = b""
         self._memory_kills = isolation.memory_kills()
-        self._container = Container() if spaces is None and isolation.contained() else None
+        self._container = Container() if spaces is None and os.getpid() == 1 else None
         #: What the machine's trouble with the last request was, if any.
         self.trouble = ""
 

@@ -24,6 +24,7 @@ def test_only_the_action_s_folder_can_be_written() -> None:
 def test_what_is_taken_away() -> None:
     host = options.host_config(binds=[], memory_mb=100, cpus=1.5)
     assert (host["network_mode"], host["ipc_mode"], host["read_only"]) == ("none", "none", True)
+    assert {words.split(",")[0] for words in host["tmpfs"].values()} == {"ro"}, "nor is there other room to write to"
     assert (host["cap_drop"], host["security_opt"]) == (["ALL"], ["no-new-privileges"])
     assert host["mem_limit"] == host["memswap_limit"] == 100 << 20
     assert (host["nano_cpus"], host["pids_limit"]) == (1_500_000_000, options.MOST_PROCESSES)

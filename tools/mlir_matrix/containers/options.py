@@ -28,6 +28,8 @@ _OWN_MB = 1024
 MOST_PROCESSES = 1024
 #: Open files of one process, and processes of all containers together.
 _MOST_BY_LIMITS = 16384
+#: Where Podman puts room to write into a container whose root is read-only, unless there is something.
+_SCRATCH = ("/run", "/tmp", "/var/tmp")  # noqa: S108 - nobody can write there
 #: What could stay in a container from one action to the next although no file does: there can be none of it.
 _NO_LEFTOVERS = {"kernel.shmmni": "0", "kernel.msgmni": "0", "kernel.sem": "0 0 0 0", "fs.mqueue.queues_max": "0"}
 
@@ -104,6 +106,7 @@ def host_config(*, binds: list[str], memory_mb: int, cpus: float) -> dict[str, A
         "network_mode": "none",
         "ipc_mode": "none",
         "read_only": True,
+        "tmpfs": dict.fromkeys(_SCRATCH, "ro,size=4k,mode=555"),
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
         "sysctls": _NO_LEFTOVERS,

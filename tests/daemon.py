@@ -1,7 +1,7 @@
 """A Docker daemon of the tests' own, from the component ``docker``: nothing of it is the machine's, and nothing stays.
 
 It has no network of its own (no bridge, no rules in the machine's firewall), so that several can run side by side and
-beside the machine's; containers have none, or the host's.
+beside the machine's; containers have none, or the host's. ``podman`` has the same for Podman.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Daemon:
     pid: int
 
     def docker(self, *words: str) -> str:
-        """What the client prints. Raises CalledProcessError."""
+        """What the client prints; Podman's knows Docker's words. Raises CalledProcessError."""
         return subprocess.run(
             [self.client, "--host", self.host, *words], stdout=subprocess.PIPE, text=True, check=True
         ).stdout
@@ -49,7 +49,7 @@ class Daemon:
 def unsupported() -> str:
     """Why no daemon can run on this machine; empty where one can."""
     if os.geteuid() != 0:
-        return "a Docker daemon needs root"
+        return "a container daemon needs root"
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     if not int(status.partition("CapEff:")[2].split()[0], 16) & _SYS_ADMIN:
         return "this container may mount nothing (no CAP_SYS_ADMIN)"
@@ -87,19 +87,21 @@ def dockerd(session: Session, folder: Path) -> Iterator[Daemon]:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         try:
-            _wait(process, f"{short}/docker.sock", log)
+            wait(process, f"{short}/docker.sock", log)
             yield Daemon(host=host, client=prefix / "usr/bin/docker", log=log, pid=process.pid)
         finally:
-            _stop(process, short)
+            # It ends its containers. containerd and what watches these have our folder among their words.
+            end(process, f"{short}/exec")
             for place in (short, os.path.realpath(folder)):
-                _unmount(place)
+                unmount(place)
 
 
-def _wait(process: subprocess.Popen[bytes], path: str, log: Path) -> None:
-    end = time.monotonic() + _START_S
+def wait(process: subprocess.Popen[bytes], path: str, log: Path) -> None:
+    """Until a daemon that was started answers at its socket. RuntimeError where it does not."""
+    until = time.monotonic() + _START_S
     while not _answers(path):
-        if process.poll() is not None or time.monotonic() > end:
-            raise RuntimeError(f"dockerd does not start:\n{log.read_text(errors='replace')[-3000:]}")
+        if process.poll() is not None or time.monotonic() > until:
+            raise RuntimeError(f"{log.stem} does not start:\n{log.read_text(errors='replace')[-3000:]}")
         time.sleep(0.05)
 
 
@@ -117,23 +119,22 @@ def _answers(path: str) -> bool:
         connection.close()
 
 
-def _stop(process: subprocess.Popen[bytes], short: str) -> None:
-    """End the daemon, which ends its containers; what it could not end is ended here."""
+def end(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End a daemon, and every process that has ``mark`` among its words: what the daemon itself did not end."""
     process.terminate()
     try:
         process.wait(_STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    # containerd and what watches containers have our folder among their words.
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(OSError):
-                if f"{short}/exec".encode() in (entry / "cmdline").read_bytes():
+                if mark.encode() in (entry / "cmdline").read_bytes():
                     os.kill(int(entry.name), signal.SIGKILL)
 
 
-def _unmount(folder: str) -> None:
+def unmount(folder: str) -> None:
     """Everything below a folder, the innermost first."""
     call = ctypes.CDLL(None, use_errno=True).umount2
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()

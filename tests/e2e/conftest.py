@@ -12,10 +12,10 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from contained import apart, served
 from house import REPOSITORY, ROOMS, House, Report, copy_runtime, new_home
 
 from daemon import Daemon, dockerd, unsupported
@@ -91,13 +91,14 @@ def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="session")
 def containers(house: House, daemon: Daemon) -> House:
-    """The shared home with the daemon, once it has the images that most tests need and the cache the C runtime of these."""
-    made = replace(house, more={"DOCKER_HOST": daemon.host})
-    test = "jax/linalg-loops/x86_64/transpose"
-    for words in (("container", "build", test), ("run", test, "--executor", "docker", "--timeout", "900", "--quiet")):
-        done = made(*words)
-        assert done.code == 0, done.stderr + done.stdout
-    return made
+    """The shared home with the daemon."""
+    return served(house, daemon)
+
+
+@pytest.fixture
+def own(containers: House, tmp_path: Path) -> House:
+    """A home with the daemon, whose cache holds the C runtime alone."""
+    return apart(containers, tmp_path / "home")
 
 
 @pytest.fixture

@@ -10,10 +10,12 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mlir_matrix.actions import isolation
 from mlir_matrix.environments.interpreter import own
 
 TOOLS = Path(__file__).parents[3] / "tools"
@@ -296,3 +298,41 @@ def test_memory_kills_are_counted() -> None:
         pytest.skip("this kernel does not count them")
     assert memory_kills() >= 0
     assert memory_kills() == int(next(line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")))
+
+
+@pytest.mark.parametrize(
+    ("pid", "flags", "interfaces", "expected"),
+    [
+        (1, os.ST_RDONLY, ["lo"], True),
+        (1, os.ST_RDONLY, [], True),
+        (1, os.ST_RDONLY, ["lo", "nobody-knows"], False),
+        (1, 0, ["lo"], False),
+        (7, os.ST_RDONLY, ["lo"], False),
+    ],
+)
+def test_what_a_container_has_done_already(
+    pid: int, flags: int, interfaces: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: pid)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
+    monkeypatch.setattr("socket.if_nameindex", lambda: list(enumerate(interfaces)))
+    assert isolation.contained() == expected
+
+
+@pytest.mark.namespaces
+@pytest.mark.parametrize("nobody", WHO)
+def test_inputs_are_read_only(folder: Path, nobody: bool) -> None:
+    (folder / "in").mkdir(mode=0o777)
+    (folder / "in" / "x").write_text("x")
+    found = confined(
+        """
+        for path, mode in (("in/x", "a"), ("in/new", "w"), ("beside", "w")):
+            try: open(path, mode).write("y"); found[path] = "written"
+            except OSError as error: found[path] = error.strerror
+        """,
+        folder,
+        nobody=nobody,
+    )
+    assert found["in/new"] == "Read-only file system"
+    assert found["in/x"] in ("Read-only file system", "Permission denied")
+    assert found["beside"] == "written"

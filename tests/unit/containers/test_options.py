@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,20 @@ def test_only_the_action_s_folder_can_be_written() -> None:
 def test_what_is_taken_away() -> None:
     host = options.host_config(binds=[], memory_mb=100, cpus=1.5)
     assert (host["network_mode"], host["ipc_mode"], host["read_only"]) == ("none", "none", True)
+    assert {words.split(",")[0] for words in host["tmpfs"].values()} == {"ro"}, "nor is there other room to write to"
     assert (host["cap_drop"], host["security_opt"]) == (["ALL"], ["no-new-privileges"])
     assert host["mem_limit"] == host["memswap_limit"] == 100 << 20
     assert (host["nano_cpus"], host["pids_limit"]) == (1_500_000_000, options.MOST_PROCESSES)
+
+
+def test_limits_are_no_higher_than_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Podman without root could not set others."""
+    monkeypatch.setattr(
+        resource, "getrlimit", {resource.RLIMIT_NOFILE: (1024, 4096), resource.RLIMIT_NPROC: (-1, -1)}.get
+    )
+    found = {each["Name"]: each for each in options.host_config(binds=[], memory_mb=1, cpus=1)["ulimits"]}
+    assert found["nofile"] == {"Name": "nofile", "Soft": 1024, "Hard": 1024}
+    assert options.MOST_PROCESSES < found["nproc"]["Soft"] == found["nproc"]["Hard"]
 
 
 def test_it_says_whose_it_is() -> None:

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,12 +52,16 @@ class Daemon:
         self.client = self.api = self
         self.found = [{"Id": name, "Labels": {LABEL: label}, "State": state} for name, label, state in containers]
         self.removed: list[str] = []
+        #: What it answers first to who wants a container removed.
+        self.errors: list[APIError] = []
 
     def containers(self, *, all: bool, filters: dict[str, str]) -> list[dict[str, Any]]:
         wanted = filters["label"]
         return [each for each in self.found if wanted in (LABEL, f"{LABEL}={each['Labels'][LABEL]}")]
 
     def remove_container(self, container: str, *, force: bool, v: bool) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
         self.removed.append(container)
 
     def plainly(self, doing: str) -> Any:
@@ -79,3 +85,36 @@ def test_what_is_removed() -> None:
     assert daemon.removed == ["gone", "made", "nonsense", "before"]
     owner.remove_ours(daemon)
     assert daemon.removed[4:] == ["ours"]
+
+
+def refusal(code: int, words: str) -> APIError:
+    return APIError("refused", SimpleNamespace(status_code=code, url="", reason=""), words)
+
+
+ENDING = "cannot remove container x as it could not be stopped: sending SIGKILL: container state improper: stopped"
+
+
+@pytest.mark.parametrize(
+    ("errors", "removed"),
+    [
+        ([refusal(404, "no such container")], []),
+        ([refusal(409, "removal is already in progress")], []),
+        ([refusal(500, ENDING)] * 2, ["x"]),
+        ([refusal(500, ENDING), refusal(404, "no such container")], []),
+    ],
+)
+def test_what_ends_by_itself(errors: list[APIError], removed: list[str]) -> None:
+    """Podman refuses while it does."""
+    daemon: Any = Daemon()
+    daemon.errors = list(errors)
+    owner.remove(daemon, "x")
+    assert (daemon.removed, daemon.errors) == (removed, [])
+
+
+@pytest.mark.parametrize("errors", [[refusal(500, "other")], [refusal(500, ENDING)] * 4])
+def test_what_cannot_be_removed(errors: list[APIError], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "_PAUSES_S", (0.0, 0.0, 0.0))
+    daemon: Any = Daemon()
+    daemon.errors = list(errors)
+    with pytest.raises(APIError):
+        owner.remove(daemon, "x")

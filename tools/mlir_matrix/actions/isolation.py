@@ -13,6 +13,7 @@ import errno
 import os
 import resource
 import signal
+import socket
 import sys
 
 from mlir_matrix.actions import seccomp
@@ -37,6 +38,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAP_DAC_OVERRIDE = 1
 _LAST_CAPABILITY = 40
+_OWN_PROCESSES, _SHELL = "/proc/self/ns/pid", "/bin/sh"
+#: Of a network's interface.
+_IFF_UP = 1
 
 #: The whole environment that an action sees, but for the folders, which are its own.
 CLEAN_ENVIRONMENT = {
@@ -71,6 +75,12 @@ def enter() -> Spaces | None:
     where it does not; the network may then be gone all the same.
     """
     everything = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID
+    # Some containers allow namespaces inside, which would only be in the way there; and a root without processes or a shell
+    # has nothing to make them with.
+    if contained() or not all(map(os.path.exists, (_OWN_PROCESSES, _SHELL))):
+        _unshare(_CLONE_NEWNET)
+        shield(True)
+        return None
     if not _unshare(everything):
         _unshare(_CLONE_NEWNET)
         shield(True)
@@ -83,6 +93,22 @@ def enter() -> Spaces | None:
     # What is mounted from here on must not show outside.
     _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
     return Spaces()
+
+
+def contained() -> bool:
+    """Whether a container does all that: this is its first process, its root is read-only, and there is no network."""
+    if os.getpid() != 1 or not os.statvfs("/").f_flag & os.ST_RDONLY:
+        return False
+    return not any(_is_up(name) for _, name in socket.if_nameindex() if name != "lo")
+
+
+def _is_up(interface: str) -> bool:
+    """Kernels with tunnels put an end of each into every network, which leads nowhere until it is up."""
+    try:
+        with open(f"/sys/class/net/{interface}/flags", encoding="ascii") as file:
+            return bool(int(file.read(), 16) & _IFF_UP)
+    except (OSError, ValueError):
+        return True
 
 
 def _unshare(flags: int) -> bool:
@@ -115,7 +141,7 @@ class Spaces:
     """Makes a process namespace for each action."""
 
     def __init__(self) -> None:
-        self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._own = os.open(_OWN_PROCESSES, os.O_RDONLY | os.O_CLOEXEC)
 
     def open(self) -> Space:
         """A namespace that the next fork of this process begins in. OSError where there can be no more."""
@@ -138,7 +164,7 @@ class Space:
     def __init__(self) -> None:
         read, self._hold = os.pipe()
         try:
-            self._first = os.posix_spawn("/bin/sh", ["sh", "-c", "read x"], {}, file_actions=_only_stdin(read))
+            self._first = os.posix_spawn(_SHELL, ["sh", "-c", "read x"], {}, file_actions=_only_stdin(read))
         except OSError:
             os.close(self._hold)
             raise

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,6 +26,10 @@ _CODE, _BYTECODE = PurePosixPath("/matrix/code/mlir_matrix"), PurePosixPath("/ma
 _OWN_MB = 1024
 #: Processes and threads in a container.
 MOST_PROCESSES = 1024
+#: Open files of one process, and processes of all containers together.
+_MOST_BY_LIMITS = 16384
+#: Where Podman puts room to write into a container whose root is read-only, unless there is something.
+_SCRATCH = ("/run", "/tmp", "/var/tmp")  # noqa: S108 - nobody can write there
 #: What could stay in a container from one action to the next although no file does: there can be none of it.
 _NO_LEFTOVERS = {"kernel.shmmni": "0", "kernel.msgmni": "0", "kernel.sem": "0 0 0 0", "fs.mqueue.queues_max": "0"}
 
@@ -100,6 +106,7 @@ def host_config(*, binds: list[str], memory_mb: int, cpus: float) -> dict[str, A
         "network_mode": "none",
         "ipc_mode": "none",
         "read_only": True,
+        "tmpfs": dict.fromkeys(_SCRATCH, "ro,size=4k,mode=555"),
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
         "sysctls": _NO_LEFTOVERS,
@@ -108,9 +115,18 @@ def host_config(*, binds: list[str], memory_mb: int, cpus: float) -> dict[str, A
         # Together: no swap.
         "memswap_limit": memory,
         "nano_cpus": round(cpus * 1e9),
+        "ulimits": list(_ulimits()),
         # Nobody reads it later, and a container may say more than the disk holds.
         "log_config": {"type": "none"},
     }
+
+
+def _ulimits() -> Iterator[dict[str, Any]]:
+    """Limits of a user or a process. Podman would set others by itself, which not every machine lets it set."""
+    for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+        soft, _ = resource.getrlimit(kind)
+        value = _MOST_BY_LIMITS if soft == resource.RLIM_INFINITY else min(soft, _MOST_BY_LIMITS)
+        yield {"Name": name, "Soft": value, "Hard": value}
 
 
 def config(words: list[str], user: User) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from mlir_matrix.errors import InfrastructureError
 
 #: The label of all containers that are started here; its value says by which process.
 LABEL = "mlir-matrix.run"
+#: Podman's words for a container that is between two states.
+_ENDING = "container state improper"
+_PAUSES_S = (0.05, 0.2, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +102,15 @@ def remove(daemon: Daemon, container: str) -> None:
     from docker.errors import APIError
 
     with daemon.plainly("removing a container"):
-        try:
-            daemon.client.api.remove_container(container, force=True, v=True)
-        except APIError as error:
-            # Not there, or somebody is at it.
-            if error.status_code not in (404, 409):
-                raise
+        for pause in (*_PAUSES_S, None):
+            try:
+                daemon.client.api.remove_container(container, force=True, v=True)
+            except APIError as error:
+                # Podman refuses to end one that ends at this moment by itself.
+                if pause is not None and _ENDING in str(error.explanation):
+                    time.sleep(pause)
+                    continue
+                # Not there, or somebody is at it.
+                if error.status_code not in (404, 409):
+                    raise
+            return

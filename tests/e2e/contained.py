@@ -1,0 +1,148 @@
+"""What is tried with actions in containers, whichever daemon runs these."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from downstream import Downstream, tree
+from hostile import GOOD, JAX, NAME
+from house import House, Report, copy_runtime, new_home
+
+from daemon import Daemon
+from mlir_matrix.containers.owner import LABEL
+from mlir_matrix.execute.job import Limits
+from mlir_matrix.report.progress import Silent
+from mlir_matrix.runner import Means, run_plan
+from mlir_matrix.select import choose
+from mlir_matrix.session import open_session
+
+TIMEOUT_S, MEMORY_MB = 25, 1024
+CELL = "jax/linalg-loops/x86_64"
+
+#: Where a container answers otherwise than this machine does: it has its own root, its own users and its own first process.
+ELSEWHERE = {
+    "kills_everyone": (JAX["kills_everyone"][0].replace("getppid() == 0", "getppid() == 1"), "pass", ""),
+    "kills_its_parent": (JAX["kills_its_parent"][0], "pass", ""),
+    "writes_elsewhere": (JAX["writes_elsewhere"][0], "import-failed", "No such file"),
+    "writes_our_code": (JAX["writes_our_code"][0], "import-failed", "Permission denied"),
+}
+#: And what only a container can hold.
+MORE = {
+    "forks_without_end": (
+        NAME + "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(600)",
+        "import-failed", "it started more processes than the limit of 1024; BlockingIOError",
+    ),
+    "bombs_without_end": (
+        NAME + "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        "timed-out", "no answer within",
+    ),
+    "memory_of_many": (
+        NAME + "import os\nfor _ in range(8):\n    if os.fork() == 0: break\n"
+        "hog = b''.join(b'x' * (1 << 20) for _ in range(700))\nwhile True: pass",
+        "import-failed", rf"out of memory: what it started took more than the limit of {MEMORY_MB} MiB",
+    ),
+    "reads_home": ("import os\nprint(os.listdir('HOME'))" + GOOD, "import-failed", "No such file"),
+    "is_nobody": (
+        "import os\nassert os.getuid() and os.getgid(), 'root'\n"
+        "assert not int(open('/proc/self/status').read().partition('CapEff:')[2].split()[0], 16)" + GOOD, "pass", "",
+    ),
+    "writes_anywhere": (
+        "import os\nfor base, _, _ in os.walk('/'):\n"
+        "    if base.startswith(('/proc', os.getcwd())): continue\n"
+        "    try: open(base + '/x', 'w')\n    except OSError: continue\n    raise ValueError(base)" + GOOD, "pass", "",
+    ),
+    "shares_memory": (
+        "import ctypes\nassert ctypes.CDLL(None).shmget(1, 4096, 0o1666) < 0" + GOOD, "pass", "",
+    ),
+    "fills_its_folder": (
+        "import os\nfor n in range(300):\n    os.makedirs(f'a/{n}')\n    open(f'out/{n}', 'w').close()\nos.chmod('.', 0)" + GOOD,
+        "import-failed|pass", "",
+    ),
+}  # fmt: skip
+CASES = JAX | ELSEWHERE | MORE
+
+
+def served(house: House, daemon: Daemon) -> House:
+    """A house with a daemon, once that has the images that most tests need and its cache the C runtime of these."""
+    made = replace(house, more={"DOCKER_HOST": daemon.host})
+    test = "jax/linalg-loops/x86_64/transpose"
+    for words in (("container", "build", test), ("run", test, "--executor", "docker", "--timeout", "900", "--quiet")):
+        done = made(*words)
+        assert done.code == 0, done.stderr + done.stdout
+    return made
+
+
+def apart(house: House, folder: Path) -> House:
+    """A home of its own with the same daemon, whose cache holds the C runtime alone."""
+    made = replace(house, home=new_home(folder))
+    copy_runtime(house.actions, made.actions)
+    return made
+
+
+def run(house: House, *words: str | Path, code: int = 0) -> Report:
+    """Run tests in containers, and read the results document."""
+    done = house("run", *words, "--executor", "docker", "--format", "json", "--quiet")
+    assert done.code == code, (done.code, done.stderr, done.stdout[-3000:])
+    return Report(done)
+
+
+def left(daemon: Daemon) -> list[str]:
+    """The containers of ours that there are."""
+    return daemon.docker("ps", "--all", "--quiet", "--filter", f"label={LABEL}").split()
+
+
+def executed(house: House, folder: Path, executor: str, tests: str) -> dict[str, Any]:
+    """What every action of some tests came to, with the digests of its outputs; ``DOCKER_HOST`` says where."""
+    copy_runtime(house.actions, folder)
+    session = open_session(cache_dir=folder)
+    plan = session.plan(choose(session.catalog, (tests,)).tests())
+    means, limits = Means(executor=executor), Limits(jobs=2)
+    done = run_plan(session, plan, means=means, limits=limits, fail_fast=False, progress=Silent).done
+    return {name: (each.result.outcome, each.result.outputs) for name, each in done.items()}
+
+
+def start_endless(house: House, folder: Path) -> subprocess.Popen[str]:
+    """Start a run that would not end, and whose action hides in a session of its own."""
+    catalog = Downstream(folder)
+    catalog.workload("mine", jax=NAME + "import os, time\nif os.fork() == 0: os.setsid()\nwhile True: time.sleep(1)")
+    return house.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--quiet")
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """One run with many hostile programs at once, over."""
+
+    report: Report
+    house: House
+    #: The folder that none may change, before and after.
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+    def check(self, name: str) -> None:
+        """A program has the outcome that it is to get."""
+        _, outcome, reason = CASES.get(name, ("", "pass", ""))
+        result = self.report.tests[f"{CELL}/{name}"]
+        assert re.fullmatch(outcome, result["outcome"]), result
+        assert re.search(reason, result["reason"]), result
+
+
+def attempt(house: House, folder: Path, names: Sequence[str], *, timeout_s: int = TIMEOUT_S) -> Aftermath:
+    """Run some of the programs, and good ones where no program is called so."""
+    victim, catalog = folder / "victim", Downstream(folder / "catalog")
+    victim.mkdir()
+    (victim / "kept").write_text("kept")
+    for name in names:
+        source = CASES[name][0] if name in CASES else GOOD
+        text = source.replace("VICTIM", str(victim)).replace("PORT", "9").replace("HOME", str(Path.home()))
+        catalog.workload(name, jax=text.replace("STABLEHLO", "stablehlo.mlir"))
+    before = tree(victim)
+    report = run(
+        house, *(f"{CELL}/{name}" for name in names), "--catalog", catalog.root,
+        "--timeout", str(timeout_s), "--memory", str(MEMORY_MB), "--jobs", "4", code=1,
+    )  # fmt: skip
+    return Aftermath(report, house, before, tree(victim))

@@ -1,0 +1,113 @@
+"""``--executor docker`` and ``matrix container`` with Podman's service in Docker's place: all is as with Docker."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from contained import Aftermath, apart, attempt, executed, left, run, served, start_endless
+from downstream import processes
+from hostile import LEFT
+from house import House, new_home, wait_until
+
+from daemon import Daemon, unsupported
+from mlir_matrix.session import Session, open_session
+from podman import podmand
+
+pytestmark = pytest.mark.skipif(bool(unsupported()), reason=unsupported())
+#: Of what programs try one of each kind: what they take, where they reach, what they leave.
+CASES = [
+    "memory", "memory_of_many", "forks_without_end", "descriptors", "endless",
+    "socket", "shares_memory", "is_nobody", "reads_home", "writes_anywhere", "writes_elsewhere", "writes_its_inputs",
+    "writes_our_code", "kills_everyone", "kills_its_parent", "segfault", "forks", "daemon", "good", "good_again",
+]  # fmt: skip
+OLDER = "podman=4.3.1"
+
+
+@pytest.fixture(scope="module")
+def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Podman's service, where other tests have Docker's daemon."""
+    with podmand(current, tmp_path_factory.mktemp("podman")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def containers(house: House, daemon: Daemon) -> House:
+    """The shared home with it."""
+    return served(house, daemon)
+
+
+@pytest.mark.usefixtures("runtime")
+def test_executors_agree(containers: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon) -> None:
+    """Every action has the same outcome, and every output the same bytes."""
+    monkeypatch.setenv("DOCKER_HOST", daemon.host)
+    tests = "mlir/linalg-loops/x86_64/{mlp,softmax}"
+    found = [executed(containers, tmp_path / executor, executor, tests) for executor in ("local", "docker")]
+    assert len(found[0]) > 10
+    assert found[0] == found[1]
+    assert left(daemon) == []
+
+
+@pytest.fixture(scope="module")
+def aftermath(containers: House, tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
+    """Of one run with all of them at once."""
+    folder = tmp_path_factory.mktemp("hostile")
+    return attempt(apart(containers, folder / "home"), folder, CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_gets_its_own_outcome(aftermath: Aftermath, name: str) -> None:
+    aftermath.check(name)
+
+
+def test_nothing_is_left(aftermath: Aftermath, daemon: Daemon) -> None:
+    assert left(daemon) == []
+    assert processes(name=LEFT) == []
+    assert os.listdir(aftermath.house.actions / "scratch") == []
+    assert aftermath.before == aftermath.after
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_ended(how: signal.Signals, own: House, daemon: Daemon, tmp_path: Path) -> None:
+    """At once, with what it runs. What a killed run could not remove the next one does."""
+    process = start_endless(own, tmp_path / "catalog")
+    try:
+        assert wait_until(lambda: processes(name=LEFT))
+        process.send_signal(how)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "Traceback" not in err
+    assert wait_until(lambda: not processes(name=LEFT), seconds=20)
+    if how == signal.SIGKILL:
+        assert left(daemon), "nobody is there to remove it"
+        run(own, "mlir/linalg-loops/x86_64/transpose")
+    assert left(daemon) == []
+    assert os.listdir(own.actions / "scratch") == []
+
+
+def test_images(daemon: Daemon, tmp_path: Path) -> None:
+    """They are those that Docker has, by the same IDs; one that is gone is told."""
+    house = House(new_home(tmp_path / "home"), more={"DOCKER_HOST": daemon.host})
+    assert house("container", "build", "filecheck", "--quiet").code == 0
+    (image,) = house("container", "list", "filecheck", "--format", "json").document["images"]
+    assert image["state"] == "present"
+    assert house("container", "verify", "filecheck").stdout == "1 image compared; 0 not as the locks say\n"
+    daemon.docker("rmi", "--force", image["tag"])
+    done = house("container", "verify", "filecheck")
+    assert done.code == 3
+    assert done.stdout.splitlines()[0] == f"{image['tag']}: is absent"
+
+
+def test_an_older_one(containers: House, tmp_path: Path) -> None:
+    own = apart(containers, tmp_path / "home")
+    with podmand(open_session(pins=[OLDER]), tmp_path / "podman") as daemon:
+        report = run(replace(own, more={"DOCKER_HOST": daemon.host}), "mlir/linalg-loops/x86_64/{mlp,softmax}")
+        assert report.executed > 10
+        assert left(daemon) == []
+    assert not Path(f"/proc/{daemon.pid}").exists()
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()

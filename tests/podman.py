@@ -1,0 +1,95 @@
+"""Podman's service that speaks Docker's language, of the tests' own, from the component ``podman``.
+
+All that it keeps is below its folder, but for a cache of digests that root's Podman has in /var/lib/containers/cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from daemon import Daemon, end, unmount, wait
+from mlir_matrix.session import Session
+from mlir_matrix.toolchain import bring, prefix_of
+
+#: runc, because crun wants all control groups to be of one version; locks in files, because other Podmans share those in memory.
+_ENGINE = """\
+[engine]
+cgroup_manager = "cgroupfs"
+conmon_path = ["{prefix}/usr/bin/conmon"]
+events_logger = "none"
+helper_binaries_dir = ["{prefix}/usr/lib/podman"]
+lock_type = "file"
+runtime = "runc"
+static_dir = "{data}/static"
+tmp_dir = "{short}/tmp"
+volume_path = "{data}/volumes"
+
+[engine.runtimes]
+runc = ["{prefix}/usr/sbin/runc"]
+
+[network]
+network_config_dir = "{data}/networks"
+"""
+_STORAGE = """\
+[storage]
+driver = "overlay"
+graphroot = "{data}/images"
+runroot = "{short}/run"
+"""
+#: What images it may be given: anybody's.
+_POLICY = {"default": [{"type": "insecureAcceptAnything"}]}
+
+
+@contextmanager
+def podmand(session: Session, folder: Path) -> Iterator[Daemon]:
+    """A service with its data below ``folder``, ready; ended with its containers, and what it mounted unmounted, at the end."""
+    environment, prefix = prefix_of(session, "podman")
+    bring(session, environment)
+    program = prefix / "usr/bin/podman"
+    folder.mkdir(parents=True, exist_ok=True)
+    # The path of a socket has no more than 107 bytes, and each container has one.
+    with tempfile.TemporaryDirectory(prefix="podmand-") as short:
+        variables = _configure(Path(short), data=folder / "data", prefix=prefix)
+        host, log = f"unix://{short}/podman.sock", folder / "podman.log"
+        own = [program, "--runtime-flag", f"root={short}/runc"]
+        with open(log, "wb") as output:
+            process = subprocess.Popen(
+                [*own, "system", "service", "--time", "0", host],
+                env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        try:
+            wait(process, f"{short}/podman.sock", log)
+            yield Daemon(host=host, client=program, log=log, pid=process.pid)
+        finally:
+            # They do not end with the service, and need none to be ended.
+            subprocess.run(
+                [*own, "rm", "--all", "--force", "--time", "0"], env=variables, capture_output=True, check=False
+            )
+            end(process, short)
+            for place in (short, os.path.realpath(folder)):
+                unmount(place)
+
+
+def _configure(short: Path, *, data: Path, prefix: Path) -> dict[str, str]:
+    """Write its settings; gives the variables by which it finds them, and nothing of the machine's."""
+    files = {"engine.conf": _ENGINE, "storage.conf": _STORAGE}
+    for name, text in files.items():
+        (short / name).write_text(text.format(prefix=prefix, data=data, short=short), encoding="utf-8")
+    policy = short / ".config/containers/policy.json"
+    policy.parent.mkdir(parents=True)
+    policy.write_text(json.dumps(_POLICY), encoding="utf-8")
+    return {
+        "CONTAINERS_CONF": f"{short}/engine.conf",
+        "CONTAINERS_STORAGE_CONF": f"{short}/storage.conf",
+        "HOME": str(short),
+        "PATH": ":".join(str(prefix / name) for name in ("usr/bin", "usr/sbin")),
+        # Version 1 of control groups is on its way out, and still there.
+        "PODMAN_IGNORE_CGROUPSV1_WARNING": "1",
+        "TMPDIR": str(short),
+    }

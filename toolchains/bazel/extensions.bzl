@@ -38,8 +38,8 @@ _plan = tag_class(
     doc = "Tests whose plan is a file.",
 )
 
-# Where a catalog's files are.
-_ROOMS = ["matrix", "recipes", "toolchains", "golden"]
+# Where the files are that say which environments tests need. Goldens do not, and there is a folder of them for each workload.
+_ROOMS = ["matrix", "recipes", "toolchains"]
 
 def _watch(mctx, folder):
     """Have the extension evaluated again when anything below a folder changes."""

@@ -29,10 +29,16 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 # What a target may be called, and what a sentence has.
 _SPELLED = _LETTERS + "!%-@^_\"#$&'()*+,;<=>?[]{|}~/. "
 
+def _action_place(identifier):
+    """Package and name: `judge/mlp-0123456789abcdef` is `//_actions/judge:mlp-…`, `bufferize-0123…` is `//_actions/bufferize:0123…`.
+
+    A package for each workload of a kind would take longer to load than its targets do.
+    """
+    package, _, name = identifier.partition("/") if "/" in identifier else identifier.rpartition("-")
+    return "_actions/" + package, name
+
 def _action_label(identifier):
-    """`judge/mlp-0123456789abcdef` is `//_actions/judge/mlp:0123456789abcdef`."""
-    package, _, name = identifier.rpartition("-")
-    return "//_actions/{}:{}".format(package, name)
+    return "//{}:{}".format(*_action_place(identifier))
 
 def _sentence(reason):
     """A reason as the name of a target: where Bazel says what is incompatible, it then says why."""
@@ -221,11 +227,9 @@ def _action(action, present, ends):
         "stage": action["stage"],
         "tool": action["kind"],
     }
-    package, _, name = action["id"].rpartition("-")
-    return _call(
-        "matrix_action",
-        name = name,
-        called = package,
+    arguments = dict(
+        name = _action_place(action["id"])[1],
+        called = action["id"].rpartition("-")[0],
         code = ["//_code:" + action["kind"]],
         ends = ends,
         exec_compatible_with = ["//_toolchains:in_" + _name(action["environment"])],
@@ -237,15 +241,17 @@ def _action(action, present, ends):
         request = json.encode(request),
     )
 
+    # Bazel reads tens of thousands of these: what says nothing is left out.
+    return _call("matrix_action", **{key: value for key, value in arguments.items() if value})
+
 def _actions(rctx, plan, present):
     ends = {test["verdict"]: None for test in plan["tests"] if "verdict" in test}
     packages = {}
     for action in plan["actions"]:
-        package, _, _ = action["id"].rpartition("-")
-        packages.setdefault(package, []).append(_action(action, present, action["id"] in ends))
+        packages.setdefault(_action_place(action["id"])[0], []).append(_action(action, present, action["id"] in ends))
     head = _PUBLIC + 'load("//:defs.bzl", "matrix_action")\n'
     for package, targets in packages.items():
-        rctx.file("_actions/{}/BUILD.bazel".format(package), head + "".join(targets))
+        rctx.file(package + "/BUILD.bazel", head + "".join(targets))
 
 def _impossible(plan):
     """Tests that no machine can run by this plan, with the reason."""

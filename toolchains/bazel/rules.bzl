@@ -87,7 +87,8 @@ def _action_impl(ctx, environment, components, variables):
         arguments = [started, told],
         inputs = depset(inputs + upstream + ctx.files.files),
         outputs = made,
-        tools = depset(ctx.files.code, transitive = [unit.reads.get(request["tool"], unit.files) for unit in units]),
+        # A depset by itself would be flattened, thousands of files an action.
+        tools = ctx.files.code + [unit.reads.get(request["tool"], unit.files) for unit in units],
         env = variables,
         mnemonic = "MatrixAction",
         progress_message = "{} %{{label}}".format(ctx.attr.called),

@@ -20,23 +20,23 @@ STREAM: list[dict[str, Any]] = [
         "id": {"namedSet": {"id": "0"}},
         "namedSetOfFiles": {
             "files": [
-                {"name": "external/m/_actions/judge/mlp/0123/result.json", "uri": "file:///a%20b/result.json"},
+                {"name": "external/m/_actions/judge/mlp-0123/result.json", "uri": "file:///a%20b/result.json"},
                 {"name": "external/m/_actions/far/0123/result.json", "uri": "bytestream://host/blobs/x/1"},
             ]
         },
     },
     {"id": {"targetCompleted": {"label": LABEL}}, "completed": {"success": True}},
     {
-        "id": {"actionCompleted": {"label": "@@m//_actions/run/mlp:0123"}},
+        "id": {"actionCompleted": {"label": "@@m//_actions/run:mlp-0123"}},
         "action": {"success": False, "failureDetail": {"message": "exit 1"}, "stderr": {"uri": "file:///nowhere"}},
     },
-    {"id": {"actionCompleted": {"label": "@@m//_actions/run/mlp:4567"}}, "action": {"success": True}},
+    {"id": {"actionCompleted": {"label": "@@m//_actions/run:mlp-4567"}}, "action": {"success": True}},
     {"id": {"buildFinished": {}}, "finished": {"exitCode": {"name": "BUILD_FAILURE"}}},
 ]
 EVENTS: list[Event] = [
-    Made(name="external/m/_actions/judge/mlp/0123/result.json", path="/a b/result.json"),
+    Made(name="external/m/_actions/judge/mlp-0123/result.json", path="/a b/result.json"),
     Completed(label=LABEL, success=True),
-    Failed(label="@@m//_actions/run/mlp:0123", reason="exit 1", output=""),
+    Failed(label="@@m//_actions/run:mlp-0123", reason="exit 1", output=""),
     Acted(),
     Finished(code="BUILD_FAILURE"),
 ]

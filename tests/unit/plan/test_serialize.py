@@ -12,7 +12,7 @@ import pytest
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.plan.serialize import environment_document, to_document
+from mlir_matrix.plan.serialize import environment_document, to_document, to_text
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 
@@ -24,6 +24,15 @@ def made(current: Session) -> tuple[list[Test], Plan, dict[str, Any]]:
     tests = list(choose(current.catalog, ("smoke", GLOB)).tests(excluded=True))
     plan = current.plan([test for test in tests if not test.excluded])
     return tests, plan, json.loads(json.dumps(to_document(tests, plan, current)))
+
+
+def test_it_is_written_with_an_entry_a_line(made: tuple[list[Test], Plan, dict[str, Any]]) -> None:
+    _, _, document = made
+    text = to_text({**document, "actions": []})
+    assert json.loads(text) == {**document, "actions": []}
+    lines = text.splitlines()
+    for entry in (*document["tests"], *document["environments"]):
+        assert any(json.loads(line.rstrip(",")) == entry for line in lines if line.startswith("  "))
 
 
 def test_every_test_is_there_with_its_reason(made: tuple[list[Test], Plan, dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from mlir_matrix.bazel.client import Build, flags_of
 from mlir_matrix.bazel.events import Completed, Event, Failed, Finished, Made
 from mlir_matrix.bazel.locate import Bazel
 from mlir_matrix.bazel.patience import Patience
-from mlir_matrix.bazel.workspace import REPOSITORY, write_workspace
+from mlir_matrix.bazel.workspace import REPOSITORY, label_of, place_of, write_workspace
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.bring import bring
@@ -70,7 +70,8 @@ class BazelExecutor:
         self._blobs: dict[str, str] = {}
         #: The first thing that Bazel complained about.
         self._complaint = ""
-        self._tests = {_label_of(test): verdict for test, verdict in plan.verdicts.items()}
+        self._places = {place_of(name): action for name, action in plan.graph.actions.items()}
+        self._tests = {label_of(test): verdict for test, verdict in plan.verdicts.items()}
         #: The tests that Bazel was asked for.
         self._built: frozenset[str] = frozenset()
         self.done: dict[str, Done] = {}
@@ -172,7 +173,7 @@ class BazelExecutor:
         """Have Bazel build a group of files of tests, and tell what happens. Raises InfrastructureError where Bazel cannot."""
         workspace = write_workspace(self._session, self._plan, self._properties())
         stream, log, targets = (self._folder / f"{name}-{os.getpid()}" for name in ("events", "log", "targets"))
-        targets.write_text("".join(f"@{REPOSITORY}//{_label_of(test)}\n" for test in tests), encoding="utf-8")
+        targets.write_text("".join(f"@{REPOSITORY}//{label_of(test)}\n" for test in tests), encoding="utf-8")
         flags = flags_of(
             jobs=self._limits.jobs,
             remote=self._means.remote,
@@ -230,8 +231,7 @@ class BazelExecutor:
 
     def _note_failure(self, event: Failed) -> None:
         """An action that failed as a command: for the moment's sake, and nobody keeps it."""
-        package, _, digest = event.label.partition(_ACTIONS)[2].rpartition(":")
-        action = self._plan.graph.actions.get(f"{package}-{digest}")
+        action = self._places.get(event.label.partition(_ACTIONS)[2].replace(":", "/"))
         if action is None:
             return
         line = next((line for line in reversed(event.output.splitlines()) if line.startswith(MARK)), "")
@@ -266,7 +266,7 @@ class BazelExecutor:
         failed = passed_on(action, self.done)
         if failed is not None:
             return failed
-        name = "/".join(action.id.rsplit("-", 1))
+        name = place_of(action.id)
         if f"{name}/result.json" in self._files:
             return self._read(name, action)
         if action.id == verdict:
@@ -298,9 +298,3 @@ class BazelExecutor:
 def _well(action: Action) -> Done:
     """An action of which nobody says what it made, and nothing that it failed."""
     return Done(result=Result(outcome={"outcome": "ok", "stage": action.stage}), cached=True)
-
-
-def _label_of(test: str) -> str:
-    """``pytorch/linalg-loops/x86_64/mlp`` as a label in the repository of the tests."""
-    package, _, name = test.rpartition("/")
-    return f"{package}:{name}"

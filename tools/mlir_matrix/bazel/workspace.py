@@ -35,6 +35,17 @@ def write_workspace(session: Session, plan: Plan, properties: Mapping[str, str])
     return folder
 
 
+def label_of(test: str) -> str:
+    """``pytorch/linalg-loops/x86_64/mlp`` as a label in the repository of the tests."""
+    package, _, name = test.rpartition("/")
+    return f"{package}:{name}"
+
+
+def place_of(identifier: str) -> str:
+    """Where that repository has an action, below ``_actions/``: package and name as ``hub.bzl`` makes them of an identifier."""
+    return identifier if "/" in identifier else "/".join(identifier.rsplit("-", 1))
+
+
 def _module(roots: Sequence[str], properties: Mapping[str, str], packages: Path) -> str:
     root, *catalogs = roots
     return f"""\

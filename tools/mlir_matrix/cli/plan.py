@@ -77,9 +77,9 @@ def command(
     if check is not None:
         return _check(check, chosen, plan, current, sealed=sealed)
     if form == "json":
-        from mlir_matrix.plan.serialize import to_document
+        from mlir_matrix.plan.serialize import to_document, to_text
 
-        click.echo(json.dumps(to_document(chosen, plan, current, sealed=sealed), indent=1))
+        click.echo(to_text(to_document(chosen, plan, current, sealed=sealed)))
         return 0
     from mlir_matrix.report.plan_table import print_plan
 

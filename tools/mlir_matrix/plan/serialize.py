@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -37,6 +38,19 @@ def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: 
         "variables": CLEAN_ENVIRONMENT,
         "tools": {tool: sorted(tool_modules(tool)) for tool in sorted({action.tool for action in actions})},
     }
+
+
+def to_text(document: dict[str, Any]) -> str:
+    """The document as JSON with an entry a line, so that two of them compare line by line.
+
+    With every key on a line of its own writing it takes longer than planning, and reading it no less.
+    """
+    parts = []
+    for name, value in document.items():
+        entries = isinstance(value, list) and value
+        text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]" if entries else json.dumps(value)
+        parts.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}"
 
 
 def _test(test: Test, verdict: str | None) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from daemon import Daemon, end, unmount, wait
@@ -42,6 +44,7 @@ driver = "overlay"
 graphroot = "{data}/images"
 runroot = "{short}/run"
 """
+_PATIENCE_S = 5
 #: What images it may be given: anybody's.
 _POLICY = {"default": [{"type": "insecureAcceptAnything"}]}
 
@@ -57,21 +60,23 @@ def podmand(session: Session, folder: Path) -> Iterator[Daemon]:
     with tempfile.TemporaryDirectory(prefix="podmand-") as short:
         variables = _configure(Path(short), data=folder / "data", prefix=prefix)
         host, log = f"unix://{short}/podman.sock", folder / "podman.log"
-        own = [program, "--runtime-flag", f"root={short}/runc"]
+        own = [program, "--log-level", "info", "--runtime-flag", f"root={short}/runc"]
         with open(log, "wb") as output:
             process = subprocess.Popen(
                 [*own, "system", "service", "--time", "0", host],
-                env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                # What watches a container writes a file into it where that runs out of memory.
+                cwd=short, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True,
             )  # fmt: skip
         try:
             wait(process, f"{short}/podman.sock", log)
             yield Daemon(host=host, client=program, log=log, pid=process.pid)
         finally:
             # They do not end with the service, and need none to be ended.
-            subprocess.run(
-                [*own, "rm", "--all", "--force", "--time", "0"], env=variables, capture_output=True, check=False
-            )
+            words = [*own, "rm", "--all", "--force", "--time", "0"]
+            subprocess.run(words, cwd=short, env=variables, capture_output=True, check=False)
             end(process, short)
+            _remove_groups(log)
             for place in (short, os.path.realpath(folder)):
                 unmount(place)
 
@@ -93,3 +98,22 @@ def _configure(short: Path, *, data: Path, prefix: Path) -> dict[str, str]:
         "PODMAN_IGNORE_CGROUPSV1_WARNING": "1",
         "TMPDIR": str(short),
     }
+
+
+def _remove_groups(log: Path) -> None:
+    """Remove the control groups of its containers: it forgets those that end while it removes them."""
+    containers = set(re.findall(r"/containers/([0-9a-f]{64})/", log.read_text(errors="replace")))
+    until = time.monotonic() + _PATIENCE_S
+    # Whoever was in one and has been killed may not be gone yet.
+    while (groups := list(_groups(containers))) and time.monotonic() < until:
+        for group in groups:
+            with suppress(OSError):
+                group.rmdir()
+        time.sleep(0.05)
+
+
+def _groups(containers: Iterable[str]) -> Iterator[Path]:
+    """Those that are there, of version 2 and of version 1."""
+    for container in containers:
+        for pattern in ("", "*/"):
+            yield from Path("/sys/fs/cgroup").glob(f"{pattern}libpod_parent/libpod-{container}")

@@ -56,7 +56,8 @@ def test_executors_agree(containers: House, tmp_path: Path, monkeypatch: pytest.
 def aftermath(containers: House, tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
     """Of one run with all of them at once."""
     folder = tmp_path_factory.mktemp("hostile")
-    return attempt(apart(containers, folder / "home"), folder, CASES)
+    # It takes its time to make a thousand processes while other tests run.
+    return attempt(apart(containers, folder / "home"), folder, CASES, timeout_s=45)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -39,7 +39,6 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _CAP_DAC_OVERRIDE = 1
 _LAST_CAPABILITY = 40
 _OWN_PROCESSES, _SHELL = "/proc/self/ns/pid", "/bin/sh"
-#: Of a network's interface.
 _IFF_UP = 1
 
 #: The whole environment that an action sees, but for the folders, which are its own.
@@ -74,14 +73,13 @@ def enter() -> Spaces | None:
     send it a signal that ends or stops it, and all inside ends with it. The original process only waits for it. None
     where it does not; the network may then be gone all the same.
     """
-    everything = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID
-    # Some containers allow namespaces inside, which would only be in the way there; and a root without processes or a shell
-    # has nothing to make them with.
-    if contained() or not all(map(os.path.exists, (_OWN_PROCESSES, _SHELL))):
-        _unshare(_CLONE_NEWNET)
+    # Some containers allow namespaces inside, which would only be in the way there.
+    if contained():
         shield(True)
         return None
-    if not _unshare(everything):
+    # A root without processes or a shell has nothing to make them with.
+    possible = all(map(os.path.exists, (_OWN_PROCESSES, _SHELL)))
+    if not possible or not _unshare(_CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID):
         _unshare(_CLONE_NEWNET)
         shield(True)
         return None

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from daemon import Daemon, end, unmount, wait
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import bring, prefix_of
+from mlir_matrix.toolchain import prefix_of, require
 
 #: runc, because crun wants all control groups to be of one version; locks in files, because other Podmans share those in memory.
 _ENGINE = """\
@@ -53,7 +53,7 @@ _POLICY = {"default": [{"type": "insecureAcceptAnything"}]}
 def podmand(session: Session, folder: Path) -> Iterator[Daemon]:
     """A service with its data below ``folder``, ready; ended with its containers, and what it mounted unmounted, at the end."""
     environment, prefix = prefix_of(session, "podman")
-    bring(session, environment)
+    require(session, environment)
     program = prefix / "usr/bin/podman"
     folder.mkdir(parents=True, exist_ok=True)
     # The path of a socket has no more than 107 bytes, and each container has one.

@@ -26,7 +26,7 @@ from mlir_matrix.session import open_session
 
 CHOSEN = ("smoke", "mlir/linalg-loops/x86_64/*", "mlir/linalg-vectorized/x86_64/{m,a,b,s,t}*", "mlir/*/ir/*")
 #: What is executed elsewhere: there each action is a process of its own, with all its files.
-SENT = ("mlir/linalg-loops/x86_64/{a,b,c,d,e}*", "mlir/*/ir/*")
+SENT = ("smoke", "mlir/linalg-loops/x86_64/{a,b,c,d,m}*", "mlir/*/ir/*")
 #: After so many actions the worker of most actions vanishes for so many seconds.
 KILL_AFTER, GONE_S = 20, 3
 POOLS = (("pool", "one"), ("zig:pool", "two"))
@@ -170,7 +170,7 @@ def sent(current: Any, homes: Any, broken: Path, tmp_path_factory: pytest.TempPa
 
 def test_remote_execution_agrees(local: Came, sent: Sent) -> None:
     """Though a worker was killed in the middle."""
-    assert len(sent.first.tests) >= 40
+    assert len([test for test, (outcome, _, _) in sent.first.tests.items() if outcome != "unsupported"]) >= 40
     assert sent.first.tests == {name: local.tests[name] for name in sent.first.tests}
     assert sent.first.actions == {name: local.actions[name] for name in sent.first.actions}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from contained import apart, served
-from house import REPOSITORY, ROOMS, House, Report, copy_runtime, new_home
+from house import REPOSITORY, ROOMS, House, Report, bazel_servers, copy_runtime, new_home
 
 from daemon import Daemon, dockerd, unsupported
 from mlir_matrix.home import find_home
@@ -112,17 +112,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     _libc.umount2(os.fsencode(folder), 2)
 
 
-def _servers() -> set[int]:
-    """The processes of Bazel's servers that have their folders in the user's cache."""
-    files = (find_home().cache / "bazel" / "root").glob("*/server/server.pid.txt")
-    found = {int(file.read_text()) for file in files}
-    return {pid for pid in found if Path("/proc", str(pid)).exists()}
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _servers_end() -> Iterator[None]:
     """End the servers of Bazel that tests started: they would wait for more."""
-    before = _servers()
+    before = bazel_servers(find_home().cache)
     yield
-    for pid in _servers() - before:
+    for pid in bazel_servers(find_home().cache) - before:
         os.kill(pid, signal.SIGTERM)

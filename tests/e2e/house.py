@@ -198,6 +198,13 @@ def new_home(folder: Path) -> Path:
     return folder
 
 
+def bazel_servers(cache: Path) -> set[int]:
+    """The processes of Bazel's servers that have their folders in a cache folder."""
+    files = (cache / "bazel" / "root").glob("*/server/server.pid.txt")
+    found = {int(file.read_text()) for file in files}
+    return {pid for pid in found if Path("/proc", str(pid)).exists()}
+
+
 def copy_runtime(source: Path, target: Path) -> None:
     """Copy the C runtime, and nothing else, from one action cache to another."""
     for path in results(source):

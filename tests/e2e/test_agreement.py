@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from downstream import Downstream
 from hostile import INNOCENT_MLIR, MLIR
+from house import bazel_servers
 
 import daemon
 import farm
@@ -142,7 +144,11 @@ def sent(current: Any, homes: Any, broken: Path, tmp_path_factory: pytest.TempPa
             cache.mkdir()
             for folder in ("packages", "artifacts", "bytecode", "tool"):
                 (cache / folder).symlink_to(os.path.realpath(home.cache / folder))
-            return run(replace(home, cache=cache), broken, means, SENT)
+            try:
+                return run(replace(home, cache=cache), broken, means, SENT)
+            finally:
+                for pid in bazel_servers(cache):
+                    os.kill(pid, signal.SIGTERM)
 
         killed_after = []
 

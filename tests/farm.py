@@ -281,7 +281,8 @@ def _worker(
         programs / "buildbox-worker", f"--bots-remote=http://{address}", f"--cas-remote=unix:{place}",
         f"--buildbox-run={programs / 'buildbox-run-bubblewrap'}",
         *(f"--platform={name}={value}" for name, value in (("OSFamily", "linux"), ("ISA", "x86-64"), ("pool", pool))),
-        "--runner-arg=--staging-mode=copy-or-link",
+        # Files as they are read, where the kernel allows that; else copies of all.
+        "--runner-arg=--staging-mode=default",
         *(f"--runner-arg=--ro-bind-mount={os.path.realpath(each)}:{each}" for each in host), pool,
     ]  # fmt: skip
     return Worker(

@@ -203,9 +203,9 @@ def run_plan(
     progress: Callable[[int], Progress],
 ) -> Run:
     """Execute a plan; the results come back in the plan's order. ``progress`` is given the number of tests to run."""
-    remember(session.home, session.catalog.roots)
     needed = (action.environment for action in plan.graph.actions.values())
     environments = session.environments(needed, sealed=means.sealed)
+    remember(session.home, session.catalog.roots)
     maker = ResultMaker(
         plan.graph,
         pins={name: session.pins_of(name) for name in environments},

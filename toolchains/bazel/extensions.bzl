@@ -48,12 +48,10 @@ def _watch(mctx, folder):
         if not todo:
             return
         path = todo.pop()
-        if not path.exists:
-            continue
-        if path.is_dir:
-            todo += path.readdir(watch = "yes")
-        elif path.basename.endswith(".yaml") or path.basename.endswith(".txt"):
+        if path.basename.endswith((".yaml", ".txt")):
             mctx.watch(path)
+        elif path.is_dir:
+            todo += path.readdir(watch = "yes")
 
 def _folders(mctx, tag):
     main = mctx.path(Label("@@//:MODULE.bazel")).dirname

@@ -15,12 +15,19 @@ load("{rules}", "action_rule", "matrix_test")
 matrix_action = action_rule(
 {words})
 
-def cell_test(on = None, **arguments):
-    matrix_test(
-        target_compatible_with = select({{
+def cell_test(on = None, impossible = None, **arguments):
+    needed = []
+    if impossible:
+        needed = [Label("//_because:" + impossible)]
+    elif on:
+        needed = select({{
             Label("//_targets:any"): [],
             "//conditions:default": [Label("//_targets:is_" + on)],
-        }}) if on else [],
+        }})
+    matrix_test(
+        exec_compatible_with = [Label("//_toolchains:in_tests")],
+        size = "small",
+        target_compatible_with = needed,
         **arguments
     )
 """
@@ -276,25 +283,20 @@ def _tests(rctx, plan):
     for test in plan["tests"]:
         package, _, name = test["id"].rpartition("/")
         packages.setdefault(package, []).append(_test(test, name, reasons.get(test["id"]), targets))
-    head = _PUBLIC + 'load("{}", "matrix_test")\nload("//:defs.bzl", "cell_test")\n'.format(_RULES)
+    head = _PUBLIC + 'load("//:defs.bzl", "cell_test")\n'
     for package, targets in packages.items():
         rctx.file(package + "/BUILD.bazel", head + "".join(targets))
 
 def _test(test, name, reason, targets):
-    common = {"exec_compatible_with": ["//_toolchains:in_tests"], "id": test["id"], "name": name, "size": "small"}
+    arguments = {"id": test["id"], "name": name}
     if reason:
-        return _call("matrix_test", target_compatible_with = ["//_because:" + reason], **common)
+        return _call("cell_test", impossible = reason, **arguments)
     if test["target"] in targets:
-        common["on"] = test["target"]
-    expectation = test.get("expectation", {"outcome": "pass", "reason": "", "position": ""})
-    return _call(
-        "cell_test",
-        because = expectation["reason"],
-        expected = expectation["outcome"],
-        position = expectation["position"],
-        verdict = _action_label(test["verdict"]),
-        **common
-    )
+        arguments["on"] = test["target"]
+    if "expectation" in test:
+        expectation = test["expectation"]
+        arguments.update(because = expectation["reason"], expected = expectation["outcome"], position = expectation["position"])
+    return _call("cell_test", verdict = _action_label(test["verdict"]), **arguments)
 
 def _read_plan(rctx):
     if rctx.attr.plan:

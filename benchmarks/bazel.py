@@ -12,6 +12,15 @@ Loading ends where Bazel knows all targets (`bazel query`): with a cold server, 
 repository of the tests from before, and with a warm one after the suite has changed, which makes the plan and the repository
 anew. What analysis takes, for those who then build all of it, is told beside it. How times grow is told by CPU time, of the
 server and of what it starts: a call has a fixed part (a JVM that starts and compiles itself), so that a ratio is below 1.
+
+Found on two cores that others worked on, too (hence CPU time, of which a cold server compiles itself for 5 s beside); medians
+of 9 for the unchanged tests and of 3 for loading, but 20,000 tests once:
+
+- 1,000 tests unchanged: `bazel test` 1.4 s, of which ours 0.5 s, half of that for looking whether files of environments changed.
+- Loading 5,000, 10,000, 20,000 tests, cold: 10, 13, 26 CPU s; changed: 9, 14, 26 CPU s. As wall time, 10,000 took 10 to 17 s.
+- Of 13.5 s for 10,000 that changed: 1.4 s the extension, which asks for environments and watches each file of a catalog; 7 s the
+  repository of the tests (2.4 s the plan, the rest its reading and writing in Starlark); 5 s reading 50,000 actions as packages.
+- Analysis, for a build of all of it: 48 CPU s for 10,000, little of which is Starlark (5 s); it is about 1 ms a target.
 """
 
 from __future__ import annotations

@@ -167,6 +167,7 @@ def test_from_nothing_to_a_pass(downstream: Downstream) -> None:
     assert {path.name for path in downstream.house.home.iterdir()} - {"artifacts", "bazel"} == {
         "packages",
         "bytecode",
+        "catalogs",
         "tool",
         "actions",
         "state",

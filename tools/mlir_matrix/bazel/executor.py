@@ -74,6 +74,8 @@ class BazelExecutor:
         self._tests = {label_of(test): verdict for test, verdict in plan.verdicts.items()}
         #: The tests that Bazel was asked for.
         self._built: frozenset[str] = frozenset()
+        #: Why the service is no longer waited for.
+        self._gone = ""
         self.done: dict[str, Done] = {}
 
     def run(self) -> dict[str, Done]:
@@ -101,7 +103,7 @@ class BazelExecutor:
         """Have what the actions of these tests made in the store, for people to look at."""
         store = Store(self._session.home.actions)
         store.prepare()
-        built = [test for test in tests if test in self._built]
+        built = [test for test in tests if test in self._built and not self._gone]
         for event in self._events(built, "matrix_artifacts") if built else ():
             if isinstance(event, Made) and _ACTIONS in event.name:
                 data = read_bytes(event.path)
@@ -137,20 +139,12 @@ class BazelExecutor:
 
     def _build(self, tests: Sequence[str]) -> None:
         self._began = time.time()
-        patience = Patience(self._means.remote, self._means.properties)
-        gone = ""
         self._built = frozenset(tests)
         for event in self._events(tests, "matrix_results"):
-            if event is not None:
-                patience.heard()
-            elif gone := patience.given_up():
-                break
-            elif note := patience.complaint():
-                self._observer.note(note)
             if self._take(event):
                 return
             self._observer.tick()
-        why = gone or f"Bazel did not come to it: {self._complaint or 'it does not say why'}"
+        why = self._gone or f"Bazel did not come to it: {self._complaint or 'it does not say why'}"
         unsaid = Completed(label="", success=False, reason=why)
         for test in tests:
             self._finish(self._plan.verdicts[test], unsaid)
@@ -193,9 +187,17 @@ class BazelExecutor:
             f"--target_pattern_file={targets}",
         ]
         build = Build(command, workspace, log, stream)
+        patience = Patience(self._means.remote, self._means.properties)
         code = ""
         try:
             for event in build.events():
+                if event is not None:
+                    patience.heard()
+                elif note := patience.complaint():
+                    self._observer.note(note)
+                if gone := patience.given_up():
+                    self._gone = gone
+                    return
                 if isinstance(event, Finished):
                     code = event.code
                 yield event

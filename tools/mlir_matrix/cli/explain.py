@@ -62,8 +62,13 @@ def _holders(current: Session, identifier: str, suite: str | None) -> list[Expan
     """Whose rules decide a test, first of all the one that is explained: a suite, or the catalog where none has the test."""
     if suite is not None:
         return list(choose(current.catalog, [suite], pins=current.pins).expansions)
-    suites = sorted(current.catalog.suites, key=lambda name: name != DEFAULT_SUITE)
-    found = choose(current.catalog, suites, pins=current.pins).expansions
+    # A suite that runs over the releases of a component has nothing to say where one of them is pinned.
+    suites = [
+        name
+        for name, entry in sorted(current.catalog.suites.items(), key=lambda each: each[0] != DEFAULT_SUITE)
+        if not any(block.pins.keys() & current.pins.overrides.keys() for block in entry.document.blocks)
+    ]
+    found = choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
     holders = [expansion for expansion in found if expansion.test(identifier)]
     return holders or [whole_catalog(current.catalog, [identifier], pins=current.pins)]
 

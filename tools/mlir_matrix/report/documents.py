@@ -246,6 +246,8 @@ class PlannedUnit(Part):
     release: str | None = None
     #: The component that it is a release of; absent for what is only needed by one.
     component: str | None = None
+    #: By kind of action, the files of it that such actions read; absent where that is all.
+    reads: dict[str, tuple[str, ...]] | None = None
 
 
 class PlannedEnvironment(Part):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -9,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from downstream import Downstream, tree
-from hostile import GOOD, JAX, NAME
+from downstream import Downstream, processes, tree
+from hostile import GOOD, JAX, LEFT, NAME
 from house import House, Report, copy_runtime, new_home
 
 from daemon import Daemon
@@ -113,6 +114,14 @@ def start_endless(house: House, folder: Path) -> subprocess.Popen[str]:
     return house.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--quiet")
 
 
+def check_agreement(house: House, folder: Path, daemon: Daemon, tests: str, *, more_than: int) -> None:
+    """By both executors every action has the same outcome, and every output the same bytes; nothing is left."""
+    here, there = (executed(house, folder / executor, executor, tests) for executor in ("local", "docker"))
+    assert len(here) > more_than
+    assert here == there
+    assert left(daemon) == []
+
+
 @dataclass(frozen=True)
 class Aftermath:
     """One run with many hostile programs at once, over."""
@@ -122,6 +131,13 @@ class Aftermath:
     #: The folder that none may change, before and after.
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+
+    def check_nothing_left(self, daemon: Daemon) -> None:
+        """No container, no process, no folder, and no change."""
+        assert left(daemon) == []
+        assert processes(name=LEFT) == []
+        assert os.listdir(self.house.actions / "scratch") == []
+        assert self.before == self.after
 
     def check(self, name: str) -> None:
         """A program has the outcome that it is to get."""

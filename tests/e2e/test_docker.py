@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contained import CASES, CELL, Aftermath, apart, attempt, executed, left, run, start_endless
+from contained import CASES, CELL, Aftermath, apart, attempt, check_agreement, left, run, start_endless
 from downstream import Downstream, processes
 from hostile import GOOD, LEFT, NAME
 from house import House, Report, copy_runtime, new_home, wait_until
@@ -31,13 +31,9 @@ INNOCENT = [f"good_{number}" for number in range(6)]
 
 @pytest.mark.usefixtures("runtime")
 def test_executors_agree(containers: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon) -> None:
-    """Every action has the same outcome, and every output the same bytes."""
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     tests = "mlir/linalg-{loops,vectorized}/x86_64/{mlp,conv2d,softmax,topk,gelu,argmax}"
-    found = [executed(containers, tmp_path / executor, executor, tests) for executor in ("local", "docker")]
-    assert len(found[0]) > 60
-    assert found[0] == found[1]
-    assert left(daemon) == []
+    check_agreement(containers, tmp_path, daemon, tests, more_than=60)
 
 
 # What actions try
@@ -56,10 +52,7 @@ def test_each_gets_its_own_outcome(aftermath: Aftermath, name: str) -> None:
 
 
 def test_nothing_is_left(aftermath: Aftermath, daemon: Daemon) -> None:
-    assert left(daemon) == []
-    assert processes(name=LEFT) == []
-    assert os.listdir(aftermath.house.actions / "scratch") == []
-    assert aftermath.before == aftermath.after
+    aftermath.check_nothing_left(daemon)
     strangers = [path for path in aftermath.house.actions.rglob("*") if path.lstat().st_uid != os.geteuid()]
     assert strangers == []
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contained import Aftermath, apart, attempt, executed, left, run, served, start_endless
+from contained import Aftermath, apart, attempt, check_agreement, left, run, served, start_endless
 from downstream import processes
 from hostile import LEFT
 from house import House, new_home, wait_until
@@ -43,13 +43,9 @@ def containers(house: House, daemon: Daemon) -> House:
 
 @pytest.mark.usefixtures("runtime")
 def test_executors_agree(containers: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon) -> None:
-    """Every action has the same outcome, and every output the same bytes."""
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     tests = "mlir/linalg-loops/x86_64/{mlp,softmax}"
-    found = [executed(containers, tmp_path / executor, executor, tests) for executor in ("local", "docker")]
-    assert len(found[0]) > 10
-    assert found[0] == found[1]
-    assert left(daemon) == []
+    check_agreement(containers, tmp_path, daemon, tests, more_than=10)
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +62,7 @@ def test_each_gets_its_own_outcome(aftermath: Aftermath, name: str) -> None:
 
 
 def test_nothing_is_left(aftermath: Aftermath, daemon: Daemon) -> None:
-    assert left(daemon) == []
-    assert processes(name=LEFT) == []
-    assert os.listdir(aftermath.house.actions / "scratch") == []
-    assert aftermath.before == aftermath.after
+    aftermath.check_nothing_left(daemon)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

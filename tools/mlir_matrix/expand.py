@@ -68,16 +68,22 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     return expansion
 
 
-def _free(suite: Entry[Suite], pins: Pins) -> None:
-    """What a suite varies cannot be pinned beside it."""
+def varied(suite: Entry[Suite], pins: Pins) -> Iterator[tuple[int, str]]:
+    """What a person pins of the components whose releases a suite runs over: the number of the block, the component."""
     for index, block in enumerate(suite.document.blocks):
         for component in block.pins.keys() & pins.overrides.keys():
-            where = suite.source.position("blocks", index, "pins", component)
-            release = block.pins[component][0] if block.pins[component] else "RELEASE"
-            raise UsageError(
-                f"--pin {component}: suite {suite.name} runs over its releases ({where}); "
-                f"choose some by a glob: {suite.name} '**@{component}={release}'"
-            )
+            yield index, component
+
+
+def _free(suite: Entry[Suite], pins: Pins) -> None:
+    """What a suite varies cannot be pinned beside it."""
+    for index, component in varied(suite, pins):
+        where = suite.source.position("blocks", index, "pins", component)
+        releases = suite.document.blocks[index].pins[component]
+        raise UsageError(
+            f"--pin {component}: suite {suite.name} runs over its releases ({where}); "
+            f"choose some by a glob: {suite.name} '**@{component}={releases[0] if releases else 'RELEASE'}'"
+        )
 
 
 def everything(

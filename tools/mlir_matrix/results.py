@@ -17,6 +17,7 @@ from mlir_matrix.execute.store import LostBlob
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.workloads import found_place
+from mlir_matrix.report.words import catalog_options
 
 SCHEMA = "mlir-matrix/results/v1"
 #: What a run reports about tests that it did not have to run.
@@ -117,9 +118,7 @@ class ResultMaker:
         self._digests = digests
         self._read_blob = read_blob
         self._roots = roots
-        self._remedy = shlex.join(
-            [*_REMEDY.split(), *(word for root in roots[1:] for word in ("--catalog", str(root)))]
-        )
+        self._remedy = shlex.join([*_REMEDY.split(), *catalog_options(roots[1:])])
         self._chains: dict[str, _Chain] = {}
         self._alone: dict[str, frozenset[str]] = {}
         #: By digest: many tests come to the same one.

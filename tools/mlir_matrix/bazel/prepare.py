@@ -21,14 +21,9 @@ from py_compile import PycInvalidationMode
 
 #: Of prefixes: documentation, and the character sets of the C library that are not UTF-8.
 LEFT_OUT = (
-    "usr/share/doc",
-    "usr/share/man",
-    "usr/share/locale",
-    "usr/share/info",
-    "usr/share/lintian",
-    "usr/share/zoneinfo",
+    *(f"usr/share/{name}" for name in ("doc", "man", "locale", "info", "lintian", "zoneinfo")),
+    "usr/lib/*/gconv",
 )
-CHARACTER_SETS = "usr/lib/*/gconv"
 #: Of wheels: headers for those who compile against them; packages of tests and stubs go, too.
 HEADERS = "*/include"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -49,8 +44,8 @@ def prepare(part: str, folder: Path) -> None:
             stub.unlink()
         _compile(folder, beside=False)
         return
-    for each in (*LEFT_OUT, *(str(found.relative_to(folder)) for found in folder.glob(CHARACTER_SETS))):
-        shutil.rmtree(folder / each, ignore_errors=True)
+    for each in [found for pattern in LEFT_OUT for found in folder.glob(pattern)]:
+        shutil.rmtree(each, ignore_errors=True)
     if part == "interpreter":
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         library = folder / f"usr/lib/python{version}"

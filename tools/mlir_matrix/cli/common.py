@@ -11,6 +11,7 @@ import click
 
 from mlir_matrix.cli.lazy import LazyGroup
 from mlir_matrix.errors import UsageError
+from mlir_matrix.report.words import catalog_options
 from mlir_matrix.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def used_pins(current: Session, plan: Plan) -> dict[str, str]:
 
 def same_catalogs(words: Sequence[str], catalogs: Sequence[Path]) -> str:
     """A command to go on with, over the catalogs that this one was given, as a shell takes it."""
-    return shlex.join([*words, *(word for folder in catalogs for word in ("--catalog", str(folder)))])
+    return shlex.join([*words, *catalog_options(catalogs)])
 
 
 def repeat_command(test: str, options: Sequence[str]) -> str:

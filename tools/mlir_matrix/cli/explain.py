@@ -11,6 +11,7 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.common import Verb, catalog_option, environment_option, format_option, pin_option, session
+from mlir_matrix.expand import varied
 from mlir_matrix.expansion import Expansion, Test
 from mlir_matrix.explain import explain
 from mlir_matrix.plan.serialize import action_document, environment_document
@@ -66,7 +67,7 @@ def _holders(current: Session, identifier: str, suite: str | None) -> list[Expan
     suites = [
         name
         for name, entry in sorted(current.catalog.suites.items(), key=lambda each: each[0] != DEFAULT_SUITE)
-        if not any(block.pins.keys() & current.pins.overrides.keys() for block in entry.document.blocks)
+        if not list(varied(entry, current.pins))
     ]
     found = choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
     holders = [expansion for expansion in found if expansion.test(identifier)]

@@ -30,6 +30,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Limits
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
+from mlir_matrix.report.words import catalog_options
 from mlir_matrix.results import TestResult, exit_code, to_document
 from mlir_matrix.runner import Means, Run, run_plan
 from mlir_matrix.select import choose
@@ -131,7 +132,7 @@ def _repeated(
     pins: Sequence[str],
 ) -> list[str]:
     """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
-    options = [word for folder in catalogs for word in ("--catalog", str(folder))]
+    options = catalog_options(catalogs)
     options += ["--cache-dir", str(cache_dir)] if cache_dir else []
     options += [word for pin in pins for word in ("--pin", pin)]
     options += [word for name, other in swaps.items() for word in ("--environment", f"{name}={other}")]

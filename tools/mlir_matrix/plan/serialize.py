@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.toolchain_models import Component
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, distributions
@@ -132,10 +133,7 @@ def _action(action: Action, graph: Graph, tests: Sequence[str]) -> dict[str, Any
 def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
     """What an environment is made of: each unit's folder among the packages, the part that it plays, and whose release it is."""
     owners = {
-        f"{name} {version}": {
-            "component": entry.name,
-            **({"reads": reads} if (reads := _reads(entry.document)) else {}),
-        }
+        f"{name} {version}": _owner(entry)
         for entry, release in releases
         for name, version in (distributions([(entry, release)]) or {entry.name: release.release}).items()
     }
@@ -152,8 +150,9 @@ def units_document(environment: ResolvedEnvironment, releases: Releases) -> list
     ]
 
 
-def _reads(component: Component) -> dict[str, list[str]]:
-    return {kind: list(files) for kind, files in component.reads.items()}
+def _owner(entry: Entry[Component]) -> dict[str, Any]:
+    reads = {kind: list(files) for kind, files in entry.document.reads.items()}
+    return {"component": entry.name, **({"reads": reads} if reads else {})}
 
 
 def environment_document(environment: Environment, session: Session) -> dict[str, Any]:

@@ -1,11 +1,18 @@
-"""Numbers with their nouns and units. Imports nothing, so that verbs that print a line or two need not wait for more."""
+"""Numbers with their nouns and units, options. Imports nothing of ours, so that verbs that print a line need not wait for more."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def counted(number: int, noun: str) -> str:
     """``1 test``, ``2 tests``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def catalog_options(folders: Iterable[object]) -> list[str]:
+    """The words of a command line that name these catalogs."""
+    return [word for folder in folders for word in ("--catalog", str(folder))]
 
 
 def megabytes(size: int) -> str:

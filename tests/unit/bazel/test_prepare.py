@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.bazel import prepare as module
-from mlir_matrix.bazel.prepare import prepare
 
 LIBRARY = f"usr/lib/python{sys.version_info.major}.{sys.version_info.minor}"
 ARCHIVE = f"usr/lib/python{sys.version_info.major}{sys.version_info.minor}.zip"
@@ -26,6 +25,13 @@ def written(folder: Path, *names: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("value = 1\n")
     return folder
+
+
+def prepare(part: str, folder: Path) -> None:
+    """As Bazel's repositories run it: in an interpreter of its own, which writes bytecode beside the sources."""
+    subprocess.run(
+        [sys.executable, "-I", "-S", "-B", module.__file__, part, folder.name], cwd=folder.parent, check=True
+    )
 
 
 @pytest.fixture
@@ -70,14 +76,24 @@ def test_the_interpreters_modules_are_an_archive(tmp_path: Path) -> None:
     assert done.stdout.split() == ["1", f"{unit / ARCHIVE}/pack/part.pyc"], "the compiled one"
 
 
+def test_where_a_unit_lies_says_nothing(tmp_path: Path) -> None:
+    one = written(tmp_path / "unit", "pack/a.py", "pack/test/bad.py")
+    other = written(tmp_path / "tests" / "unit", "pack/a.py", "pack/test/bad.py")
+    tag = f"{sys.implementation.cache_tag}.pyc"
+    for unit in (one, other):
+        done = [sys.executable, "-I", "-S", "-B", module.__file__, "site", str(unit)]
+        subprocess.run(done, check=True)
+    assert set(files(one)) == {"pack/a.py", f"pack/__pycache__/a.{tag}", "pack/test/bad.py"}
+    assert files(one) == files(other)
+
+
 @pytest.mark.parametrize("part", ["site", "interpreter"])
 def test_the_same_bytes_again(part: str, tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):
         folder = tmp_path / name / "unit"
         written(folder, "pack/a.py", "pack/b.py", f"{LIBRARY}/os.py", f"{LIBRARY}/json/it.py")
-        program = [sys.executable, "-I", "-S", "-B", module.__file__, part, "unit"]
-        subprocess.run(program, cwd=folder.parent, check=True)
+        prepare(part, folder)
         made.append(files(folder))
     assert made[0] == made[1]
 

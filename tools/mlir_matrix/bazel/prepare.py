@@ -29,8 +29,8 @@ HEADERS = "*/include"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 #: What Python knows its folder by, and what has to be a file for the loader.
 _LANDMARK, _LIBRARIES = "os.py", "lib-dynload"
-#: Templates and tests hold what is no Python.
-_NOT_COMPILED = re.compile(r"/(tests?|lib2to3|idlelib)/")
+#: Templates and tests hold what is no Python. Folders of a unit; where the unit lies says nothing.
+_NOT_COMPILED = r"(/.*)?/(tests?|lib2to3|idlelib)/"
 
 
 def prepare(part: str, folder: Path) -> None:
@@ -56,8 +56,8 @@ def prepare(part: str, folder: Path) -> None:
 def _compile(folder: Path, *, beside: bool) -> None:
     """Compile what can be; ``beside``: each next to its source, as archives have them."""
     compileall.compile_dir(
-        folder, quiet=2, workers=0, legacy=beside, stripdir=str(folder), rx=_NOT_COMPILED, maxlevels=100,
-        invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
+        folder, quiet=2, workers=0, legacy=beside, stripdir=str(folder), maxlevels=100,
+        rx=re.compile(re.escape(str(folder)) + _NOT_COMPILED), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
     )  # fmt: skip
 
 

@@ -13,14 +13,14 @@ repository of the tests from before, and with a warm one after the suite has cha
 anew. What analysis takes, for those who then build all of it, is told beside it. How times grow is told by CPU time, of the
 server and of what it starts: a call has a fixed part (a JVM that starts and compiles itself), so that a ratio is below 1.
 
-Found on two cores that others worked on, too (hence CPU time, of which a cold server compiles itself for 5 s beside); medians
-of 9 for the unchanged tests and of 3 for loading, but 20,000 tests once:
+Found on two cores, nothing else running; medians of 9 for the unchanged tests (others worked on the machine) and of 2 for loading:
 
 - 1,000 tests unchanged: `bazel test` 1.4 s, of which ours 0.5 s, half of that for looking whether files of environments changed.
-- Loading 5,000, 10,000, 20,000 tests, cold: 10, 13, 26 CPU s; changed: 9, 14, 26 CPU s. As wall time, 10,000 took 10 to 17 s.
-- Of 13.5 s for 10,000 that changed: 1.4 s the extension, which asks for environments and watches each file of a catalog; 7 s the
-  repository of the tests (2.4 s the plan, the rest its reading and writing in Starlark); 5 s reading 50,000 actions as packages.
-- Analysis, for a build of all of it: 48 CPU s for 10,000, little of which is Starlark (5 s); it is about 1 ms a target.
+- Loading 5,000, 10,000, 20,000 tests, cold: 6.0, 8.8, 12.3 s (10.5, 15.2, 21.2 CPU s); changed: 5.3, 8.2, 15.3 s (8.4, 12.2, 24.4
+  CPU s). A cold server compiles itself for 5 CPU s.
+- Of 8.2 s for 10,000 that changed: 1.1 s the extension, which asks for environments and watches each file of a catalog; 4.5 s the
+  repository of the tests (1.9 s the plan, the rest its reading and writing in Starlark); 2.6 s reading 50,000 actions as packages.
+- Analysis, for a build of all of it: 20 s for 10,000 (40 CPU s), little of which is Starlark; it is about 1 ms a target.
 """
 
 from __future__ import annotations

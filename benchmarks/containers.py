@@ -5,6 +5,8 @@
 Cold: packages, images and the C library are there, the action cache is empty. It needs a container daemon (``DOCKER_HOST``).
 The overhead of an action is the time from when it is sent to a worker until its outputs are in the cache, without what the
 worker itself says that it took; one action at a time, without the first one of each environment, which starts a container.
+
+Found on two cores, nothing else running, medians of 3: local 50.0 s, Docker 49.3 s; 0.9 and 1.9 ms an action.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_a_wildcard_runs_what_can_run_and_tells_what_is_not_as_expected(workspac
     said = workspace("test", "@ours//...", "--keep_going", code=3)
     assert re.search(r"out of 6 tests: 2 tests pass, 1 fails \w+ and 3 were skipped", said), said
     assert "mismatch mlir/linalg-loops/x86_64/m_wrong: y: 3 of 4 elements" in said
-    assert "repeat:   tools/matrix run mlir/linalg-loops/x86_64/m_wrong" in said
+    assert "repeat:   matrix run --catalog=. mlir/linalg-loops/x86_64/m_wrong" in said
 
 
 def test_naming_what_cannot_run_says_why(workspace: Workspace) -> None:

@@ -26,6 +26,7 @@ def cell_test(on = None, impossible = None, **arguments):
         }})
     matrix_test(
         exec_compatible_with = [Label("//_toolchains:in_tests")],
+        repeat = {repeat},
         size = "small",
         target_compatible_with = needed,
         **arguments
@@ -190,6 +191,16 @@ def _targets(rctx, plan):
             lines.append(_call("alias", name = package.replace("/", "-"), actual = _action_label(action["id"])))
     rctx.file("_targets/BUILD.bazel", "".join(lines))
 
+def _options(catalogs, pins):
+    return ["--catalog=" + folder for folder in catalogs] + ["--pin=" + pin for pin in pins]
+
+def _repeat(rctx):
+    """How a person in the workspace runs a test by hand. Without the machine's paths where there is a way: services keep what tests say."""
+    top = str(rctx.workspace_root)
+    catalogs = [folder.removeprefix(top).removeprefix("/") or "." if (folder + "/").startswith(top + "/") else folder for folder in rctx.attr.catalogs]
+    program = "tools/matrix" if rctx.attr.root == top else "matrix"
+    return " ".join([program, "run"] + _options(catalogs, rctx.attr.pins))
+
 def _definitions(rctx, plan, components):
     """The flags, and the rule of the actions, which knows all types of toolchains."""
     flags = {"cpu": "", "memory_mb": "4096", "timeout_s": "120"}
@@ -197,7 +208,6 @@ def _definitions(rctx, plan, components):
     lines += [_call("matrix_flag", name = name, build_setting_default = value) for name, value in flags.items()]
     if rctx.attr.plan and rctx.attr.tests:
         lines.append('load("{}", "current_test")\n'.format(_RULES))
-        options = ["--catalog=" + folder for folder in rctx.attr.catalogs] + ["--pin=" + pin for pin in rctx.attr.pins]
         lines.append(_call(
             "current_test",
             name = "plan_is_current",
@@ -206,14 +216,14 @@ def _definitions(rctx, plan, components):
             size = "small",
             # It looks at files that Bazel knows nothing of, so it is run each time, and not in a sandbox.
             tags = ["external", "local", "no-cache", "no-sandbox"],
-            words = rctx.attr.tests + ["--sealed"] + options,
+            words = rctx.attr.tests + ["--sealed"] + _options(rctx.attr.catalogs, rctx.attr.pins),
         ))
     rctx.file("BUILD.bazel", "".join(lines))
     words = ['    {} = Label("//:{}"),\n'.format(name, name) for name in flags]
     words.append('    environment = Label("//_toolchains:environment"),\n')
     words.append("    variables = {},\n".format(repr(plan["variables"])))
     words.append("    components = [{}],\n".format(", ".join(['Label("//_toolchains:{}")'.format(name) for name in components])))
-    rctx.file("defs.bzl", _DEFINITIONS.format(rules = _RULES, words = "".join(words)))
+    rctx.file("defs.bzl", _DEFINITIONS.format(repeat = repr(_repeat(rctx)), rules = _RULES, words = "".join(words)))
 
 def _action(action, present, ends):
     inputs = {}

@@ -153,7 +153,7 @@ _SCRIPT = """\
 {{ read -r outcome; read -r measurable; read -r reason; }} < '{ending}' || exit
 echo "$outcome {id}${{reason:+: $reason}}"
 echo 'expected: {expected}'
-echo 'repeat:   tools/matrix run {id}'
+echo 'repeat:   {repeat} {id}'
 [ "$outcome" = '{outcome}' ] && [ "$measurable" = measurable ]
 """
 
@@ -169,6 +169,7 @@ def _test_impl(ctx):
         expected = _quoted(ctx.attr.expected + because),
         id = ctx.attr.id,
         outcome = ctx.attr.expected,
+        repeat = _quoted(ctx.attr.repeat),
     ))
     return [
         DefaultInfo(executable = script, runfiles = ctx.runfiles([info.ending])),
@@ -212,6 +213,7 @@ matrix_test = rule(
         "expected": attr.string(default = "pass"),
         "id": attr.string(mandatory = True, doc = "The test's identifier."),
         "position": attr.string(doc = "Where the suite says so."),
+        "repeat": attr.string(mandatory = True, doc = "The command that runs tests by hand, but for the test."),
         "verdict": attr.label(providers = [ActionInfo], doc = "The action that ends it."),
     },
     test = True,

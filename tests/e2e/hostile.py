@@ -121,7 +121,8 @@ JAX: dict[str, tuple[str, str, str]] = {
     ),
     "adds_an_input": ("open('in/more', 'w').write('x')" + GOOD, "import-failed", "Read-only file system"),
     "writes_bytecode": (
-        "import os, sys\nos.open(sys.pycache_prefix + '/x.pyc', os.O_CREAT | os.O_WRONLY)" + GOOD,
+        "import os, sys\nfolder = sys.pycache_prefix or os.path.dirname(os.__file__)\n"
+        "os.open(folder + '/x.pyc', os.O_CREAT | os.O_WRONLY)" + GOOD,
         "import-failed", "Read-only file system",
     ),
     "remounts": (

@@ -13,7 +13,6 @@ _BUILDING_MB = 8192
 ActionInfo = provider(
     doc = "An action of the plan.",
     fields = {
-        "artifacts": "Depset of the outputs of it and of all that it waits for.",
         "ending": "The File that says how a test ends with it, for shells: outcome, whether it could be measured, reason; or None.",
         "outputs": "Output to File.",
         "result": "The File that says how it went.",
@@ -101,7 +100,6 @@ def _action_impl(ctx, environment, components, variables):
     return [
         DefaultInfo(files = depset(outputs.values() + [result])),
         ActionInfo(
-            artifacts = depset(outputs.values(), transitive = [info.artifacts for info in waits]),
             ending = ending,
             outputs = outputs,
             result = result,
@@ -174,7 +172,6 @@ def _test_impl(ctx):
     return [
         DefaultInfo(executable = script, runfiles = ctx.runfiles([info.ending])),
         OutputGroupInfo(
-            matrix_artifacts = info.artifacts,
             matrix_results = depset([file for name, file in info.outputs.items() if name == "verdict"], transitive = [info.results]),
         ),
     ]

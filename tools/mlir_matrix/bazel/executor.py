@@ -103,9 +103,14 @@ class BazelExecutor:
         """Have what the actions of these tests made in the store, for people to look at."""
         store = Store(self._session.home.actions)
         store.prepare()
-        built = [test for test in tests if test in self._built and not self._gone]
-        for event in self._events(built, "matrix_artifacts") if built else ():
-            if isinstance(event, Made) and _ACTIONS in event.name:
+        chains = (self._chain(self._plan.verdicts[test]) for test in tests if test in self._built and not self._gone)
+        places = dict.fromkeys(
+            place_of(action.id) for chain in chains for action in chain if action.id not in self._failed
+        )
+        # Each by itself: Bazel brings nothing of a target that fails, and would try again what ran out of time.
+        made = [_ACTIONS + place.replace("/", ":", 1) for place in places if f"{place}/result.json" in self._files]
+        for event in self._events(made, "default") if made else ():
+            if isinstance(event, Made) and "/out/" in event.name.partition(_ACTIONS)[2]:
                 data = read_bytes(event.path)
                 store.write(store.blob_path(digest_bytes(data)), data)
 
@@ -140,7 +145,7 @@ class BazelExecutor:
     def _build(self, tests: Sequence[str]) -> None:
         self._began = time.time()
         self._built = frozenset(tests)
-        for event in self._events(tests, "matrix_results"):
+        for event in self._events([label_of(test) for test in tests], "matrix_results"):
             if self._take(event):
                 return
             self._observer.tick()
@@ -163,11 +168,11 @@ class BazelExecutor:
                 return verdict is not None and self._finish(verdict, event)
         return False
 
-    def _events(self, tests: Sequence[str], groups: str) -> Iterator[Event | None]:
-        """Have Bazel build a group of files of tests, and tell what happens. Raises InfrastructureError where Bazel cannot."""
+    def _events(self, labels: Sequence[str], groups: str) -> Iterator[Event | None]:
+        """Have Bazel build a group of files of targets, and tell what happens. Raises InfrastructureError where Bazel cannot."""
         workspace = write_workspace(self._session, self._plan, self._properties())
         stream, log, targets = (self._folder / f"{name}-{os.getpid()}" for name in ("events", "log", "targets"))
-        targets.write_text("".join(f"@{REPOSITORY}//{label_of(test)}\n" for test in tests), encoding="utf-8")
+        targets.write_text("".join(f"@{REPOSITORY}//{label}\n" for label in labels), encoding="utf-8")
         flags = flags_of(
             jobs=self._limits.jobs,
             remote=self._means.remote,

@@ -26,6 +26,7 @@ from mlir_matrix.runner import LOCAL, Means, run_plan
 from mlir_matrix.select import choose
 from mlir_matrix.session import open_session
 
+pytestmark = pytest.mark.slow
 CHOSEN = ("smoke", "mlir/linalg-loops/x86_64/*", "mlir/linalg-vectorized/x86_64/{m,a,b,s,t}*", "mlir/*/ir/*")
 #: What is executed elsewhere: there each action is a process of its own, with all its files.
 SENT = ("smoke", "mlir/linalg-loops/x86_64/{a,b,c,d,m}*", "mlir/*/ir/*")

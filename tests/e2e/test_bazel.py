@@ -108,6 +108,7 @@ def test_naming_what_cannot_run_says_why(workspace: Workspace) -> None:
     assert "_because:unsupported, mlir emits linalg; tosa-loops takes tosa, torch or torch-onnx" in said
 
 
+@pytest.mark.slow
 def test_actions_need_nothing_of_the_machine(workspace: Workspace) -> None:
     """In the sandbox that holds what is declared, and no other file of the machine."""
     hermetic = ["--experimental_use_hermetic_linux_sandbox", "--strategy=MatrixAction=linux-sandbox", "--disk_cache="]
@@ -162,20 +163,21 @@ def test_unchanged_tests_are_not_run_again(house: House) -> None:
     assert [test["cached"] for test in again["tests"]] == [True]
 
 
-def test_an_interrupted_run_ends_and_goes_on(house: House, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_ended(how: signal.Signals, house: House, tmp_path: Path) -> None:
+    """Bazel stops what it does, and goes on with the next run, which removes what is left."""
     catalog = Downstream(tmp_path / "catalog")
-    catalog.workload("slow", linalg=MLIR["m_endless"][0]) if "m_endless" in MLIR else catalog.workload(
-        "slow", jax="import time\ntime.sleep(60)"
-    )
-    framework = "mlir" if "m_endless" in MLIR else "jax"
-    process = house.start(
-        "run", f"{framework}/linalg-loops/x86_64/slow", "--catalog", catalog.root, "--executor", "bazel"
-    )
-    assert wait_until(lambda: list((house.home / "bazel").glob(f"log-{process.pid}")))
-    process.send_signal(signal.SIGINT)
+    catalog.workload("slow", linalg=MLIR["m_endless"][0])
+    words = ("--catalog", catalog.root, "--executor", "bazel")
+    process = house.start("run", "mlir/linalg-loops/x86_64/slow", *words)
+    scratch = house.actions / "scratch"
+    assert wait_until(lambda: list(scratch.glob(f"{process.pid}-*/log")))
+    process.send_signal(how)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
+    assert process.returncode == (130 if how == signal.SIGINT else -how), said
     assert "Traceback" not in said
+    house("run", "mlir/linalg-loops/x86_64/transpose", *words)
+    assert not list(scratch.glob("*"))
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,7 @@ def test_it_runs_on_what_it_was_built_with(house: House, catalog: Path) -> None:
     assert b"Debian 12" in (folder / "bin" / "mlir-count").read_bytes(), "the prefix's compiler has built it"
 
 
+@pytest.mark.slow
 def test_on_a_later_debian(house: House, catalog: Path, tmp_path: Path) -> None:
     """Whose C library and loader are in other folders, and whose compiler keeps its plugins beside its programs."""
     module = tmp_path / "module.mlir"

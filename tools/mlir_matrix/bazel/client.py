@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -82,11 +83,13 @@ class Build:
         said = self._log.read_text(encoding="utf-8", errors="replace")
         return complaints(said) or [line.strip() for line in said.splitlines()]
 
-    def failure(self) -> InfrastructureError:
-        """What to raise where Bazel itself failed: what it said first, and where the rest is."""
+    def failure(self, keep: Path) -> InfrastructureError:
+        """What to raise where Bazel itself failed: what it said first, and where the rest is: in the file ``keep``."""
         said = "\n".join(line[:_LONGEST] for line in self.errors()[:6]) or "it said nothing"
+        keep.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(self._log, keep)
         return InfrastructureError(
-            f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nall that it said: {self._log}"
+            f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nall that it said: {keep}"
         )
 
 

@@ -7,11 +7,11 @@ results of actions as files; they are what the local executor would have found.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mlir_matrix.actions.collect import remove_folder
 from mlir_matrix.actions.staging import MARK
 from mlir_matrix.bazel.client import Build, flags_of
 from mlir_matrix.bazel.events import Completed, Event, Failed, Finished, Made
@@ -25,6 +25,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Done, Limits, Observer, infrastructure, lacking, passed_on
 from mlir_matrix.execute.keys import cpu_digest
+from mlir_matrix.execute.sandbox import make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store, read_bytes
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.pins import MARK as MARK_OF_PINS
@@ -171,7 +172,8 @@ class BazelExecutor:
     def _events(self, labels: Sequence[str], groups: str) -> Iterator[Event | None]:
         """Have Bazel build a group of files of targets, and tell what happens. Raises InfrastructureError where Bazel cannot."""
         workspace = write_workspace(self._session, self._plan, self._properties())
-        stream, log, targets = (self._folder / f"{name}-{os.getpid()}" for name in ("events", "log", "targets"))
+        scratch = make_scratch(self._session.home)
+        stream, log, targets = (scratch / name for name in ("events", "log", "targets"))
         targets.write_text("".join(f"@{REPOSITORY}//{label}\n" for label in labels), encoding="utf-8")
         flags = flags_of(
             jobs=self._limits.jobs,
@@ -209,12 +211,10 @@ class BazelExecutor:
             build.wait()
             self._complaint = next(iter(build.errors()), "")
             if code not in _WENT:
-                raise build.failure()
+                raise build.failure(self._session.home.state / "bazel.log")
         finally:
             build.close()
-            stream.unlink()
-            targets.unlink()
-        log.unlink()
+            remove_folder(str(scratch))
 
     def _properties(self) -> dict[str, str]:
         """What the service is told of this plan's environments. Raises UsageError for an environment that there is none of."""

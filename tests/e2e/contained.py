@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Any
 
 from downstream import Downstream, processes, tree
 from hostile import GOOD, JAX, LEFT, NAME
-from house import House, Report, copy_runtime, new_home
+from house import House, Report, copy_runtime, new_home, wait_until
 
 from daemon import Daemon
 from mlir_matrix.containers.owner import LABEL
@@ -112,6 +113,25 @@ def start_endless(house: House, folder: Path) -> subprocess.Popen[str]:
     catalog = Downstream(folder)
     catalog.workload("mine", jax=NAME + "import os, time\nif os.fork() == 0: os.setsid()\nwhile True: time.sleep(1)")
     return house.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--quiet")
+
+
+def check_ended(how: signal.Signals, house: House, folder: Path, daemon: Daemon) -> None:
+    """A run ends at once, with what it runs. What a killed run could not remove the next one does."""
+    process = start_endless(house, folder)
+    try:
+        assert wait_until(lambda: processes(name=LEFT))
+        process.send_signal(how)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
+    assert "Traceback" not in err
+    assert wait_until(lambda: not processes(name=LEFT), seconds=20)
+    if how == signal.SIGKILL:
+        assert left(daemon), "nobody is there to remove it"
+        run(house, "mlir/linalg-loops/x86_64/transpose")
+    assert left(daemon) == []
+    assert os.listdir(house.actions / "scratch") == []
 
 
 def check_agreement(house: House, folder: Path, daemon: Daemon, tests: str, *, more_than: int) -> None:

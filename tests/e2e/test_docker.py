@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contained import CASES, CELL, Aftermath, apart, attempt, check_agreement, left, run, start_endless
+from contained import CASES, CELL, Aftermath, apart, attempt, check_agreement, check_ended, left, run, start_endless
 from downstream import Downstream, processes
 from hostile import GOOD, LEFT, NAME
 from house import House, Report, copy_runtime, new_home, wait_until
@@ -89,21 +89,7 @@ def test_ended(how: signal.Signals, own: House, daemon: Daemon, current: Session
     stranger = daemon.docker(
         "run", "--detach", "--network", "none", images_of(daemon, "jax")[0], *forever(current)
     ).strip()
-    process = start_endless(own, tmp_path / "catalog")
-    try:
-        assert wait_until(lambda: processes(name=LEFT))
-        process.send_signal(how)
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
-    assert "Traceback" not in err
-    assert wait_until(lambda: not processes(name=LEFT), seconds=20)
-    if how == signal.SIGKILL:
-        assert left(daemon), "nobody is there to remove it"
-        run(own, "mlir/linalg-loops/x86_64/transpose")
-    assert left(daemon) == []
-    assert os.listdir(own.actions / "scratch") == []
+    check_ended(how, own, tmp_path / "catalog", daemon)
     assert daemon.docker("inspect", "--format", "{{.State.Running}}", stranger).strip() == "true"
     daemon.docker("rm", "--force", stranger)
 

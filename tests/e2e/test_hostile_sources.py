@@ -146,8 +146,7 @@ def test_nothing_is_left_running(aftermath: Aftermath) -> None:
 
 
 def test_nothing_is_left_lying(aftermath: Aftermath) -> None:
-    scratch = aftermath.house.actions / "scratch"
-    assert not scratch.exists() or os.listdir(scratch) == []
+    assert os.listdir(aftermath.house.actions / "scratch") == []
 
 
 def test_nothing_else_is_touched(aftermath: Aftermath) -> None:
@@ -162,6 +161,11 @@ def test_words_do_not_reach_the_terminal_raw(aftermath: Aftermath) -> None:
 
 def test_verdicts_about_code_are_kept_and_others_are_not(aftermath: Aftermath) -> None:
     """A failure is a value; a time-out, or a SIGKILL from who knows where, is not."""
+    if aftermath.executor == "local":
+        results = [entry["outcome"] for entry in aftermath.house.kept().values()]
+        assert {entry["outcome"] for entry in results} <= {"ok", "import-failed", "crashed", "run-failed"}
+        assert not [entry for entry in results if entry.get("signal") == "SIGKILL"]
+        assert len([entry for entry in results if entry.get("signal") == "SIGSEGV"]) >= 4
     found = aftermath.report.tests
     said = {test: f"{result['outcome']} {result['reason']}" for test, result in found.items()}
     # What ends without a word may have been ended by the machine.

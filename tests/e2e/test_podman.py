@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contained import Aftermath, apart, attempt, check_agreement, left, run, served, start_endless
-from downstream import processes
-from hostile import LEFT
-from house import House, new_home, wait_until
+from contained import Aftermath, apart, attempt, check_agreement, check_ended, left, run, served
+from house import House, new_home
 
 from daemon import Daemon, unsupported
 from mlir_matrix.session import Session, open_session
@@ -68,20 +65,7 @@ def test_nothing_is_left(aftermath: Aftermath, daemon: Daemon) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_ended(how: signal.Signals, own: House, daemon: Daemon, tmp_path: Path) -> None:
     """At once, with what it runs. What a killed run could not remove the next one does."""
-    process = start_endless(own, tmp_path / "catalog")
-    try:
-        assert wait_until(lambda: processes(name=LEFT))
-        process.send_signal(how)
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert "Traceback" not in err
-    assert wait_until(lambda: not processes(name=LEFT), seconds=20)
-    if how == signal.SIGKILL:
-        assert left(daemon), "nobody is there to remove it"
-        run(own, "mlir/linalg-loops/x86_64/transpose")
-    assert left(daemon) == []
-    assert os.listdir(own.actions / "scratch") == []
+    check_ended(how, own, tmp_path / "catalog", daemon)
 
 
 def test_images(daemon: Daemon, tmp_path: Path) -> None:

@@ -27,11 +27,10 @@ def written(folder: Path, *names: str) -> Path:
     return folder
 
 
-def prepare(part: str, folder: Path) -> None:
+def prepare(part: str, folder: Path, called: str = "") -> None:
     """As Bazel's repositories run it: in an interpreter of its own, which writes bytecode beside the sources."""
-    subprocess.run(
-        [sys.executable, "-I", "-S", "-B", module.__file__, part, folder.name], cwd=folder.parent, check=True
-    )
+    command = [sys.executable, "-I", "-S", "-B", module.__file__, part, called or folder.name]
+    subprocess.run(command, cwd=folder.parent, check=True)
 
 
 @pytest.fixture
@@ -81,8 +80,7 @@ def test_where_a_unit_lies_says_nothing(tmp_path: Path) -> None:
     other = written(tmp_path / "tests" / "unit", "pack/a.py", "pack/test/bad.py")
     tag = f"{sys.implementation.cache_tag}.pyc"
     for unit in (one, other):
-        done = [sys.executable, "-I", "-S", "-B", module.__file__, "site", str(unit)]
-        subprocess.run(done, check=True)
+        prepare("site", unit, called=str(unit))
     assert set(files(one)) == {"pack/a.py", f"pack/__pycache__/a.{tag}", "pack/test/bad.py"}
     assert files(one) == files(other)
 

@@ -17,7 +17,7 @@ from mlir_matrix.bazel.client import Build, flags_of
 from mlir_matrix.bazel.events import Completed, Event, Failed, Finished, Made
 from mlir_matrix.bazel.locate import Bazel
 from mlir_matrix.bazel.patience import Patience
-from mlir_matrix.bazel.workspace import REPOSITORY, label_of, place_of, write_workspace
+from mlir_matrix.bazel.workspace import ACTIONS, REPOSITORY, action_label_of, label_of, place_of, write_workspace
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.bring import bring
@@ -36,7 +36,6 @@ from mlir_matrix.session import Session
 if TYPE_CHECKING:
     from mlir_matrix.runner import Means
 
-_ACTIONS = "_actions/"
 #: How Bazel's exit codes are called where the build itself went its way.
 _WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})
 #: Seconds after which a server of Bazel ends that nobody asks for anything.
@@ -71,7 +70,7 @@ class BazelExecutor:
         self._blobs: dict[str, str] = {}
         #: The first thing that Bazel complained about.
         self._complaint = ""
-        self._places = {place_of(name): action for name, action in plan.graph.actions.items()}
+        self._actions = {action_label_of(name): action for name, action in plan.graph.actions.items()}
         self._tests = {label_of(test): verdict for test, verdict in plan.verdicts.items()}
         #: The tests that Bazel was asked for.
         self._built: frozenset[str] = frozenset()
@@ -104,14 +103,16 @@ class BazelExecutor:
         """Have what the actions of these tests made in the store, for people to look at."""
         store = Store(self._session.home.actions)
         store.prepare()
-        chains = (self._chain(self._plan.verdicts[test]) for test in tests if test in self._built and not self._gone)
-        places = dict.fromkeys(
-            place_of(action.id) for chain in chains for action in chain if action.id not in self._failed
-        )
         # Each by itself: Bazel brings nothing of a target that fails, and would try again what ran out of time.
-        made = [_ACTIONS + place.replace("/", ":", 1) for place in places if f"{place}/result.json" in self._files]
-        for event in self._events(made, "default") if made else ():
-            if isinstance(event, Made) and "/out/" in event.name.partition(_ACTIONS)[2]:
+        made = {
+            action_label_of(action.id): None
+            for test in tests
+            if test in self._built and not self._gone
+            for action in self._chain(self._plan.verdicts[test])
+            if action.id not in self._failed and f"{place_of(action.id)}/result.json" in self._files
+        }
+        for event in self._events([*made], "default") if made else ():
+            if isinstance(event, Made) and "/out/" in event.name.partition(ACTIONS)[2]:
                 data = read_bytes(event.path)
                 store.write(store.blob_path(digest_bytes(data)), data)
 
@@ -159,7 +160,7 @@ class BazelExecutor:
         """Note what an event tells; True where the observer has enough."""
         match event:
             case Made():
-                _, found, name = event.name.partition(_ACTIONS)
+                _, found, name = event.name.partition(ACTIONS)
                 if found:
                     self._files[name] = event.path
             case Failed():
@@ -238,7 +239,7 @@ class BazelExecutor:
 
     def _note_failure(self, event: Failed) -> None:
         """An action that failed as a command: for the moment's sake, and nobody keeps it."""
-        action = self._places.get(event.label.partition(_ACTIONS)[2].replace(":", "/"))
+        action = self._actions.get(event.label.partition("//")[2])
         if action is None:
             return
         line = next((line for line in reversed(event.output.splitlines()) if line.startswith(MARK)), "")

@@ -15,6 +15,8 @@ from mlir_matrix.session import Session
 
 #: What the repository of the tests is called.
 REPOSITORY = "matrix"
+#: Where it has the actions.
+ACTIONS = "_actions/"
 
 
 def write_workspace(session: Session, plan: Plan, properties: Mapping[str, str]) -> Path:
@@ -44,6 +46,11 @@ def label_of(test: str) -> str:
 def place_of(identifier: str) -> str:
     """Where that repository has an action, below ``_actions/``: package and name as ``hub.bzl`` makes them of an identifier."""
     return identifier if "/" in identifier else "/".join(identifier.rsplit("-", 1))
+
+
+def action_label_of(identifier: str) -> str:
+    """An action as a label in that repository."""
+    return f"{ACTIONS}{place_of(identifier).replace('/', ':', 1)}"
 
 
 def _module(roots: Sequence[str], properties: Mapping[str, str], packages: Path) -> str:

@@ -34,21 +34,27 @@ class Kernels:
         self._catalog, self._graph, self._numpy = catalog, graph, numpy
         self._once = Once()
 
-    def run(self, artifact: Produced, test: Test, workload: Entry[Workload]) -> str:
-        """The action that calls a kernel. Tests that differ in nothing that it is told share it."""
+    def run(self, artifact: Produced, test: Test, workload: Entry[Workload], *, draw: int = 0) -> str:
+        """The action that calls a kernel with inputs of draw ``draw``. Tests that differ in nothing that it is told share it."""
         road = test.road
         assert road is not None
         # What only some targets are told of a pipeline: those that generate code as they run it.
         values = self._catalog.pipelines[test.pipeline].document.codegen
-        key = ("run", artifact, test.target, test.workload, road.linker, road.runner, tuple(values.items()))
-        return self._once(key, lambda: self._new_run(artifact, test.target, road, workload, values))  # type: ignore[no-any-return]
+        key = ("run", artifact, test.target, test.workload, road.linker, road.runner, tuple(values.items()), draw)
+        return self._once(key, lambda: self._new_run(artifact, test.target, road, workload, values, draw))  # type: ignore[no-any-return]
 
     def _new_run(
-        self, artifact: Produced, target: str, road: Road, workload: Entry[Workload], values: Mapping[str, Any]
+        self,
+        artifact: Produced,
+        target: str,
+        road: Road,
+        workload: Entry[Workload],
+        values: Mapping[str, Any],
+        draw: int,
     ) -> str:
         document = self._catalog.targets[target].document
-        running = ("running", workload.name, document.runner)
-        arguments, params, outputs = self._once(running, lambda: self._running(workload, document.runner))
+        running = ("running", workload.name, document.runner, draw)
+        arguments, params, outputs = self._once(running, lambda: self._running(workload, document.runner, draw))
         jit = document.tool == "run_jit"
         if jit:
             library = self._once(
@@ -120,10 +126,10 @@ class Kernels:
         return Produced(action, name)
 
     def _running(
-        self, workload: Entry[Workload], runner: Sequence[str]
+        self, workload: Entry[Workload], runner: Sequence[str], draw: int
     ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
         """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
-        made = add_inputs(self._graph, workload, self._numpy)
+        made = add_inputs(self._graph, workload, self._numpy, draw=draw)
         described = signature(workload.document)
         params = {"arguments": described["inputs"], "results": described["outputs"]}
         return (

@@ -43,7 +43,7 @@ def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pi
 
     ``pins`` are those that a person asks for; actions keep the names of environments that the recipes use.
     """
-    planner = _Planner(catalog, tolerate, pins or Pins(catalog))
+    planner = Planner(catalog, tolerate, pins or Pins(catalog))
     chosen = tuple(tests)
     verdicts = {test.id: planner.add(test) for test in chosen if test.outcome is None}
     return Plan(tests=chosen, graph=planner.graph, verdicts=verdicts)
@@ -66,7 +66,7 @@ class _Use:
     made: dict[Input, Produced] = field(default_factory=dict)
 
 
-class _Planner:
+class Planner:
     """Adds tests to one graph; remembers what an earlier test already added."""
 
     def __init__(self, catalog: Catalog, tolerate: Tolerate, pins: Pins) -> None:
@@ -86,13 +86,24 @@ class _Planner:
         return self._ir_test(test) if test.is_ir else self._execution_test(test)
 
     def _execution_test(self, test: Test) -> str:
+        artifact = self.lower(test, 0, self.enter(test))
+        return self.judge(test, self.run(test, artifact))
+
+    def enter(self, test: Test) -> Produced:
+        """What the ingress of a test makes."""
         assert test.road is not None
-        workload = self._catalog.workloads[test.workload]
-        artifact = self._import(test.framework, test.road, workload)
-        for use in self._uses_of(test.road):
+        return self._import(test.framework, test.road, self._catalog.workloads[test.workload])
+
+    def lower(self, test: Test, begin: int, artifact: Produced, end: int | None = None) -> Produced:
+        """What the steps of a test's road from number ``begin`` to before ``end`` (None: all) make of an artifact."""
+        assert test.road is not None
+        for use in self._uses_of(test.road)[begin:end]:
             artifact = use.made.get(artifact) or self._new_step(use, artifact)
-        results = self._kernels.run(artifact, test, workload)
-        return self._judge(test, workload, results)
+        return artifact
+
+    def run(self, test: Test, artifact: Produced, *, draw: int = 0) -> str:
+        """The action that calls a kernel, with the inputs of draw ``draw``; its outputs are ``out-NAME``."""
+        return self._kernels.run(artifact, test, self._catalog.workloads[test.workload], draw=draw)
 
     def _import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
         key = (framework, road.kind, workload.name, road.ingress.environment)
@@ -165,13 +176,16 @@ class _Planner:
         made = use.made[artifact] = Produced(action, use.output)
         return made
 
-    def _judge(self, test: Test, workload: Entry[Workload], results: str) -> str:
+    def judge(self, test: Test, results: str, expected: Mapping[str, Input] | None = None) -> str:
+        """The action that judges what a run gave; ``expected``: by output, instead of the goldens."""
+        workload = self._catalog.workloads[test.workload]
         names = workload.document.outputs
         bounds = tuple(self._tolerate(test, name) for name in names)
         # Tests of a workload that the same layers apply to are judged by the same parameters.
         key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
         params = self._once(key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})
-        expected = self._once(("golden", test.workload), lambda: self._goldens(workload))
+        if expected is None:
+            expected = self._once(("golden", test.workload), lambda: self._goldens(workload))
         files: dict[str, Input] = {}
         for name in names:
             files[f"actual-{name}"] = Produced(results, f"out-{name}")

@@ -13,20 +13,24 @@ from mlir_matrix.plan.workloads import add_inputs, file_of, signature
 def plan_references(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, str]]:
     """The graph, and for each workload the action that gives its expected outputs."""
     graph = Graph()
-    ends = {}
-    for entry in workloads:
-        made = add_inputs(graph, entry)
-        described = signature(entry.document)
-        ends[entry.name] = graph.add(
-            f"reference/{entry.name}",
-            tool="reference",
-            stage="run",
-            environment="numpy",
-            params={"inputs": described["inputs"], "outputs": described["outputs"]},
-            inputs={
-                "source": file_of(catalog, entry.root, entry.reference),
-                **{f"arg-{name}": Produced(made, name) for name in entry.document.inputs},
-            },
-            outputs={f"expected-{name}": f"{name}.npy" for name in entry.document.outputs},
-        )
-    return graph, ends
+    return graph, {entry.name: add_reference(graph, catalog, entry) for entry in workloads}
+
+
+def add_reference(
+    graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
+) -> str:
+    """Add the action that computes what is right for one draw of the inputs; its outputs are ``expected-NAME``."""
+    made = add_inputs(graph, workload, environment, draw=draw)
+    described = signature(workload.document)
+    return graph.add(
+        f"reference/{workload.name}",
+        tool="reference",
+        stage="run",
+        environment=environment,
+        params={"inputs": described["inputs"], "outputs": described["outputs"]},
+        inputs={
+            "source": file_of(catalog, workload.root, workload.reference),
+            **{f"arg-{name}": Produced(made, name) for name in workload.document.inputs},
+        },
+        outputs={f"expected-{name}": f"{name}.npy" for name in workload.document.outputs},
+    )

@@ -28,23 +28,33 @@ def plain(value: ParameterValue) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def inputs_params(workload: Workload) -> dict[str, Any]:
-    """Parameters of the action that makes a workload's inputs."""
+#: How far apart the seeds of two draws of an input are; a prime, so that inputs with neighbouring seeds do not meet.
+_DRAW = 1_000_003
+
+
+def inputs_params(workload: Workload, draw: int = 0) -> dict[str, Any]:
+    """Parameters of the action that makes a workload's inputs. Draw 0 has its own seeds, each other draw others."""
     made = [
-        {"name": name, "shape": sizes(t.shape, workload.dims), "dtype": t.dtype, "formula": t.formula, "seed": t.seed}
-        for name, t in workload.inputs.items()
+        {
+            "name": name,
+            "shape": sizes(tensor.shape, workload.dims),
+            "dtype": tensor.dtype,
+            "formula": tensor.formula,
+            "seed": tensor.seed + draw * _DRAW,
+        }
+        for name, tensor in workload.inputs.items()
     ]
     return {"inputs": made, "dims": dict(workload.dims)}
 
 
-def add_inputs(graph: Graph, workload: Entry[Workload], environment: str = "numpy") -> str:
+def add_inputs(graph: Graph, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0) -> str:
     """Add the action that makes a workload's inputs; its outputs have the inputs' names."""
     return graph.add(
         f"inputs/{workload.name}",
         tool="inputs",
         stage="import",
         environment=environment,
-        params=inputs_params(workload.document),
+        params=inputs_params(workload.document, draw),
         inputs={},
         outputs={name: f"{name}.npy" for name in workload.document.inputs},
     )

@@ -1,145 +1,134 @@
 """The census of a comparison: how many elements are wrong, by how much, where, and which bound would do.
 
-An element is right when ``|a - e| <= atol + rtol * |e|``; NaN is right only where NaN is expected, an infinity only
-where the same one is, and what is nearest to the expected value in its dtype is always right. A :class:`Census` takes
-the elements block by block (each pass stays within the cache) and remembers only what the report needs, so its memory
-does not grow with the output, bar one counter per index of each axis.
+What is right is said by :mod:`mlir_matrix.actions.criteria`. A :class:`Census` takes the elements block by block (each pass stays
+within the cache) and remembers only what the report needs, so its memory does not grow with the output, bar one counter per index
+of each axis.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.dtypes import FLOATS, Array, Doubles
-
-Mask = NDArray[np.bool_]
+from mlir_matrix.actions.criteria import Block, Criteria, Mask, compare_block
+from mlir_matrix.actions.dtypes import Array, Doubles
+from mlir_matrix.actions.moments import Moments
+from mlir_matrix.actions.where import where
 
 WORST = 5
-_BLOCK = 1 << 15
+BLOCK = 1 << 15
 _DECADES = np.array([float(f"1e{power}") for power in range(-323, 309)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Block:
-    """One block, element by element. ``used`` is the share of the bound that the error takes, infinite for NaN."""
-
-    start: int
-    actual: Array
-    expected: Array
-    size: Doubles  # |expected|
-    error: Doubles  # |actual - expected|, 0 where nothing nearer exists and where either is not finite
-    bound: Doubles
-    used: Doubles
-    wrong: Mask
-    nan: Mask  # wrong, and NaN on one side
-    inf: Mask  # wrong, and infinite on one side (NaN on none)
-
-
 class Census:
-    """Counts what a comparison finds. ``shape`` is that of the output, ``dtype`` its dtype; bounds are absolute."""
+    """Counts what a comparison finds. ``shape`` is that of the output, ``dtype`` its dtype."""
 
-    def __init__(self, shape: Sequence[int], dtype: str, *, atol: float, rtol: float) -> None:
-        self._shape, self._dtype, self._atol, self._rtol = tuple(shape), dtype, atol, rtol
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: str,
+        *,
+        atol: float = 0.0,
+        rtol: float = 0.0,
+        criteria: Criteria | None = None,
+    ) -> None:
+        """``criteria``: what is right; without it ``atol`` and ``rtol`` say so."""
+        self._shape, self._dtype = tuple(shape), dtype
+        self._criteria = criteria or Criteria(atol=atol, rtol=rtol)
         self.elements = 0
         self.wrong = 0
-        self._nan = self._inf = 0
+        self._nan = self._inf = self._over = self._nan_expected = 0
+        self._over_each = {"atol": 0, "rtol": 0, "ulp": 0}
         self._max_abs = self._max_rel = self._max_ulp = self.error_used = 0.0
-        self._atol_needed = self._rtol_needed = 0.0
+        self._needed = {"atol": 0.0, "rtol": 0.0, "ulp": 0.0}
         self._by_abs: dict[float, int] = {}
-        self._by_rel: dict[float, int] = {}
+        self._rel_over_atol: dict[float, int] = {}
+        self._abs_over_rtol: dict[float, int] = {}
         self._worst: list[tuple[tuple[float, float, int], dict[str, Any]]] = []
         self._axes = [np.zeros(size, dtype=np.int64) for size in self._shape]
+        self._moments = Moments()
 
     def add(self, actual: Array, expected: Array) -> None:
         """Count all elements of the two arrays: as stored, and as a golden; both of the output's shape."""
         left, right = actual.reshape(-1), expected.reshape(-1)
-        for start in range(0, left.size, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            apart = dtypes.ulp_distance(left[part], right[part], self._dtype)
-            self._max_ulp = max(self._max_ulp, float(apart.max()))
-            self._add(self._compare(start, dtypes.decode(left[part], self._dtype), right[part], apart))
+        for start in range(0, left.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            self.add_block(start, left[part], right[part])
 
-    def _compare(self, start: int, actual: Array, expected: Array, apart: Doubles) -> _Block:
-        size: Doubles = np.abs(expected.astype(np.float64))
-        with np.errstate(all="ignore"):
-            # Not 0 * inf, which is no number.
-            bound = self._atol + (self._rtol * size if self._rtol else np.zeros_like(size))
-            if self._dtype in FLOATS:
-                nan = np.isnan(actual) | np.isnan(expected)
-                finite = np.isfinite(actual) & np.isfinite(expected)
-                # Nobody can do better than the expected value rounded to the dtype, which may be infinite.
-                same = np.where(nan, np.isnan(actual) & np.isnan(expected), apart == 0)
-                error = np.where(finite & ~same, np.abs(actual - expected), 0.0)
-            else:
-                nan = np.zeros(actual.shape, dtype=bool)
-                finite, same, error = ~nan, apart == 0, apart
-            wrong = ~(same | (finite & (error <= bound)))
-            used = np.where(same, 0.0, np.where(finite, error / bound, np.inf))
-        return _Block(
-            start=start,
-            actual=actual,
-            expected=expected,
-            size=size,
-            error=error,
-            bound=bound,
-            used=used,
-            wrong=wrong,
-            nan=wrong & nan,
-            inf=wrong & ~finite & ~nan,
-        )
-
-    def _add(self, block: _Block) -> None:
+    def add_block(self, start: int, stored: Array, expected: Array) -> None:
+        """Count some neighbouring elements, the first of which has the linear index ``start``."""
+        block = compare_block(start, stored, expected, self._dtype, self._criteria)
         self.elements += block.error.size
         self.wrong += int(np.count_nonzero(block.wrong))
         self._nan += int(np.count_nonzero(block.nan))
         self._inf += int(np.count_nonzero(block.inf))
+        self._over += int(np.count_nonzero(block.over))
+        if expected.dtype.kind in "fc":
+            self._nan_expected += int(np.count_nonzero(np.isnan(expected)))
         self._max_abs = max(self._max_abs, float(block.error.max()))
+        self._max_ulp = max(self._max_ulp, float(block.ulp.max()))
         self.error_used = max(self.error_used, float(block.used.max()))
         relative = _relative(block.error, block.size)
         defined = (block.size > 0) & np.isfinite(block.size)
         self._max_rel = max(self._max_rel, float(relative.max(where=defined, initial=0.0)))
+        self._moments.add(block)
+        self._count_each(block, relative)
         self._need(block)
-        _count_decades(self._by_abs, block.error[~(block.nan | block.inf)])
         self._remember(block, relative)
         if block.wrong.any():
-            _count_decades(self._by_rel, relative[block.wrong & ~block.nan & ~block.inf])
             self._mark(block.start + np.flatnonzero(block.wrong))
 
     def _mark(self, places: NDArray[np.int64]) -> None:
         """Count wrong elements, given by their linear index, by their index of each axis."""
         if self._shape:
-            for counts, indices in zip(self._axes, np.unravel_index(places, self._shape), strict=True):
-                np.add.at(counts, indices, 1)
+            for axis, indices in enumerate(np.unravel_index(places, self._shape)):
+                self._axes[axis] += np.bincount(indices, minlength=self._axes[axis].size)
 
-    def _need(self, block: _Block) -> None:
-        """The least bounds that let this block pass, each with the other as it is."""
-        if block.nan.any() or block.inf.any():
-            self._atol_needed = self._rtol_needed = float("inf")
-            return
+    def _count_each(self, block: Block, relative: Doubles) -> None:
+        """Histograms, and how many are over each bound alone: of these, the histogram of the other one."""
+        comparable = ~block.hopeless
+        _count_decades(self._by_abs, block.error[comparable])
+        over_atol = comparable & (block.error > self._criteria.atol)
         with np.errstate(all="ignore"):
-            beyond = block.error > self._rtol * block.size
-            error, size = block.error[beyond], block.size[beyond]
-            relative = self._rtol * size
-            self._atol_needed = max(self._atol_needed, _least(error - relative, error, relative, None))
-            beyond = block.error > self._atol
-            error, size = block.error[beyond], block.size[beyond]
-            rtol = np.where(size > 0, (error - self._atol) / size, np.inf)
-            self._rtol_needed = max(self._rtol_needed, _least(rtol, error, self._atol, size))
+            over_rtol = comparable & (block.error > self._criteria.rtol * block.size)
+        self._over_each["atol"] += int(np.count_nonzero(over_atol))
+        self._over_each["rtol"] += int(np.count_nonzero(over_rtol))
+        if self._criteria.max_ulp is not None:
+            self._over_each["ulp"] += int(np.count_nonzero(comparable & (block.ulp > self._criteria.max_ulp)))
+        _count_decades(self._rel_over_atol, relative[over_atol])
+        _count_decades(self._abs_over_rtol, block.error[over_rtol])
 
-    def _remember(self, block: _Block, relative: Doubles) -> None:
+    def _need(self, block: Block) -> None:
+        """The least bounds that let this block pass, each with the others as they are."""
+        if block.hopeless.any():
+            self._needed = dict.fromkeys(self._needed, math.inf)
+            return
+        error, size, most = block.error, block.size, self._criteria.max_ulp
+        by_ulp: Mask = block.ulp <= most if most is not None else np.zeros(error.shape, dtype=bool)
+        with np.errstate(all="ignore"):
+            relative = self._criteria.rtol * size if self._criteria.rtol else np.zeros_like(size)
+            beyond = (error > relative) & ~by_ulp
+            needed = _least((error - relative)[beyond], error[beyond], relative[beyond], None)
+            self._needed["atol"] = max(self._needed["atol"], needed)
+            beyond = (error > self._criteria.atol) & ~by_ulp
+            rtol = np.where(size > 0, (error - self._criteria.atol) / size, np.inf)[beyond]
+            needed = _least(rtol, error[beyond], self._criteria.atol, size[beyond])
+            self._needed["rtol"] = max(self._needed["rtol"], needed)
+            beyond = error > block.bound
+            self._needed["ulp"] = max(self._needed["ulp"], float(block.ulp[beyond].max(initial=0.0)))
+
+    def _remember(self, block: Block, relative: Doubles) -> None:
         """Keep the worst elements: by the share of the bound, then by the error, then the first."""
-        candidates = np.flatnonzero(block.used > 0)
+        least = self._worst[-1][0][0] if len(self._worst) == WORST else 0.0
+        candidates = np.flatnonzero((block.used > 0) & (block.used >= -least))
         if candidates.size > WORST:
             least = np.partition(block.used[candidates], -WORST)[-WORST]
             candidates = candidates[block.used[candidates] >= least]
-        unlike = block.nan | block.inf
-        errors = np.where(unlike, np.inf, block.error)[candidates]
+        errors = np.where(block.hopeless, np.inf, block.error)[candidates]
         order = np.lexsort((candidates, -errors, -block.used[candidates]))[:WORST]
         for at, error in zip(candidates[order], errors[order], strict=True):
             linear = block.start + int(at)
@@ -147,7 +136,7 @@ class Census:
             self._worst.append((rank, self._element(block, relative, int(at))))
         self._worst = sorted(self._worst, key=lambda entry: entry[0])[:WORST]
 
-    def _element(self, block: _Block, relative: Doubles, at: int) -> dict[str, Any]:
+    def _element(self, block: Block, relative: Doubles, at: int) -> dict[str, Any]:
         unlike = bool(block.nan[at] or block.inf[at])
         return {
             "index": [int(place) for place in np.unravel_index(block.start + at, self._shape)],
@@ -155,6 +144,7 @@ class Census:
             "actual": plain(block.actual[at]),
             "abs": plain(np.nan if unlike else block.error[at]),
             "rel": plain(np.nan if unlike else relative[at]),
+            "ulp": plain(np.nan if unlike else block.ulp[at]),
             "bound": plain(block.bound[at]),
             "used": plain(block.used[at]),
             "wrong": plain(block.wrong[at]),
@@ -166,19 +156,26 @@ class Census:
             "elements": self.elements,
             "wrong": self.wrong,
             "wrong_percent": round(100.0 * self.wrong / max(1, self.elements), 4),
-            "over_bound": self.wrong - self._nan - self._inf,
+            "over_bound": self._over,
+            **{f"over_{name}": count for name, count in self._over_each.items()},
             "nan_mismatches": self._nan,
             "inf_mismatches": self._inf,
+            "nan_expected": self._nan_expected,
             "max_abs": plain(self._max_abs),
             "max_rel": plain(self._max_rel),
             "max_ulp": plain(self._max_ulp),
             "error_used": plain(self.error_used),
-            "atol_needed": plain(self._atol_needed),
-            "rtol_needed": plain(self._rtol_needed),
-            "abs_decades": [[decade, count] for decade, count in sorted(self._by_abs.items())],
-            "rel_decades_over_bound": [[plain(decade), count] for decade, count in sorted(self._by_rel.items())],
+            **{f"{name}_needed": plain(value) for name, value in self._needed.items()},
+            "norms": {
+                name: {key: plain(value) for key, value in norm.items()} for name, norm in self._moments.norms().items()
+            },
+            "cosine": plain(self._moments.cosine),
+            "abs_decades": _listed(self._by_abs),
+            "rel_decades_over_atol": _listed(self._rel_over_atol),
+            "abs_decades_over_rtol": _listed(self._abs_over_rtol),
             "worst": [element for _, element in self._worst],
             "where": where(self._axes, self.wrong, self.elements) if self.wrong else "",
+            "character": self._moments.character(self.wrong, self.elements) if self.wrong else "",
         }
 
 
@@ -204,37 +201,16 @@ def _count_decades(counts: dict[float, int], values: Doubles) -> None:
         counts[float(decade)] = counts.get(float(decade), 0) + int(count)
 
 
-def where(axes: Sequence[NDArray[np.int64]], wrong: int, elements: int) -> str:
-    """Where the wrong elements stand, as far as that tells something: ``axes`` counts them by index of each axis."""
-    if wrong == elements:
-        return "every element"
-    if wrong == 1:
-        return "one element"
-    hints = [hint for axis, counts in enumerate(axes) if (hint := _axis_hint(axis, counts, elements))]
-    if hints:
-        return "only at " + ", ".join(hints)
-    return "nearly everywhere" if wrong > 0.9 * elements else "scattered"
-
-
-def _axis_hint(axis: int, counts: NDArray[np.int64], elements: int) -> str:
-    hit, size = np.flatnonzero(counts), counts.size
-    if size < 2 or hit.size == size:
-        return ""
-    first, last = int(hit[0]), int(hit[-1])
-    if hit.size == 1:
-        whole = " (all of it)" if int(counts[first]) == elements // size else ""
-        return f"index {first}{', the last,' if first == size - 1 else ''} of axis {axis}{whole}"
-    if 2 * first >= size and last == size - 1:
-        return f"the tail of axis {axis}, from index {first} of {size}"
-    if hit.size == last - first + 1 and 2 * hit.size <= size:
-        return f"indices {first} to {last} of axis {axis}"
-    return ""
+def _listed(counts: dict[float, int]) -> list[list[Any]]:
+    return [[plain(decade), count] for decade, count in sorted(counts.items())]
 
 
 def plain(value: Any) -> int | float | str | bool:
-    """A NumPy or Python number as JSON has it."""
+    """A NumPy or Python number as JSON has it; a complex one as Python writes it."""
     number = value.item() if isinstance(value, np.generic) else value
-    if isinstance(number, float) and not np.isfinite(number):
-        return "nan" if np.isnan(number) else "inf" if number > 0 else "-inf"
+    if isinstance(number, complex):
+        return f"{number.real!r}{'+' if math.copysign(1, number.imag) > 0 else '-'}{abs(number.imag)!r}j"
+    if isinstance(number, float) and not math.isfinite(number):
+        return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
     assert isinstance(number, (bool, int, float))
     return number

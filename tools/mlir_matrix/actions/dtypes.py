@@ -1,13 +1,15 @@
 """Element types: how each is stored in a ``.npy`` file, rounded to, read as double and counted in last places.
 
-bf16 has no type in NumPy: it is stored as its bits in 16-bit words (``<u2``); that they are bf16 is in the
-specification of the input or output, not in the file.
+bf16 and the 8-bit kinds have no type in NumPy: they are stored as their bits in words of their width (``<u2``, ``u1``);
+what they are is in the specification of the input or output, not in the file. Names are MLIR's.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,51 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Doubles = NDArray[np.float64]
 
-FLOATS = ("f64", "f32", "f16", "bf16")
+
+@dataclass(frozen=True)
+class Float8:
+    """A floating-point type of 8 bits: the widths of its fields, and which codes are no finite numbers.
+
+    ``fn``: no infinity, and one NaN a sign, all ones. ``fnuz``: no infinity, no -0, whose code is the one NaN. Sources: OCP 8-bit
+    Floating Point Specification 1.0; Noune et al., 8-bit Numerical Formats for Deep Neural Networks, 2022 (``fnuz``).
+    """
+
+    exponent: int
+    mantissa: int
+    bias: int
+    kind: str = ""
+
+    def value(self, code: int) -> float:
+        """The number of a code from 0 to 255."""
+        sign = -1.0 if code & 0x80 else 1.0
+        exponent = (code >> self.mantissa) & ((1 << self.exponent) - 1)
+        fraction = code & ((1 << self.mantissa) - 1)
+        top = exponent == (1 << self.exponent) - 1
+        if self.kind == "fnuz":
+            if code == 0x80:
+                return float("nan")
+        elif self.kind == "fn":
+            if top and fraction == (1 << self.mantissa) - 1:
+                return float("nan")
+        elif top:
+            return float("nan") if fraction else sign * float("inf")
+        if exponent == 0:
+            return sign * fraction * 2.0 ** (1 - self.bias - self.mantissa)
+        return sign * (1 + fraction * 2.0**-self.mantissa) * 2.0 ** (exponent - self.bias)
+
+
+FLOAT8 = {
+    "f8E5M2": Float8(5, 2, 15),
+    "f8E4M3": Float8(4, 3, 7),
+    "f8E3M4": Float8(3, 4, 3),
+    "f8E4M3FN": Float8(4, 3, 7, "fn"),
+    "f8E5M2FNUZ": Float8(5, 2, 16, "fnuz"),
+    "f8E4M3FNUZ": Float8(4, 3, 8, "fnuz"),
+    "f8E4M3B11FNUZ": Float8(4, 3, 11, "fnuz"),
+}
+#: Complex types, each with that of its parts.
+COMPLEX = {"complex<f32>": "f32", "complex<f64>": "f64"}
+FLOATS = ("f64", "f32", "f16", "bf16", *FLOAT8)
 STORAGE: dict[str, np.dtype[Any]] = {
     "f64": np.dtype("<f8"),
     "f32": np.dtype("<f4"),
@@ -25,8 +71,14 @@ STORAGE: dict[str, np.dtype[Any]] = {
     "i32": np.dtype("<i4"),
     "i16": np.dtype("<i2"),
     "i8": np.dtype("i1"),
+    "u64": np.dtype("<u8"),
+    "u32": np.dtype("<u4"),
+    "u16": np.dtype("<u2"),
     "u8": np.dtype("u1"),
     "bool": np.dtype("?"),
+    "complex<f32>": np.dtype("<c8"),
+    "complex<f64>": np.dtype("<c16"),
+    **dict.fromkeys(FLOAT8, np.dtype("u1")),
 }
 
 
@@ -38,8 +90,19 @@ class DtypeError(ValueError):
         super().__init__(message)
 
 
+#: The least normal number of each type of NumPy's, and of bf16, which has the exponents of f32.
+_LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
+
+
+def least_normal(dtype: str) -> float:
+    """The least positive number of a floating-point type that is not subnormal."""
+    return _LEAST[dtype] if dtype in _LEAST else 2.0 ** (1 - FLOAT8[dtype].bias)
+
+
 def golden_storage(dtype: str) -> np.dtype[Any]:
     """How expected values are stored: double for floating point, its own type for what is exact."""
+    if dtype in COMPLEX:
+        return STORAGE["complex<f64>"]
     return STORAGE["f64"] if dtype in FLOATS else STORAGE[dtype]
 
 
@@ -47,6 +110,10 @@ def decode(stored: Array, dtype: str) -> Array:
     """Stored elements as what one can compute with: double for floating point, themselves for the others."""
     if dtype == "bf16":
         return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+    if dtype in FLOAT8:
+        return _codes(dtype)[stored]
+    if dtype in COMPLEX:
+        return stored.astype(np.complex128)
     return stored.astype(np.float64) if dtype in FLOATS else stored
 
 
@@ -57,7 +124,7 @@ def encode(values: Doubles, dtype: str) -> Array:
     """
     _refuse(np.isnan(values), values, dtype)
     if dtype in FLOATS:
-        stored = _round_float(values, dtype)
+        stored = rounded(values, dtype)
         back = np.asarray(decode(stored, dtype), dtype=np.float64)
         _refuse(~np.isfinite(back) & np.isfinite(values), values, dtype)
         return stored
@@ -82,10 +149,40 @@ def _refuse(wrong: NDArray[np.bool_], values: Doubles, dtype: str) -> None:
         raise DtypeError(f"element {index} is {float(values.reshape(-1)[index])!r}, which {dtype} cannot hold", index)
 
 
-def _round_float(values: Doubles, dtype: str) -> Array:
-    """Rounded to nearest even; what is too large becomes infinite."""
+def rounded(values: Doubles, dtype: str) -> Array:
+    """Doubles rounded to nearest even, as stored; what is too large becomes infinite, or NaN where the type has no infinity."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if dtype in FLOAT8:
+            return _round_float8(values, dtype)
         return _round_bf16(values) if dtype == "bf16" else values.astype(STORAGE[dtype])
+
+
+@cache
+def _codes(dtype: str) -> Doubles:
+    """The values of all codes of an 8-bit type."""
+    return np.array([FLOAT8[dtype].value(code) for code in range(256)])
+
+
+def _round_float8(values: Doubles, dtype: str) -> NDArray[np.uint8]:
+    """To nearest, ties to even codes. What is too large for a type without infinity becomes NaN."""
+    codes = _codes(dtype)[:128]
+    finite: Doubles = codes[np.isfinite(codes)]
+    # Codes of finite numbers ascend from 0, so that a number's code is its place; halfway lies the next binade's middle.
+    most = len(finite) - 1
+    beyond = finite[most] + (finite[most] - finite[most - 1])
+    size = np.abs(values)
+    place = np.searchsorted((finite + np.append(finite[1:], beyond)) / 2, size, side="left")
+    middle = np.append((finite[:-1] + finite[1:]) / 2, (finite[most] + beyond) / 2)
+    tie = (place <= most) & (size == middle[np.minimum(place, most)]) & (place % 2 == 1)
+    place = place + tie
+    # After the largest finite number comes infinity, or NaN; «fnuz» has only the code of -0 for that.
+    over, nan = place > most, np.isnan(values)
+    negative = np.signbit(values)
+    if FLOAT8[dtype].kind == "fnuz":
+        negative &= place > 0
+        return np.where(over | nan, 0x80, place + 0x80 * negative).astype(np.uint8)
+    codes8: NDArray[np.uint8] = (np.where(nan, 0x7F, np.minimum(place, most + 1)) + 0x80 * negative).astype(np.uint8)
+    return codes8
 
 
 def _round_bf16(values: Doubles) -> NDArray[np.uint16]:
@@ -104,13 +201,18 @@ def _round_bf16(values: Doubles) -> NDArray[np.uint16]:
 def ulp_distance(actual: Array, expected: Array, dtype: str) -> Doubles:
     """How many numbers of ``dtype`` lie between each stored element and the rounded golden. NaN counts as 0.
 
-    ``actual`` is as stored, ``expected`` as a golden; for integers this is the difference.
+    ``actual`` is as stored, ``expected`` as a golden; for integers this is the difference, for complex numbers the larger of both
+    parts' distances.
     """
+    if dtype in COMPLEX:
+        part = COMPLEX[dtype]
+        return np.maximum(
+            ulp_distance(actual.real, expected.real, part), ulp_distance(actual.imag, expected.imag, part)
+        )
     if dtype not in FLOATS:
         return difference(actual, expected)
     golden = np.asarray(expected, dtype=np.float64)
-    rounded = _round_float(golden, dtype)
-    distance = difference(_ordered(actual, dtype), _ordered(rounded, dtype))
+    distance = difference(_ordered(actual, dtype), _ordered(rounded(golden, dtype), dtype))
     missing = np.isnan(golden) | np.isnan(np.asarray(decode(actual, dtype), dtype=np.float64))
     return np.where(missing, 0.0, distance)
 
@@ -118,36 +220,53 @@ def ulp_distance(actual: Array, expected: Array, dtype: str) -> Doubles:
 def _ordered(stored: Array, dtype: str) -> NDArray[np.int64]:
     """Integers in the order of the floating-point numbers, neighbours one apart, both zeros 0."""
     width = STORAGE[dtype].itemsize
-    words = stored.view(f"<i{width}").astype(np.int64)
+    words = np.ascontiguousarray(stored).view(f"<i{width}").astype(np.int64)
     least = -(2 ** (8 * width - 1))
     return np.where(words < 0, np.int64(least) - words, words)
 
 
 def difference(left: Array, right: Array) -> Doubles:
     """|left - right| of integers, without wrapping, as a double (exact up to 2**53, never 0 where they differ)."""
+    if left.dtype == np.uint64:
+        return (np.maximum(left, right) - np.minimum(left, right)).astype(np.float64)
     first, second = left.astype(np.int64), right.astype(np.int64)
     high, low = np.maximum(first, second), np.minimum(first, second)
     return (high.view(np.uint64) - low.view(np.uint64)).astype(np.float64)
 
 
+@dataclass(frozen=True)
+class Header:
+    """What a ``.npy`` file says of its array."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+
+
+def read_header(file: BinaryIO) -> Header:
+    """Read the header of a ``.npy`` file, and see that exactly as many bytes follow. Raises ValueError."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("the file holds Python objects, not numbers")
+    elements = 1
+    for size in shape:
+        elements *= size
+    there, wanted = os.fstat(file.fileno()).st_size - file.tell(), elements * dtype.itemsize
+    if there != wanted:
+        raise ValueError(f"{'truncated' if there < wanted else 'too long'}: {there} bytes of data, not {wanted}")
+    return Header(tuple(shape), fortran, dtype)
+
+
 def load_npy(path: str) -> Array:
     """Read a ``.npy`` file of exactly the size that its header says; never a pickle. Raises ValueError, OSError."""
     with open(path, "rb") as file:
-        version = np.lib.format.read_magic(file)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-        if dtype.hasobject:
-            raise ValueError("the file holds Python objects, not numbers")
-        elements = 1
-        for size in shape:
-            elements *= size
-        there, wanted = os.fstat(file.fileno()).st_size - file.tell(), elements * dtype.itemsize
-        if there != wanted:
-            raise ValueError(f"{'truncated' if there < wanted else 'too long'}: {there} bytes of data, not {wanted}")
-        flat = np.fromfile(file, dtype=dtype, count=elements)
-    return flat.reshape(shape, order="F" if fortran else "C")
+        header = read_header(file)
+        flat = np.fromfile(file, dtype=header.dtype)
+    return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
 def save_npy(path: str, array: Array) -> None:

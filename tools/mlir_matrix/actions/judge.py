@@ -1,7 +1,8 @@
 """The ``judge`` action: what the kernel gave against what is expected, and nothing passes without having been compared.
 
 ``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
-"rtol_text"}]}``; inputs ``actual-NAME`` and ``expected-NAME``; output ``verdict``, a JSON file with ``outcome``,
+"rtol_text"}]}``, and ``max_ulp`` with ``max_ulp_text`` where that is a criterion; inputs ``actual-NAME`` and
+``expected-NAME``; output ``verdict``, a JSON file with ``outcome``,
 ``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or unreadable is a
 mismatch that says so; where the golden is what is wrong the output is not ``measurable``, which nobody can expect.
 """
@@ -18,6 +19,8 @@ import numpy as np
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.census import Census, plain
 from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.criteria import Criteria
+from mlir_matrix.actions.diagnosis import diagnose
 from mlir_matrix.actions.dtypes import STORAGE, Array
 
 _GOLDEN = "the golden"
@@ -93,29 +96,48 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
     """The specification of the output with its outcome, reason and, where it could be compared, its census."""
     name, dtype, shape = str(spec["name"]), str(spec["dtype"]), tuple(spec["shape"])
     try:
-        atol, rtol = _bounds(spec)
+        criteria = _criteria(spec)
         expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
         actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
     except _UnfitError as error:
         bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
         measured = {"measurable": False} if isinstance(error, _NoMeasureError) else {}
-        return {**spec, **bounds, **measured, "outcome": "mismatch", "reason": f"{name}: {error}"}
+        return {**_told(spec), **bounds, **measured, "outcome": "mismatch", "reason": f"{name}: {error}"}
     if spec["compare"] == "order-free" and shape:
         actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
-    census = Census(shape, dtype, atol=atol, rtol=rtol)
+    return judge_arrays(actual, expected, spec, criteria)
+
+
+def judge_arrays(actual: Array, expected: Array, spec: Mapping[str, Any], criteria: Criteria) -> dict[str, Any]:
+    """The specification of an output with its outcome, reason and census, where there is something to compare."""
+    census = Census(expected.shape, str(spec["dtype"]), criteria=criteria)
     census.add(actual, expected)
-    result = {**spec, **census.result(), "outcome": "mismatch" if census.wrong else "pass"}
-    result["reason"] = _explain(result) if census.wrong else "within the bound" if atol or rtol else "equal"
-    return result
+    found = census.result()
+    result: dict[str, Any] = {**_told(spec), **found, "outcome": "mismatch" if census.wrong else "pass"}
+    if found["nan_expected"] == found["elements"]:
+        reason = f"{spec['name']}: nothing but NaN is expected, which proves nothing"
+        return {**result, "outcome": "mismatch", "measurable": False, "reason": reason}
+    if not census.wrong:
+        return result | {"reason": "equal" if census.error_used == 0 else "within the bound"}
+    looks = diagnose(actual, expected, str(spec["dtype"])) if spec["compare"] != "order-free" else ""
+    result = result | ({"looks": looks} if looks else {})
+    return result | {"reason": _explain(result)}
 
 
-def _bounds(spec: dict[str, Any]) -> tuple[float, float]:
+def _told(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the output's result says of its specification: ``max_ulp`` is what was found there, the bound is ``ulp_bound``."""
+    renamed = {"max_ulp": "ulp_bound", "max_ulp_text": "ulp_bound_text"}
+    return {renamed.get(key, key): value for key, value in spec.items()}
+
+
+def _criteria(spec: Mapping[str, Any]) -> Criteria:
     if spec["compare"] == "exact":
-        return 0.0, 0.0
-    atol, rtol = float(spec["atol"]), float(spec["rtol"])
-    if not (math.isfinite(atol) and math.isfinite(rtol) and atol >= 0 and rtol >= 0):
-        raise _NoMeasureError(f"the tolerance atol={atol!r}, rtol={rtol!r} is no bound")
-    return atol, rtol
+        return Criteria()
+    atol, rtol, ulp = float(spec["atol"]), float(spec["rtol"]), spec.get("max_ulp")
+    if not all(math.isfinite(bound) and bound >= 0 for bound in (atol, rtol, float(ulp or 0))):
+        ulps = "" if ulp is None else f", max_ulp={ulp!r}"
+        raise _NoMeasureError(f"the tolerance atol={atol!r}, rtol={rtol!r}{ulps} is no bound")
+    return Criteria(atol=atol, rtol=rtol, max_ulp=None if ulp is None else float(ulp))
 
 
 def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 WIDTH = 76
-_HEADINGS = ("element", "expected", "actual", "|error|", "rel. error", "bound")
+_HEADINGS = ("element", "expected", "actual", "|error|", "rel. error", "ulp", "bound")
 _BAR = 30
+_INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")
 
 
 def render(verdict: Mapping[str, Any]) -> str:
@@ -34,31 +35,71 @@ def _output(output: Mapping[str, Any]) -> list[str]:
         f"({float(output['wrong_percent']):.3g} %)",
         *_kinds(output),
         f"  where     {output['where']}",
+        *_wrap(str(output.get("looks", "")), "  looks     "),
+        *_wrap(str(output["character"]), "  error     "),
         *_layer(output),
         *_needed(output),
         f"  largest   absolute {_number(output['max_abs'])}, relative {_number(output['max_rel'])}, "
-        f"{_count(output['max_ulp'])} ulp",
+        f"{_count(output['max_ulp'])} ulp{_budget(output)}",
+        *_norms(output),
         "",
         *_table(output),
     ]
     if output["over_bound"]:
         lines += ["", "  absolute error of all elements", *_histogram(output["abs_decades"])]
-        lines += ["  relative error of those over the bound", *_histogram(output["rel_decades_over_bound"])]
+        lines += _crossed(output, "atol", "relative", output["rel_decades_over_atol"])
+        lines += _crossed(output, "rtol", "absolute", output["abs_decades_over_rtol"])
     return lines
 
 
 def _kinds(output: Mapping[str, Any]) -> list[str]:
     words = (("over_bound", "over the bound"), ("nan_mismatches", "NaN"), ("inf_mismatches", "infinite"))
-    return ["  of these  " + ", ".join(f"{output[key]} {what}" for key, what in words if output[key])]
+    kinds = [f"{output[key]} {what}" for key, what in words if output[key]]
+    alone = [
+        f"{output[f'over_{name}']} ({_share(output[f'over_{name}'], output)}) over {name}"
+        for name, bound in (("atol", "atol"), ("rtol", "rtol"), ("ulp", "ulp_bound"))
+        if output["compare"] != "exact" and output.get(bound)
+    ]
+    return ["  of these  " + ", ".join(kinds)] + (["  alone     " + ", ".join(alone)] if len(alone) > 1 else [])
+
+
+def _share(count: int, output: Mapping[str, Any]) -> str:
+    return _percent(count / max(1, output["elements"]))
+
+
+def _budget(output: Mapping[str, Any]) -> str:
+    used = output["error_used"]
+    if output["compare"] == "exact" or not isinstance(used, (int, float)):
+        return ""
+    return f": {used:.3g} times its bound"
+
+
+def _norms(output: Mapping[str, Any]) -> list[str]:
+    """Of the error against that of what is expected, where it tells more than the elements do."""
+    norms, cosine = output["norms"], output["cosine"]
+    if output["dtype"] in _INTEGERS or output["elements"] < 2:
+        return []
+    words = ", ".join(
+        f"{name} {_number(norms[key]['rel'])}" for name, key in (("L1", "l1"), ("L2", "l2"), ("max", "max"))
+    )
+    return [f"  norms     of the error by those of what is expected: {words}", f"  cosine    {_exact(cosine)}"]
+
+
+def _crossed(output: Mapping[str, Any], bound: str, other: str, decades: Sequence[Sequence[Any]]) -> list[str]:
+    """For elements over one bound, the histogram of the other error: what changing that one would do."""
+    if not output.get(bound) or not decades:
+        return []
+    return [f"  {other} error of those over {bound} {_number(output[bound])}", *_histogram(decades)]
 
 
 def _layer(output: Mapping[str, Any]) -> list[str]:
     """The bound in numbers, as written, where, and why."""
     if output["compare"] == "exact":
         return ["  bound     none: the elements must be equal"]
+    ulp = f", or {_bound(output, 'ulp_bound')} ulp" if output.get("ulp_bound") is not None else ""
     return [
-        f"  bound     atol {_bound(output, 'atol')}, rtol {_bound(output, 'rtol')}",
-        f"  from      {output.get('layer', '')}",
+        f"  bound     atol {_bound(output, 'atol')}, rtol {_bound(output, 'rtol')}{ulp}",
+        *([f"  from      {output['layer']}"] if output.get("layer") else []),
         *_wrap(str(output.get("rationale", "")), "  because   "),
     ]
 
@@ -69,13 +110,14 @@ def _bound(output: Mapping[str, Any], name: str) -> str:
 
 
 def _needed(output: Mapping[str, Any]) -> list[str]:
-    if output["nan_mismatches"] or output["inf_mismatches"]:
+    if output["atol_needed"] == "inf":
         return ["  to pass   no tolerance would do: NaN and infinities must match"]
     if output["compare"] == "exact":
         return []
     atol, rtol = _up(output["atol_needed"]), _up(output["rtol_needed"])
     least = f"an rtol of at least {rtol}" if rtol != "inf" else "(no rtol: 0 is expected somewhere)"
-    return [f"  to pass   an atol of at least {atol}, or {least}"]
+    ulp = f", or {_count(output['ulp_needed'])} ulp" if output.get("ulp_bound") is not None else ""
+    return [f"  to pass   an atol of at least {atol}, or {least}{ulp}"]
 
 
 def _table(output: Mapping[str, Any]) -> list[str]:
@@ -86,6 +128,7 @@ def _table(output: Mapping[str, Any]) -> list[str]:
             _exact(element["actual"]),
             _number(element["abs"]),
             _number(element["rel"]),
+            element["ulp"] if isinstance(element["ulp"], str) else _count(element["ulp"]),
             _number(element["bound"]),
         )
         for element in output["worst"]
@@ -109,6 +152,8 @@ def _histogram(decades: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _wrap(text: str, first: str = "  ") -> list[str]:
+    if not text:
+        return []
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first), break_long_words=False)
 
 

@@ -43,6 +43,8 @@ class Element(Part):
     abs: Number
     #: Relative error.
     rel: Number
+    #: How many numbers of the dtype lie between the two, one of them included.
+    ulp: Number
     #: The largest absolute error that is right.
     bound: Number
     #: The share of the bound that the error takes.
@@ -66,6 +68,9 @@ class Census(Part):
     #: The bounds as they are written in the layer.
     atol_text: str | None = None
     rtol_text: str | None = None
+    #: How many numbers of the dtype may lie between instead, where that is a criterion.
+    ulp_bound: Number | None = None
+    ulp_bound_text: str | None = None
     #: File, line and column of the tolerance layer that gives the bounds.
     layer: str | None = None
     rationale: str | None = None
@@ -84,12 +89,27 @@ class Census(Part):
     atol_needed: Number | None = None
     #: The least rtol that would do, with the atol as it is.
     rtol_needed: Number | None = None
+    #: The least number of last places that would do.
+    ulp_needed: Number | None = None
+    #: How many are over each bound alone; an element is wrong where it is over all that count.
+    over_atol: int | None = None
+    over_rtol: int | None = None
+    over_ulp: int | None = None
+    #: Elements where NaN is expected.
+    nan_expected: int | None = None
+    #: L1, L2 and largest of the error, absolute and by that of what is expected.
+    norms: dict[str, dict[str, Number]] | None = None
+    cosine: Number | None = None
     #: Elements by the decade of their absolute error.
     abs_decades: list[tuple[Number, int]] | None = None
-    #: Elements over the bound by the decade of their relative error.
-    rel_decades_over_bound: list[tuple[Number, int]] | None = None
+    #: Elements over atol by the decade of their relative error, and those over rtol by that of their absolute error.
+    rel_decades_over_atol: list[tuple[Number, int]] | None = None
+    abs_decades_over_rtol: list[tuple[Number, int]] | None = None
     #: The worst elements, the worst of all first.
     worst: list[Element] | None = None
+    #: Few wrong elements, or a drift of all, in words; what the output looks like, where it looks like something.
+    character: str | None = None
+    looks: str | None = None
     #: Where the wrong ones are, in words.
     where: str | None = None
 

@@ -1,0 +1,88 @@
+"""What a wrong output looks like: all zeros, transposed, shifted by one, rounded to a narrower type.
+
+Each guess is a simple change of what is expected. It is named where it explains nearly all elements of a sample that the comparison
+finds wrong, and only then; which change of the compiler did it is for people to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.dtypes import FLOATS, Array
+
+#: Elements of a guess that are looked at, evenly spread.
+_SAMPLE = 4096
+#: The share of wrong elements that a guess has to explain.
+_EXPLAINS = 0.97
+#: How much nearer than what is expected an element must be to a guess.
+_NEARER = 16.0
+
+
+def diagnose(actual: Array, expected: Array, dtype: str) -> str:
+    """A sentence on arrays of one shape, ``actual`` as stored and ``expected`` as a golden; empty where nothing fits."""
+    if expected.size < 2 or not expected.ndim:
+        return ""
+    sample = np.unique(np.linspace(0, expected.size - 1, _SAMPLE).astype(np.int64))
+    given = dtypes.decode(actual.reshape(-1)[sample], dtype)
+    right = expected.reshape(-1)[sample]
+    with np.errstate(all="ignore"):
+        apart = np.abs(_number(given) - _number(right))
+        best = dtypes.decode(dtypes.rounded(right, dtype), dtype) if dtype in FLOATS else right
+        wrong = ~((given == best) | (np.isnan(apart) & np.isnan(_number(given)) & np.isnan(_number(right))))
+        if not wrong.any():
+            return ""
+        for words, guess in _guesses(expected, dtype):
+            values = guess.reshape(-1)[sample] if guess.shape == expected.shape else np.broadcast_to(guess, right.shape)
+            nearer = np.abs(_number(given) - _number(values)) * _NEARER <= np.where(np.isnan(apart), np.inf, apart)
+            same = (given == values) | nearer
+            if np.count_nonzero(same & wrong) >= _EXPLAINS * np.count_nonzero(wrong) and not _trivial(values, right):
+                return words
+        return _constant(given[wrong])
+
+
+def _number(values: Array) -> Any:
+    return values if values.dtype.kind in "fc" else values.astype(np.float64)
+
+
+def _trivial(values: Array, right: Array) -> bool:
+    """A guess that hardly differs from what is expected explains nothing."""
+    return bool(np.array_equal(values, right))
+
+
+def _guesses(expected: Array, dtype: str) -> Iterator[tuple[str, Array]]:
+    zero = expected.reshape(-1)[:1] * 0 if expected.dtype != bool else np.zeros(1, dtype=bool)
+    yield "it is all zeros: nothing was written, or the wrong buffer", zero
+    if expected.dtype.kind in "fc" or expected.dtype.kind == "i":
+        yield "its sign is turned: actual is -1 times expected", -expected
+    yield from _moved(expected)
+    if dtype in ("f32", "f64"):
+        for narrow in ("bf16", "f16"):
+            yield f"it looks rounded to {narrow} on the way", dtypes.decode(dtypes.rounded(expected, narrow), narrow)
+
+
+def _moved(expected: Array) -> Iterator[tuple[str, Array]]:
+    for axis in range(expected.ndim):
+        if expected.shape[axis] > 1:
+            # The element at the rim has none to come from: it stays unexplained.
+            yield f"it is shifted by one along axis {axis}: an index too high", np.roll(expected, -1, axis)
+            yield f"it is shifted by one along axis {axis}: an index too low", np.roll(expected, 1, axis)
+            yield f"it is reversed along axis {axis}", np.flip(expected, axis)
+    if expected.ndim >= 2:
+        rows, columns = expected.shape[-2:]
+        if rows == columns > 1:
+            yield "the last two axes are exchanged: a transpose is missing, or one too many", expected.swapaxes(-1, -2)
+        elif rows > 1 and columns > 1:
+            turned = expected.swapaxes(-1, -2).reshape(expected.shape)
+            yield "the last two axes are exchanged in memory: a transpose is missing, or one too many", turned
+
+
+def _constant(wrong: Array) -> str:
+    if wrong.size < 2:
+        return ""
+    if wrong.dtype.kind in "fc" and np.isnan(wrong).all():
+        return "all that is wrong is NaN"
+    return f"all that is wrong is {wrong[0]!s}" if np.all(wrong == wrong[0]) else ""

@@ -1,0 +1,98 @@
+"""Sums over all elements of a comparison: norms, the cosine, and what kind of error it is.
+
+They are taken from the differences, so that nothing cancels: the residue of ``a - s * e`` for the best scale ``s``, say, is a sum
+of squares of ``a - e`` less one square, not of numbers a million times larger.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.criteria import Block
+
+#: A residue less than this share of the error says that one number explains it.
+_EXPLAINED = 0.05
+#: From here on, errors of one sign are no chance (for the 32 and more elements that are asked for).
+_LEANS = 0.9
+_ENOUGH = 32
+
+
+class Moments:
+    """Sums over the elements that are finite on both sides."""
+
+    def __init__(self) -> None:
+        self.count = self.positive = self.negative = 0
+        #: Sums of d = actual - expected: of d, |d|, d * d, d * e; of |e| and e * e; of d * d where it is wrong.
+        self.d = self.abs_d = self.dd = self.de = self.abs_e = self.ee = self.wrong_dd = 0.0
+        self.max_d = self.max_e = 0.0
+
+    def add(self, block: Block) -> None:
+        """Count a block."""
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(block.actual) & np.isfinite(block.expected)
+            expected = _double(block.expected[finite])
+            apart = _double(block.actual[finite]) - expected
+            size = np.abs(apart)
+            self.count += int(apart.size)
+            self.abs_d += float(size.sum())
+            self.dd += float(np.square(size).sum())
+            self.wrong_dd += float(np.square(size[block.wrong[finite]]).sum())
+            self.abs_e += float(np.abs(expected).sum())
+            self.ee += float(np.square(np.abs(expected)).sum())
+            self.max_d = max(self.max_d, float(size.max(initial=0.0)))
+            self.max_e = max(self.max_e, float(np.abs(expected).max(initial=0.0)))
+            self.de += float((apart * np.conj(expected)).real.sum())
+            if not np.iscomplexobj(apart):
+                self.d += float(apart.sum())
+                self.positive += int(np.count_nonzero(apart > 0))
+                self.negative += int(np.count_nonzero(apart < 0))
+
+    @property
+    def cosine(self) -> float:
+        """Of the angle between the two as vectors; NaN where one is 0."""
+        actual = self.ee + 2 * self.de + self.dd
+        with np.errstate(all="ignore"):
+            length = math.sqrt(self.ee) * math.sqrt(max(actual, 0.0))
+            return min(1.0, (self.ee + self.de) / length) if length else math.nan
+
+    def norms(self) -> dict[str, dict[str, float]]:
+        """L1, L2 and largest of the error, absolute, and relative to the same norm of what is expected."""
+        pairs = {
+            "l1": (self.abs_d, self.abs_e),
+            "l2": (math.sqrt(self.dd), math.sqrt(self.ee)),
+            "max": (self.max_d, self.max_e),
+        }
+        return {name: {"abs": error, "rel": _ratio(error, size)} for name, (error, size) in pairs.items()}
+
+    def character(self, wrong: int, elements: int) -> str:
+        """What kind of error it is, in words: few wrong elements, or a drift of all, and what would explain it."""
+        if not self.dd or not math.isfinite(self.dd):
+            return ""
+        if wrong < 0.01 * elements and self.wrong_dd > 0.99 * self.dd and wrong < self.count:
+            return f"few wrong elements: the other {elements - wrong} are as close as they should be"
+        return self._drift()
+
+    def _drift(self) -> str:
+        if self.count < _ENOUGH:
+            return ""
+        if self.ee and self.dd - self.de**2 / self.ee < _EXPLAINED**2 * self.dd:
+            return f"all scaled: actual is {1 + self.de / self.ee:.9g} times expected"
+        if self.dd - self.d**2 / self.count < _EXPLAINED**2 * self.dd:
+            return f"all shifted: actual is expected {'+' if self.d > 0 else '-'} {abs(self.d) / self.count:.4g}"
+        more, all_of = max(self.positive, self.negative), self.positive + self.negative
+        if all_of >= _ENOUGH and more >= _LEANS * all_of:
+            way = "large" if self.positive > self.negative else "small"
+            return f"a drift: {100 * more / all_of:.3g} % of the errors have one sign, actual is too {way}"
+        return ""
+
+
+def _double(values: Any) -> Any:
+    """Integers and booleans as doubles, which may round them; what is floating point stays."""
+    return values if values.dtype.kind in "fc" else values.astype(np.float64)
+
+
+def _ratio(error: float, size: float) -> float:
+    return error / size if size else 0.0 if not error else math.inf

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.actions.diagnosis import diagnose
 
 RNG = np.random.default_rng(5)
@@ -17,13 +18,13 @@ SQUARE = RNG.normal(size=(40, 40))
 
 def looks(actual: Any, expected: Any = RIGHT, dtype: str = "f32") -> str:
     stored = np.asarray(actual, dtype=dtypes.STORAGE[dtype])
-    return diagnose(stored, np.asarray(expected, dtype=dtypes.golden_storage(dtype)), dtype)
+    return diagnose(stored, np.asarray(expected, dtype=dtypes.golden_storage(dtype)), dtype, Criteria(rtol=1e-7))
 
 
 @pytest.mark.parametrize(
     ("actual", "words"),
     [
-        (np.zeros_like(RIGHT), "all zeros"),
+        (np.zeros_like(RIGHT), "what is wrong is 0"),
         (-RIGHT, "sign is turned"),
         (np.roll(RIGHT, 1, 1), "shifted by one along axis 1: an index too low"),
         (np.roll(RIGHT, -1, 0), "shifted by one along axis 0: an index too high"),
@@ -52,10 +53,10 @@ def test_what_looks_like_nothing_is_not_guessed_at(actual: Any) -> None:
 
 def test_integers_booleans_and_what_has_no_axes() -> None:
     whole = np.arange(1, 25).reshape(4, 6)
-    assert "all zeros" in looks(whole * 0, whole, "i32")
+    assert "what is wrong is 0" in looks(whole * 0, whole, "i32")
     assert (
         looks([False, False, True], [True, True, True], "bool")
-        == "it is all zeros: nothing was written, or the wrong buffer"
+        == "what is wrong is 0: nothing was written there, or to another buffer"
     )
     assert looks(2.0, 3.0) == ""
     assert "sign is turned" in looks(-whole, whole, "i64")

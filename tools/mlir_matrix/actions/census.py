@@ -49,7 +49,8 @@ class Census:
         self._rel_over_atol: dict[float, int] = {}
         self._abs_over_rtol: dict[float, int] = {}
         self._worst: list[tuple[tuple[float, float, int], dict[str, Any]]] = []
-        self._axes = [np.zeros(size, dtype=np.int64) for size in self._shape]
+        #: Wrong ones by their index of each axis: those over the bound, and those that no bound would help.
+        self._places = tuple([np.zeros(size, dtype=np.int64) for size in self._shape] for _ in range(2))
         self._moments = Moments()
 
     def add(self, actual: Array, expected: Array) -> None:
@@ -80,13 +81,14 @@ class Census:
         self._need(block)
         self._remember(block, relative)
         if block.wrong.any():
-            self._mark(block.start + np.flatnonzero(block.wrong))
+            for axes, mask in zip(self._places, (block.over, block.hopeless), strict=True):
+                self._mark(axes, block.start + np.flatnonzero(mask))
 
-    def _mark(self, places: NDArray[np.int64]) -> None:
-        """Count wrong elements, given by their linear index, by their index of each axis."""
-        if self._shape:
+    def _mark(self, axes: list[NDArray[np.int64]], places: NDArray[np.int64]) -> None:
+        """Count elements, given by their linear index, by their index of each axis."""
+        if self._shape and places.size:
             for axis, indices in enumerate(np.unravel_index(places, self._shape)):
-                self._axes[axis] += np.bincount(indices, minlength=self._axes[axis].size)
+                axes[axis] += np.bincount(indices, minlength=axes[axis].size)
 
     def _count_each(self, block: Block, relative: Doubles) -> None:
         """Histograms, and how many are over each bound alone: of these, the histogram of the other one."""
@@ -150,6 +152,17 @@ class Census:
             "wrong": plain(block.wrong[at]),
         }
 
+    def _where(self) -> str:
+        hopeless = self.wrong - self._over
+        found = [
+            (where(axes, count, self.elements), kind)
+            for axes, count, kind in zip(
+                self._places, (self._over, hopeless), ("over the bound", "NaN or infinite"), strict=True
+            )
+            if count
+        ]
+        return "; ".join(f"{kind}: {text}" if len(found) > 1 else text for text, kind in found)
+
     def result(self) -> dict[str, Any]:
         """All of it, ready for JSON: numbers that JSON does not have are the strings ``nan``, ``inf`` and ``-inf``."""
         return {
@@ -174,7 +187,7 @@ class Census:
             "rel_decades_over_atol": _listed(self._rel_over_atol),
             "abs_decades_over_rtol": _listed(self._abs_over_rtol),
             "worst": [element for _, element in self._worst],
-            "where": where(self._axes, self.wrong, self.elements) if self.wrong else "",
+            "where": self._where(),
             "character": self._moments.character(self.wrong, self.elements) if self.wrong else "",
         }
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.dtypes import FLOATS, Array
+from mlir_matrix.actions.criteria import Criteria, compare_block
+from mlir_matrix.actions.dtypes import Array
 
 #: Elements of a guess that are looked at, evenly spread.
 _SAMPLE = 4096
@@ -22,19 +23,17 @@ _EXPLAINS = 0.97
 _NEARER = 16.0
 
 
-def diagnose(actual: Array, expected: Array, dtype: str) -> str:
+def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> str:
     """A sentence on arrays of one shape, ``actual`` as stored and ``expected`` as a golden; empty where nothing fits."""
     if expected.size < 2 or not expected.ndim:
         return ""
     sample = np.unique(np.linspace(0, expected.size - 1, _SAMPLE).astype(np.int64))
-    given = dtypes.decode(actual.reshape(-1)[sample], dtype)
-    right = expected.reshape(-1)[sample]
+    stored, right = actual.reshape(-1)[sample], expected.reshape(-1)[sample]
+    given, wrong = dtypes.decode(stored, dtype), compare_block(0, stored, right, dtype, criteria).wrong
+    if not wrong.any():
+        return ""
     with np.errstate(all="ignore"):
         apart = np.abs(_number(given) - _number(right))
-        best = dtypes.decode(dtypes.rounded(right, dtype), dtype) if dtype in FLOATS else right
-        wrong = ~((given == best) | (np.isnan(apart) & np.isnan(_number(given)) & np.isnan(_number(right))))
-        if not wrong.any():
-            return ""
         for words, guess in _guesses(expected, dtype):
             values = guess.reshape(-1)[sample] if guess.shape == expected.shape else np.broadcast_to(guess, right.shape)
             nearer = np.abs(_number(given) - _number(values)) * _NEARER <= np.where(np.isnan(apart), np.inf, apart)
@@ -55,7 +54,7 @@ def _trivial(values: Array, right: Array) -> bool:
 
 def _guesses(expected: Array, dtype: str) -> Iterator[tuple[str, Array]]:
     zero = expected.reshape(-1)[:1] * 0 if expected.dtype != bool else np.zeros(1, dtype=bool)
-    yield "it is all zeros: nothing was written, or the wrong buffer", zero
+    yield "what is wrong is 0: nothing was written there, or to another buffer", zero
     if expected.dtype.kind in "fc" or expected.dtype.kind == "i":
         yield "its sign is turned: actual is -1 times expected", -expected
     yield from _moved(expected)

@@ -6,6 +6,7 @@ what they are is in the specification of the input or output, not in the file. N
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -108,13 +109,15 @@ def golden_storage(dtype: str) -> np.dtype[Any]:
 
 def decode(stored: Array, dtype: str) -> Array:
     """Stored elements as what one can compute with: double for floating point, themselves for the others."""
-    if dtype == "bf16":
-        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
     if dtype in FLOAT8:
         return _codes(dtype)[stored]
-    if dtype in COMPLEX:
-        return stored.astype(np.complex128)
-    return stored.astype(np.float64) if dtype in FLOATS else stored
+    # A signalling NaN becomes a quiet one, which is said to be invalid.
+    with np.errstate(invalid="ignore"):
+        if dtype == "bf16":
+            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        if dtype in COMPLEX:
+            return stored.astype(np.complex128)
+        return stored.astype(np.float64) if dtype in FLOATS else stored
 
 
 def encode(values: Doubles, dtype: str) -> Array:
@@ -243,8 +246,8 @@ class Header:
     dtype: np.dtype[Any]
 
 
-def read_header(file: BinaryIO) -> Header:
-    """Read the header of a ``.npy`` file, and see that exactly as many bytes follow. Raises ValueError."""
+def read_header(file: BinaryIO, size: int) -> Header:
+    """Read the header of a ``.npy`` file of ``size`` bytes, and see that exactly as many follow as it says. Raises ValueError."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
@@ -252,10 +255,8 @@ def read_header(file: BinaryIO) -> Header:
     shape, fortran, dtype = read(file)
     if dtype.hasobject:
         raise ValueError("the file holds Python objects, not numbers")
-    elements = 1
-    for size in shape:
-        elements *= size
-    there, wanted = os.fstat(file.fileno()).st_size - file.tell(), elements * dtype.itemsize
+    elements = math.prod(shape)
+    there, wanted = size - file.tell(), elements * dtype.itemsize
     if there != wanted:
         raise ValueError(f"{'truncated' if there < wanted else 'too long'}: {there} bytes of data, not {wanted}")
     return Header(tuple(shape), fortran, dtype)
@@ -264,7 +265,7 @@ def read_header(file: BinaryIO) -> Header:
 def load_npy(path: str) -> Array:
     """Read a ``.npy`` file of exactly the size that its header says; never a pickle. Raises ValueError, OSError."""
     with open(path, "rb") as file:
-        header = read_header(file)
+        header = read_header(file, os.fstat(file.fileno()).st_size)
         flat = np.fromfile(file, dtype=header.dtype)
     return flat.reshape(header.shape, order="F" if header.fortran else "C")
 

@@ -119,7 +119,7 @@ def judge_arrays(actual: Array, expected: Array, spec: Mapping[str, Any], criter
         return {**result, "outcome": "mismatch", "measurable": False, "reason": reason}
     if not census.wrong:
         return result | {"reason": "equal" if census.error_used == 0 else "within the bound"}
-    looks = diagnose(actual, expected, str(spec["dtype"])) if spec["compare"] != "order-free" else ""
+    looks = diagnose(actual, expected, str(spec["dtype"]), criteria) if spec["compare"] != "order-free" else ""
     result = result | ({"looks": looks} if looks else {})
     return result | {"reason": _explain(result)}
 

@@ -18,6 +18,8 @@ _EXPLAINED = 0.05
 #: From here on, errors of one sign are no chance (for the 32 and more elements that are asked for).
 _LEANS = 0.9
 _ENOUGH = 32
+#: The share of elements that are few.
+_FEW = 0.1
 
 
 class Moments:
@@ -71,7 +73,7 @@ class Moments:
         """What kind of error it is, in words: few wrong elements, or a drift of all, and what would explain it."""
         if not self.dd or not math.isfinite(self.dd):
             return ""
-        if wrong < 0.01 * elements and self.wrong_dd > 0.99 * self.dd and wrong < self.count:
+        if wrong < _FEW * elements and self.wrong_dd > 0.999 * self.dd:
             return f"few wrong elements: the other {elements - wrong} are as close as they should be"
         return self._drift()
 

@@ -24,7 +24,8 @@ def render(verdict: Mapping[str, Any]) -> str:
 
 
 def _output(output: Mapping[str, Any]) -> list[str]:
-    name = f"output {output['name']}" + (f": {output['dtype']} {_shape(output['shape'])}" if "shape" in output else "")
+    name = f"output {output['name']}" if output["name"] else ""
+    name += f"{': ' if name else ''}{output['dtype']} {_shape(output['shape'])}" if "shape" in output else ""
     if "elements" not in output:
         return [f"{name}, {output['outcome']}", *_wrap(str(output["reason"]))]
     if not output["wrong"]:
@@ -34,7 +35,7 @@ def _output(output: Mapping[str, Any]) -> list[str]:
         f"{name}, {output['outcome']}: {output['wrong']} of {output['elements']} elements are wrong "
         f"({float(output['wrong_percent']):.3g} %)",
         *_kinds(output),
-        f"  where     {output['where']}",
+        *_wrap(str(output["where"]), "  where     "),
         *_wrap(str(output.get("looks", "")), "  looks     "),
         *_wrap(str(output["character"]), "  error     "),
         *_layer(output),

@@ -1,0 +1,209 @@
+"""The library as people call it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mlir_matrix.actions import dtypes
+from mlir_matrix.compare import Comparison, assert_close, compare
+
+RNG = np.random.default_rng(4)
+RIGHT = RNG.normal(size=(33, 97)).astype(np.float32)
+
+
+def test_nothing_given_means_equal() -> None:
+    assert compare(RIGHT, RIGHT)
+    found = compare(np.nextafter(RIGHT, np.float32(9)), RIGHT)
+    assert (bool(found), found.passed, found.wrong, found.elements) == (False, False, RIGHT.size, RIGHT.size)
+    assert compare([1, 2], [1, 2]).dtype == "i64"
+    assert not compare([True, False], [True, True])
+    assert compare(0.0, -0.0)
+    assert not compare(0.0, -0.0, zeros="distinct", atol=1.0)
+
+
+def test_bounds() -> None:
+    wrong = RIGHT.copy()
+    wrong[:, 96] = 0
+    wrong[3, 4] = np.nan
+    found = compare(wrong, RIGHT, rtol=1e-5, atol=1e-6, max_ulp=4)
+    assert (found.wrong, found.nan_mismatches, found.over_atol, found.over_rtol, found.over_ulp) == (34, 1, 33, 33, 33)
+    assert "only index 96 along axis 1 of 97, the last, all of it: a remainder, after tiles of 32" in found.where
+    assert "nothing was written there" in found.looks
+    assert found.worst[0]["index"] == [3, 4]
+    text = found.report()
+    assert text == str(found)
+    for words in ("[3, 4]", "33 over the bound, 1 NaN", "33 (1.03 %) over atol", "or 4 ulp", "the worst 5", "cosine"):
+        assert words in text, words
+    assert "34 of 3201" in repr(found)
+    with pytest.raises(AttributeError, match="largest"):
+        _ = found.largest
+
+
+def test_one_bound_that_holds_is_enough() -> None:
+    expected = np.float32([1e-8, 1.0])
+    actual = np.float32([2e-8, np.nextafter(np.float32(1), np.float32(2))])
+    assert not compare(actual, expected, max_ulp=1)
+    assert not compare(actual, expected, atol=2e-8)
+    assert compare(actual, expected, atol=2e-8, max_ulp=1)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "reason"),
+    [
+        (RIGHT.astype(np.float64), RIGHT, "the dtype is f64, not f32"),
+        (RIGHT.T, RIGHT, "the shape is [97, 33], not [33, 97]; both have 3201 elements"),
+        (RIGHT[:3], RIGHT, "the shape is [3, 97], not [33, 97]"),
+        (RIGHT[:0], RIGHT[:0], "there are no elements (shape [0, 97]): nothing was compared"),
+        (RIGHT.astype(">f4"), RIGHT, "actual is big-endian (>f4); what is compared is little-endian (<f4)"),
+        (RIGHT, RIGHT.astype(">f4"), "expected is big-endian (>f4); what is compared is little-endian (<f4)"),
+        (np.full(4, np.nan), np.full(4, np.nan), "nothing but NaN is expected, which proves nothing"),
+        (np.int32([1]), np.uint32([1]), "the dtype is i32, not u32"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_mismatch(actual: Any, expected: Any, reason: str) -> None:
+    found = compare(actual, expected, rtol=1.0, atol=9.0)
+    assert not found
+    assert found.reason == reason
+    assert found.report()
+
+
+@pytest.mark.parametrize(
+    "actual",
+    [np.array([{}]), np.array(["a"]), np.zeros(2, dtype="M8[s]"), np.zeros(2, dtype=[("a", "f4")]), np.longdouble(1)],
+)
+def test_what_holds_no_numbers_is_refused(actual: Any) -> None:
+    with pytest.raises(ValueError, match="actual holds"):
+        compare(actual, np.zeros(2))
+
+
+def test_norms_bound_the_whole() -> None:
+    assert compare(RIGHT * np.float32(1.001), RIGHT, l2=1e-2, l1=1e-2, max_norm=1e-2, cosine=0.999)
+    found = compare(RIGHT * np.float32(1.1), RIGHT, l2=1e-2)
+    assert found.reason.startswith("the l2 norm of the error is 0.1 of that of what is expected")
+    assert "cosine is -1" in compare(-RIGHT, RIGHT, cosine=0.9).reason
+    # Elements are bounded, too, where a bound of theirs is given; NaN is wrong in any case.
+    assert not compare(RIGHT * np.float32(1.001), RIGHT, l2=1e-2, rtol=1e-6)
+    broken = RIGHT.copy()
+    broken[0, 0] = np.nan
+    assert not compare(broken, RIGHT, l2=1e-2)
+    assert math.isfinite(compare(broken, RIGHT, l2=1e-2).norms["l2"]["rel"])
+
+
+@pytest.mark.parametrize("dtype", ["bf16", *dtypes.FLOAT8])
+def test_types_that_numpy_does_not_know(dtype: str) -> None:
+    stored = dtypes.rounded(RNG.normal(size=50), dtype)
+    other = stored.copy()
+    other[7] ^= 1
+    assert compare(stored, stored, dtype=dtype)
+    found = compare(other, stored, dtype=dtype)
+    assert (found.wrong, found.max_ulp) == (1, 1.0)
+    assert compare(other, stored, dtype=dtype, max_ulp=1)
+
+
+def test_arrays_of_ml_dtypes_go_by_their_names() -> None:
+    for name, ours in (("bfloat16", "bf16"), ("float8_e4m3fn", "f8E4M3FN"), ("float8_e5m2fnuz", "f8E5M2FNUZ")):
+        values = np.array([1.0, -2.0, 0.0]).astype(getattr(ml_dtypes, name))
+        assert compare(values, values).dtype == ours
+        assert compare(values, -values).wrong == 2
+
+
+@pytest.mark.parametrize("ours", dtypes.FLOAT8)
+def test_8_bit_types_are_those_of_ml_dtypes(ours: str) -> None:
+    theirs = getattr(ml_dtypes, f"float8_{ours.removeprefix('f8').lower()}")
+    codes = np.arange(256, dtype=np.uint8)
+    right = codes.view(theirs).astype(np.float64)
+    assert np.array_equal(dtypes.decode(codes, ours), right, equal_nan=True)
+    finite = np.sort(right[np.isfinite(right)])
+    beyond = finite[-1] + (finite[-1] - finite[-2]) * np.array([0.49, 0.5, 0.51, 40])
+    values = np.concatenate([finite, (finite[1:] + finite[:-1]) / 2, beyond, -beyond, RNG.normal(size=3000) * 4.0])
+    with np.errstate(all="ignore"):
+        expected = values.astype(theirs).astype(np.float64)
+    assert np.array_equal(dtypes.decode(dtypes.rounded(values, ours), ours), expected, equal_nan=True)
+
+
+def test_a_golden_is_a_reference_in_double() -> None:
+    golden = RIGHT.astype(np.float64) * (1 + 1e-9)
+    assert not compare(RIGHT, golden, rtol=1e-6)
+    assert compare(RIGHT, golden, rtol=1e-6, golden=True)
+    assert compare(RIGHT, golden, max_ulp=0, golden=True).max_ulp == 0
+    assert "a golden of f32 holds float64, not float32" in compare(RIGHT, RIGHT, golden=True).reason
+
+
+def test_large_arrays_have_a_census_where_they_are_wrong() -> None:
+    expected = np.ones((1000, 1000), dtype=np.float32)
+    found = compare(expected, expected)
+    assert found
+    assert "worst" not in found.record
+    assert compare(expected, expected, full=True).norms["l1"]["rel"] == 0
+    actual = expected.copy()
+    actual[:, 992:] = 2
+    found = compare(actual, expected)
+    assert (found.wrong, found.where) == (
+        8000,
+        "only indices >= 992 along axis 1 of 1000: a remainder, after tiles of 32",
+    )
+
+
+def test_assert_close_raises_with_the_census() -> None:
+    assert_close(RIGHT, RIGHT)
+    with pytest.raises(AssertionError, match=r"3201 of 3201 elements .* are wrong(.|\n)*the worst 5"):
+        assert_close(RIGHT + 1, RIGHT, atol=0.5)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+@pytest.mark.parametrize("shape", [(), (5,), (33, 97), (2, 3, 700, 900)])
+def test_pictures(tmp_path: Path, suffix: str, shape: tuple[int, ...]) -> None:
+    expected = np.ones(shape, dtype=np.float32)
+    actual = expected.copy()
+    actual.reshape(-1)[-1] = np.nan
+    path = tmp_path / f"map{suffix}"
+    compare(actual, expected).picture(path)
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG" if suffix == ".png" else b"<svg")
+    assert len(data) < 100_000
+
+
+def test_a_picture_shows_each_element(tmp_path: Path) -> None:
+    import struct
+    import zlib
+
+    expected = np.ones((2, 3), dtype=np.float32)
+    actual = expected.copy()
+    actual[1, 2], actual[0, 1] = np.nan, 3
+    compare(actual, expected, atol=0.5).picture(tmp_path / "map.png")
+    data = (tmp_path / "map.png").read_bytes()
+    width, height = struct.unpack(">II", data[16:24])
+    assert (width, height) == (3 * 213, 2 * 213)
+    size = struct.unpack(">I", data[33:37])[0]
+    rows = np.frombuffer(zlib.decompress(data[41 : 41 + size]), dtype=np.uint8).reshape(height, 1 + 3 * width)[:, 1:]
+    cells = rows.reshape(height, width, 3)[::213, ::213]
+    assert cells[1, 2].tolist() == [0, 0, 0]
+    assert cells[0, 0].tolist() == [255, 255, 255]
+    assert cells[0, 1, 0] > cells[0, 1, 2]
+
+
+def test_what_was_not_compared_has_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the dtype is"):
+        compare([1], [1.0]).picture(tmp_path / "map.png")
+    with pytest.raises(ValueError, match=r"\.svg"):
+        compare([1.0], [1.0]).picture(tmp_path / "map.gif")
+
+
+def test_bounds_that_are_none() -> None:
+    with pytest.raises(ValueError, match="rtol is -1"):
+        compare([1.0], [1.0], rtol=-1)
+    with pytest.raises(ValueError, match="there is no dtype 'f9'"):
+        compare([1.0], [1.0], dtype="f9")
+    with pytest.raises(ValueError, match="not how bf16 is stored"):
+        compare([1.0], [1.0], dtype="bf16")
+
+
+def test_what_a_result_is() -> None:
+    assert isinstance(compare([1], [1]), Comparison)
+    assert compare([1], [1]).census["outcome"] == "pass"

@@ -1,0 +1,198 @@
+"""``matrix compare``: two files or folders of numbers, with a census of what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlir_matrix.cli.common import Verb, format_option
+from mlir_matrix.errors import UsageError
+
+if TYPE_CHECKING:
+    from mlir_matrix.compare.trees import Found, How
+
+SCHEMA = "mlir-matrix/comparison/v1"
+
+
+class Bound(click.ParamType[float]):
+    """A number, or an expression as tolerances have it."""
+
+    name = "bound"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from mlir_matrix.actions.expression import ExpressionError
+        from mlir_matrix.tolerance import evaluate
+
+        try:
+            number = float(value)
+        except ValueError:
+            try:
+                return evaluate(str(value), {}, "f32")
+            except ExpressionError as error:
+                self.fail(f"{error}; a bound is a number, or an expression like 8*eps(f32)", param, ctx)
+        if not number >= 0:
+            self.fail(f"{value} is no bound; one is 0 or more", param, ctx)
+        return number
+
+
+@click.command(
+    "compare",
+    cls=Verb,
+    short_help="Compare files or folders of numbers.",
+    examples=(
+        "matrix compare out.npy expected.npy --rtol 1e-5 --atol 1e-6",
+        "matrix compare out.bin expected.bin --dtype bf16 --shape 128,256 --max-ulp 2",
+        "matrix compare run.txt reference.txt --atol 1e-9 --rtol 1e-9",
+        "matrix compare results/ golden/ --rtol '4*eps(f32)' --format json",
+    ),
+)
+@click.argument("actual", type=click.Path(path_type=Path))
+@click.argument("expected", type=click.Path(path_type=Path))
+@click.option("--rtol", type=Bound(), help="Relative bound, of the expected element.")
+@click.option("--atol", type=Bound(), help="Absolute bound; it adds to the relative one.")
+@click.option("--max-ulp", type=Bound(), help="Units in the last place; an element within them is right, too.")
+@click.option("--l1", type=Bound(), help="Bound on the L1 norm of the error by that of what is expected.")
+@click.option("--l2", type=Bound(), help="The same for L2.")
+@click.option("--max-norm", type=Bound(), help="The same for the largest element.")
+@click.option("--cosine", type=click.FloatRange(-1, 1), help="The least cosine of the angle between the two.")
+@click.option(
+    "--nan", type=click.Choice(["same", "refuse"]), default="same", show_default=True, help="Where NaN is right."
+)
+@click.option(
+    "--inf", type=click.Choice(["same", "refuse"]), default="same", show_default=True, help="Where infinities are."
+)
+@click.option(
+    "--zeros", type=click.Choice(["same", "distinct"]), default="same", show_default=True, help="Whether 0 is -0."
+)
+@click.option(
+    "--subnormals", type=click.Choice(["keep", "flush"]), default="keep", show_default=True, help="Or count them as 0."
+)
+@click.option(
+    "--dtype", help="What the elements of raw files are, or of .npy files that hold bits: f32, bf16, f8E4M3FN, …"
+)
+@click.option("--shape", metavar="SIZES", help="The shape of raw files: 128,256.")
+@click.option("--golden", is_flag=True, help="EXPECTED holds doubles, a reference for elements of a narrower type.")
+@click.option(
+    "--ignore-whitespace", is_flag=True, help="In text, take line breaks for blanks, which are never compared."
+)
+@click.option(
+    "--picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw a map of the error: .png or .svg."
+)
+@format_option("text", "json")
+def command(
+    actual: Path,
+    expected: Path,
+    *,
+    form: str,
+    picture: Path | None,
+    dtype: str | None,
+    shape: str | None,
+    golden: bool,
+    ignore_whitespace: bool,
+    **bounds: Any,
+) -> int:
+    """Compare ACTUAL with EXPECTED: .npy, .npz, raw elements, text with numbers, or folders of these, file by file.
+
+    An element is right when |a - e| <= atol + rtol * |e|, or within --max-ulp; bounds that are not given are 0. Norms bound the
+    output as a whole. Dtype and shape must be the same. Exit code 1 where something is wrong, 2 where something cannot be read.
+    """
+    from mlir_matrix.compare.trees import compare_paths
+
+    if picture is not None and picture.suffix not in (".png", ".svg"):
+        raise UsageError(f"--picture {picture}: a map is a .png or .svg file")
+    how = _how(dtype, shape, golden=golden, any_space=ignore_whitespace, bounds=bounds)
+    found = list(compare_paths(actual, expected, how))
+    if form == "json":
+        click.echo(json.dumps(_document(found), indent=2))
+    else:
+        _print(found)
+    if picture is not None:
+        _draw(found, picture)
+    return _code(found)
+
+
+def _how(dtype: str | None, shape: str | None, *, golden: bool, any_space: bool, bounds: dict[str, Any]) -> How:
+    from mlir_matrix.actions.criteria import Criteria
+    from mlir_matrix.actions.dtypes import STORAGE
+    from mlir_matrix.compare.arrays import Norms
+    from mlir_matrix.compare.files import Raw, parse_shape
+    from mlir_matrix.compare.trees import How
+    from mlir_matrix.names import did_you_mean
+
+    if dtype is not None and dtype not in STORAGE:
+        raise UsageError(
+            f"--dtype: there is no dtype {dtype!r}{did_you_mean(dtype, STORAGE)}; there are {', '.join(STORAGE)}"
+        )
+    if shape is not None and dtype is None:
+        raise UsageError("--shape says how raw elements lie; say what they are by --dtype")
+    raw = Raw(dtype=dtype, shape=None if shape is None else parse_shape(shape)) if dtype is not None else None
+    norms = Norms(l1=bounds.pop("l1"), l2=bounds.pop("l2"), max=bounds.pop("max_norm"), cosine=bounds.pop("cosine"))
+    given = [bounds[name] for name in ("atol", "rtol", "max_ulp")]
+    criteria = Criteria(**{**bounds, "atol": bounds["atol"] or 0.0, "rtol": bounds["rtol"] or 0.0})
+    elementwise = not norms or any(bound is not None for bound in given)
+    return How(criteria=criteria, norms=norms, elementwise=elementwise, raw=raw, golden=golden, any_space=any_space)
+
+
+def _outcome(one: Found) -> str:
+    from mlir_matrix.compare.trees import Unreadable
+
+    return "unreadable" if isinstance(one, Unreadable) else "pass" if one else "mismatch"
+
+
+def _code(found: list[Found]) -> int:
+    outcomes = {_outcome(one) for one in found}
+    return 2 if "unreadable" in outcomes else 1 if "mismatch" in outcomes else 0
+
+
+def _document(found: list[Found]) -> dict[str, Any]:
+    from mlir_matrix.compare.trees import Unreadable
+
+    outcomes = [_outcome(one) for one in found]
+    return {
+        "schema": SCHEMA,
+        "comparisons": [
+            {"name": one.name, "outcome": "unreadable", "reason": one.reason}
+            if isinstance(one, Unreadable)
+            else dict(one.record)
+            for one in found
+        ],
+        "summary": {"total": len(found), **{word: outcomes.count(word) for word in ("pass", "mismatch", "unreadable")}},
+    }
+
+
+def _print(found: list[Found]) -> None:
+    from mlir_matrix.compare.trees import Unreadable
+
+    for one in found:
+        if isinstance(one, Unreadable):
+            click.echo(f"matrix: {one.reason}", err=True)
+        elif one or "wrong" not in one.record:
+            name = one.record["name"]
+            click.echo(f"{_outcome(one)}{f' {name}' if name else ''}: {_reason(one.record)}")
+        else:
+            click.echo(f"mismatch: {one.reason}\n{one.report()}")
+    if len(found) > 1:
+        outcomes = [_outcome(one) for one in found]
+        counts = [f"{outcomes.count(word)} {word}" for word in ("pass", "mismatch", "unreadable") if word in outcomes]
+        click.echo(f"\n{len(found)} comparisons: {', '.join(counts)}")
+
+
+def _reason(record: Any) -> str:
+    """Without the name, which stands before it."""
+    reason = str(record["reason"])
+    return reason.removeprefix(f"{record['name']}: ") if record["name"] else reason
+
+
+def _draw(found: list[Found], picture: Path) -> None:
+    from mlir_matrix.compare.trees import Unreadable
+
+    drawable = [one for one in found if not isinstance(one, Unreadable) and "wrong" in one.record]
+    # Of several, the first that is wrong.
+    chosen = next((one for one in drawable if not one), drawable[0] if drawable else None)
+    if chosen is None:
+        raise UsageError(f"--picture {picture}: nothing could be compared, so that there is nothing to draw")
+    chosen.picture(picture)
+    click.echo(f"{picture} shows {chosen.record['name'] or 'the error'}", err=True)

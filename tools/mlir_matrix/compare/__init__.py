@@ -1,0 +1,102 @@
+"""Compare numbers as ``matrix`` does: arrays, files, folders, texts; with a census of what is wrong.
+
+>>> import numpy as np
+>>> from mlir_matrix.compare import compare
+>>> result = compare(np.float32([1, 2.5]), np.float32([1, 2]), rtol=1e-6)
+>>> result.passed, result.wrong
+(False, 1)
+
+In a test, one call says it all: ``assert_close(actual, expected, rtol=1e-6)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from mlir_matrix.actions.criteria import Criteria
+from mlir_matrix.compare.arrays import Norms, compare_arrays
+from mlir_matrix.compare.result import Comparison
+
+__all__ = ["Comparison", "assert_close", "compare"]
+
+Policy = Literal["same", "refuse"]
+
+
+def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may give
+    actual: Any,
+    expected: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_ulp: float | None = None,
+    l1: float | None = None,
+    l2: float | None = None,
+    max_norm: float | None = None,
+    cosine: float | None = None,
+    nan: Policy = "same",
+    inf: Policy = "same",
+    zeros: Literal["same", "distinct"] = "same",
+    subnormals: Literal["keep", "flush"] = "keep",
+    dtype: str | None = None,
+    golden: bool = False,
+    name: str = "",
+    full: bool = False,
+) -> Comparison:
+    """Compare two arrays of one dtype and shape; where these differ, or nothing could be compared, it is a mismatch.
+
+    An element is right when ``|actual - expected| <= atol + rtol * |expected|``, or when at most ``max_ulp`` numbers of its dtype
+    lie between the two; one bound that holds is enough, and those not given are 0. With none given elements must be equal. The
+    others bound the output as a whole, and all that are given must hold: ``l1``, ``l2``, ``max_norm`` bound that norm of the error
+    by the same norm of what is expected, ``cosine`` is the least of the angle between the two. Given only these, elements are not
+    bounded one by one, but NaN and infinities still are.
+
+    Args:
+        actual: An array, or what NumPy makes one of; any shape.
+        expected: The same, of the same dtype and shape.
+        rtol: Relative bound, of ``|expected|``.
+        atol: Absolute bound, in the unit of the elements.
+        max_ulp: Units in the last place of the dtype.
+        l1: Largest ``sum|a - e| / sum|e|``.
+        l2: Largest ``sqrt(sum|a - e|^2 / sum|e|^2)``.
+        max_norm: Largest ``max|a - e| / max|e|``.
+        cosine: Least ``<a, e> / (|a| |e|)``.
+        nan: ``same``: NaN is right where NaN is expected; ``refuse``: nowhere. Nothing but NaN expected is never right.
+        inf: The same for infinities, which must have the expected sign.
+        zeros: ``same``: 0 and -0 are equal; ``distinct``: they are not.
+        subnormals: ``keep``, or ``flush``: they count as 0 on both sides.
+        dtype: What the elements are, by MLIR's name, where arrays hold bits that NumPy has no type for: ``bf16``, ``f8E4M3FN``, …
+        golden: ``expected`` holds doubles, a reference that ``actual`` is to be near.
+        name: What the report calls it.
+        full: Take the whole census of large arrays also where nothing is wrong.
+
+    Returns:
+        A result that is true where they agree. It has the census as attributes (``wrong``, ``max_abs``, ``max_rel``, ``max_ulp``,
+        ``error_used``, ``worst``, ``where``, …), ``report()`` for people and ``picture(path)``.
+
+    Raises:
+        ValueError: Something is no array of numbers, or no bound.
+    """
+    norms = Norms(l1=l1, l2=l2, max=max_norm, cosine=cosine)
+    criteria = Criteria(
+        atol=atol or 0.0, rtol=rtol or 0.0, max_ulp=max_ulp, nan=nan, inf=inf, zeros=zeros, subnormals=subnormals
+    )
+    elementwise = not norms or not (atol is None and rtol is None and max_ulp is None)
+    return compare_arrays(
+        actual,
+        expected,
+        criteria,
+        norms=norms,
+        elementwise=elementwise,
+        dtype=dtype,
+        golden=golden,
+        name=name,
+        full=full,
+    )
+
+
+def assert_close(actual: Any, expected: Any, **bounds: Any) -> None:
+    """Compare, and raise AssertionError with the census where the two do not agree. Arguments as for :func:`compare`."""
+    __tracebackhide__ = True
+    result = compare(actual, expected, **bounds)
+    if not result:
+        raise AssertionError(f"{result.reason}\n{result.report()}")

@@ -1,0 +1,204 @@
+"""Two arrays against each other: first whether they can be compared at all, then element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.census import Census, plain
+from mlir_matrix.actions.criteria import Criteria
+from mlir_matrix.actions.diagnosis import diagnose
+from mlir_matrix.actions.dtypes import COMPLEX, FLOATS, STORAGE, Array
+from mlir_matrix.compare.gate import blocks, gate
+from mlir_matrix.compare.result import Comparison
+
+#: Elements up to which everything is counted, also where nothing is wrong.
+_SMALL = 1 << 18
+#: Elements up to which guesses are made of what a wrong output looks like: they make arrays of its size.
+_GUESSABLE = 1 << 22
+#: NumPy's names of our types; those of ml_dtypes, which adds types to NumPy, among them.
+_NAMES = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
+    "int8": "i8", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool", "complex64": "complex<f32>",
+    "complex128": "complex<f64>", "float8_e5m2": "f8E5M2", "float8_e4m3": "f8E4M3", "float8_e3m4": "f8E3M4",
+    "float8_e4m3fn": "f8E4M3FN", "float8_e5m2fnuz": "f8E5M2FNUZ", "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e4m3b11fnuz": "f8E4M3B11FNUZ",
+}  # fmt: skip
+#: The types whose elements lie in NumPy arrays as plain words.
+_BITS = tuple(name for name in ("bf16", *dtypes.FLOAT8))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norms:
+    """Bounds on outputs as a whole: norms of the error by those of what is expected, and the cosine between the two."""
+
+    l1: float | None = None
+    l2: float | None = None
+    max: float | None = None
+    cosine: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(value is not None for value in asdict(self).values())
+
+    def broken(self, record: Mapping[str, Any]) -> str:
+        """Which of them does not hold, in words; empty where all do."""
+        for name, bound in (("l1", self.l1), ("l2", self.l2), ("max", self.max)):
+            found = float(record["norms"][name]["rel"])
+            if bound is not None and not found <= bound:
+                return f"the {name} norm of the error is {found:.3g} of that of what is expected, over {bound:g}"
+        found = float(record["cosine"])
+        if self.cosine is not None and not found >= self.cosine:
+            return f"the cosine is {found:.9g}, under {self.cosine:g}"
+        return ""
+
+
+def compare_arrays(
+    actual: Any,
+    expected: Any,
+    criteria: Criteria,
+    *,
+    norms: Norms | None = None,
+    elementwise: bool = True,
+    dtype: str | None = None,
+    golden: bool = False,
+    name: str = "",
+    full: bool = False,
+) -> Comparison:
+    """Compare; see :func:`mlir_matrix.compare.compare`. ``elementwise``: False where only norms bound it."""
+    norms = norms or Norms()
+    left, left_type = _stored(actual, dtype, "actual")
+    right, right_type = (_golden(expected), left_type) if golden else _stored(expected, dtype, "expected")
+    record = _told(name, left_type, left, criteria, elementwise=elementwise, golden=golden)
+    unfit = _unfit(left, right, left_type, right_type, golden=golden)
+    if unfit:
+        return Comparison(record={**record, "outcome": "mismatch", "reason": unfit}, actual=left, expected=right)
+    return _compared(left, right, record, criteria, norms, elementwise=elementwise, golden=golden, full=full)
+
+
+def _compared(
+    left: Array,
+    right: Array,
+    record: dict[str, Any],
+    criteria: Criteria,
+    norms: Norms,
+    *,
+    elementwise: bool,
+    golden: bool,
+    full: bool,
+) -> Comparison:
+    kind = str(record["dtype"])
+    small = left.size <= _SMALL
+    if small or full or norms:
+        engine = "numpy"
+        record |= _census(left, right, kind, criteria, golden=golden)
+    else:
+        counts, engine = gate(left, right, kind, criteria, golden=golden)
+        if counts.wrong:
+            record |= _census(left, right, kind, criteria, golden=golden)
+        else:
+            record |= {"elements": left.size, **{key: plain(value) for key, value in asdict(counts).items()}}
+    record["engine"] = engine
+    broken = norms.broken(record) if norms else ""
+    unlike = record["nan_mismatches"] or record["inf_mismatches"]
+    wrong = record["wrong"] if elementwise else record["nan_mismatches"] + record["inf_mismatches"]
+    if record["nan_expected"] == left.size:
+        reason = "nothing but NaN is expected, which proves nothing"
+    elif wrong and (elementwise or unlike):
+        reason = _explain(record)
+    else:
+        reason = broken
+    fine = _right(record) if elementwise else "the norms are within their bounds"
+    record |= {"outcome": "mismatch" if reason else "pass", "reason": reason or fine}
+    if wrong and left.size <= _GUESSABLE:
+        looks = diagnose(left, right if golden else dtypes.decode(right, kind), kind, criteria)
+        record |= {"looks": looks} if looks else {}
+    return Comparison(record=record, actual=left, expected=right)
+
+
+def _census(left: Array, right: Array, kind: str, criteria: Criteria, *, golden: bool) -> dict[str, Any]:
+    census = Census(left.shape, kind, criteria=criteria)
+    for start, stored, expected in blocks(left, right):
+        census.add_block(start, stored, expected if golden else dtypes.decode(expected, kind))
+    return census.result()
+
+
+def _told(name: str, kind: str, array: Array, criteria: Criteria, *, elementwise: bool, golden: bool) -> dict[str, Any]:
+    """What the record says before anything is compared."""
+    exact = elementwise and not (criteria.atol or criteria.rtol or criteria.max_ulp is not None)
+    record: dict[str, Any] = {
+        "name": name, "dtype": kind, "shape": list(array.shape), "compare": "exact" if exact else "numeric",
+        "atol": plain(criteria.atol), "rtol": plain(criteria.rtol),
+    }  # fmt: skip
+    if criteria.max_ulp is not None:
+        record["ulp_bound"] = plain(criteria.max_ulp)
+    return record | ({"golden": True} if golden else {})
+
+
+def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
+    """The array as we store it, and our name of its type. Raises ValueError for what holds no numbers."""
+    values = np.asarray(array)
+    if values.dtype.hasobject or values.dtype.fields or values.dtype.kind in "SUMmO":
+        raise ValueError(f"{side} holds {values.dtype}, not numbers")
+    if dtype is not None:
+        return _as(values, dtype, side), dtype
+    kind = _NAMES.get(values.dtype.name)
+    if kind is None:
+        raise ValueError(f"{side} holds {values.dtype}, which is none of {', '.join(dict.fromkeys(_NAMES.values()))}")
+    if kind in _BITS:
+        return values.view(STORAGE[kind]), kind
+    return values, kind
+
+
+def _as(values: Array, dtype: str, side: str) -> Array:
+    """Elements of a type that NumPy may not know, stored as words of its width."""
+    if dtype not in STORAGE:
+        raise ValueError(f"there is no dtype {dtype!r}; there are {', '.join(STORAGE)}")
+    wanted = STORAGE[dtype]
+    if values.dtype == wanted or values.dtype.newbyteorder("<") == wanted:
+        return values
+    bits = dtype in _BITS and values.dtype.itemsize == wanted.itemsize and values.dtype.kind in "uiV"
+    if bits or _NAMES.get(values.dtype.name) == dtype:
+        return values.view(wanted)
+    raise ValueError(f"{side} holds {values.dtype}, which is not how {dtype} is stored ({wanted})")
+
+
+def _golden(array: Any) -> Array:
+    values = np.asarray(array)
+    if values.dtype.hasobject or values.dtype.kind not in "fcbiu":
+        raise ValueError(f"expected holds {values.dtype}, not numbers")
+    return values
+
+
+def _unfit(left: Array, right: Array, left_type: str, right_type: str, *, golden: bool) -> str:
+    """Why the arrays cannot be compared, in words; the dtype first, then the shape."""
+    if golden:
+        if right.dtype != dtypes.golden_storage(left_type):
+            return f"a golden of {left_type} holds {dtypes.golden_storage(left_type)}, not {right.dtype}"
+    elif left_type != right_type:
+        return f"the dtype is {left_type}, not {right_type}"
+    for array, side in ((left, "actual"), (right, "expected")):
+        if not array.dtype.isnative:
+            return f"{side} is big-endian ({array.dtype.str}); what is compared is little-endian ({STORAGE[left_type].str})"
+    if left.shape != right.shape:
+        same = f"; both have {left.size} elements" if left.size == right.size else ""
+        return f"the shape is {list(left.shape)}, not {list(right.shape)}{same}"
+    return "" if left.size else f"there are no elements (shape {list(left.shape)}): nothing was compared"
+
+
+def _right(record: Mapping[str, Any]) -> str:
+    if float(record["error_used"]) == 0:
+        return f"all {record['elements']} elements are equal"
+    return f"within the bound; the worst error takes {100 * float(record['error_used']):.3g} % of it"
+
+
+def _explain(record: Mapping[str, Any]) -> str:
+    worst = record["worst"][0]
+    error = "" if worst["abs"] == "nan" else f", off by {float(worst['abs']):.3g} ({worst['ulp']:.6g} ulp)"
+    if record["dtype"] not in FLOATS and record["dtype"] not in COMPLEX:
+        error = ""
+    place = f"worst at {worst['index']}: actual {worst['actual']}, expected {worst['expected']}{error}"
+    return f"{record['wrong']} of {record['elements']} elements ({record['wrong_percent']:.3g} %) are wrong; {place}"

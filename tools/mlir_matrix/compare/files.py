@@ -1,0 +1,156 @@
+"""What lies in files: arrays (``.npy``, ``.npz``, raw elements) or text, told apart by how they begin.
+
+Nothing is unpickled. Arrays are mapped, not read, so that their size is no matter; a header is believed as far as the file goes.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.dtypes import STORAGE, Array
+from mlir_matrix.errors import UsageError
+
+_NPY = b"\x93NUMPY"
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+#: A pickle begins with its protocol; so do files that ``numpy.save`` never wrote.
+_PICKLE = b"\x80"
+#: Bytes of a member that is unpacked from an archive; more is a mistake, or malice.
+_LARGEST = 1 << 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raw:
+    """How to read files that are elements and nothing else."""
+
+    dtype: str
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """One array."""
+
+    values: Array
+
+
+@dataclass(frozen=True)
+class ArchiveFile:
+    """Several arrays by name: what ``numpy.savez`` writes."""
+
+    path: Path
+    names: tuple[str, ...]
+
+    def read(self, name: str) -> Array:
+        """One of them. Raises UsageError."""
+        with zipfile.ZipFile(self.path) as archive:
+            size = archive.getinfo(f"{name}.npy").file_size
+            if size > _LARGEST:
+                raise _unreadable(self.path, f"its member {name} has {size} bytes; unpack it, and compare the files")
+            try:
+                with archive.open(f"{name}.npy") as file:
+                    header = dtypes.read_header(cast(BinaryIO, file), size)
+                    flat = np.frombuffer(file.read(), dtype=header.dtype)
+            except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+                raise _unreadable(self.path, f"its member {name}: {_first_line(error)}") from None
+        return flat.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """Text, as it lies on disk."""
+
+    data: Any
+
+
+Content = ArrayFile | ArchiveFile | TextFile
+
+
+def read(path: Path, raw: Raw | None = None) -> Content:
+    """What a file holds. ``raw``: files that do not say what they are hold such elements. Raises UsageError, OSError."""
+    size = path.stat().st_size
+    if not size:
+        raise UsageError(f"{path}: the file is empty: nothing can be compared")
+    with open(path, "rb") as file:
+        start = file.read(6)
+        if start == _NPY:
+            return ArrayFile(_mapped(path, file))
+    if start.startswith(_ZIP):
+        return _archive(path)
+    if raw is not None:
+        return ArrayFile(_raw(path, size, raw))
+    if start.startswith(_PICKLE):
+        raise UsageError(
+            f"{path}: looks like a pickle, which is never loaded; write arrays with numpy.save or numpy.savez"
+        )
+    with open(path, "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if data.find(b"\0", 0, 1 << 16) >= 0:
+        raise UsageError(
+            f"{path}: is neither .npy, .npz nor text; for raw elements give --dtype, and --shape for their shape"
+        )
+    return TextFile(data)
+
+
+def _mapped(path: Path, file: Any) -> Array:
+    file.seek(0)
+    try:
+        header = dtypes.read_header(file, path.stat().st_size)
+    except (ValueError, EOFError) as error:
+        raise _unreadable(path, _first_line(error)) from None
+    order: Any = "F" if header.fortran else "C"
+    if not math.prod(header.shape):
+        return np.empty(header.shape, dtype=header.dtype)
+    return np.memmap(path, dtype=header.dtype, mode="r", offset=file.tell(), shape=header.shape, order=order)
+
+
+def _archive(path: Path) -> ArchiveFile:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except zipfile.BadZipFile as error:
+        raise _unreadable(path, _first_line(error)) from None
+    others = [name for name in names if not name.endswith(".npy")]
+    if others:
+        raise UsageError(f"{path}: holds {others[0]!r}, which is no array; an .npz file has members called NAME.npy")
+    if len(set(names)) != len(names):
+        raise UsageError(f"{path}: holds two arrays of one name")
+    return ArchiveFile(path, tuple(name.removesuffix(".npy") for name in names))
+
+
+def _raw(path: Path, size: int, raw: Raw) -> Array:
+    storage = STORAGE[raw.dtype]
+    shape = raw.shape if raw.shape is not None else (size // storage.itemsize,)
+    wanted = math.prod(shape) * storage.itemsize
+    if size != wanted:
+        raise UsageError(f"{path}: has {size} bytes; {raw.dtype} {list(shape)} takes {wanted}")
+    return np.memmap(path, dtype=storage, mode="r", shape=shape)
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """``2,3,4`` or ``2x3x4``; empty for a scalar. Raises UsageError."""
+    parts: Sequence[str] = text.replace("x", ",").split(",") if text.strip() else ()
+    try:
+        shape = tuple(int(part) for part in parts)
+    except ValueError:
+        raise UsageError(f"--shape {text}: expected sizes with commas between them, e.g. 2,3,4") from None
+    if any(size < 0 for size in shape):
+        raise UsageError(f"--shape {text}: a size is 0 or more")
+    return shape
+
+
+def _unreadable(path: Path, why: str) -> UsageError:
+    return UsageError(f"{path}: not a readable array: {why}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,155 @@
+"""The compiled half of comparisons: made once per machine from ``gate.c`` and ``text.c`` by the Zig that kernels are linked with.
+
+Zig is taken from the packages that are here already, or from the Python environment; nothing is downloaded for it, and nothing of
+the machine's is called. Without it everything is done by NumPy and Python, with the same answers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.criteria import Criteria
+from mlir_matrix.home import find_home
+
+#: Elements from which on compiled code is asked for: below, NumPy is as fast as calling it.
+WORTHWHILE = 1 << 14
+_SOURCES = ("gate.c", "text.c")
+_FLAGS = (
+    "-std=c11",
+    "-O3",
+    "-g0",
+    "-shared",
+    "-fPIC",
+    "-nostdlib",
+    "-ffp-contract=off",
+    "-march=native",
+    "-fno-sanitize=all",
+)
+_DTYPES = ("f16", "bf16", "f32", "f64")
+#: Elements a thread takes at a time.
+_PART = 1 << 20
+_NONE = 2**64 - 1
+
+
+class _Counts(ctypes.Structure):
+    """``Counts`` of ``gate.c``."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_int64)
+            for name in ("wrong", "over_atol", "over_rtol", "over_ulp", "nan", "inf", "nan_expected")
+        ),
+        *((name, ctypes.c_double) for name in ("max_abs", "max_rel", "max_ulp", "used")),
+    ]
+
+
+class _Bounds(ctypes.Structure):
+    _fields_ = [
+        ("atol", ctypes.c_double),
+        ("rtol", ctypes.c_double),
+        ("max_ulp", ctypes.c_uint64),
+        ("ulp_bound", ctypes.c_double),
+    ]
+
+
+def takes(dtype: str, criteria: Criteria) -> bool:
+    """Whether the compiled gate does this type and these criteria."""
+    finite = max(criteria.atol, criteria.rtol) < float("inf") and (criteria.max_ulp is None or criteria.max_ulp < 2**53)
+    return dtype in _DTYPES and criteria.plain and finite
+
+
+def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tuple[float, ...]] | None:
+    """Counts of parts of two arrays, in the order of :class:`mlir_matrix.compare.gate.Counts`; None where this cannot be done."""
+    library = load()
+    if library is None or not (actual.flags.c_contiguous and expected.flags.c_contiguous):
+        return None
+    function = getattr(library, f"matrix_gate_{dtype}")
+    ulp = criteria.max_ulp
+    bounds = _Bounds(criteria.atol, criteria.rtol, _NONE if ulp is None else int(ulp), ulp or 0.0)
+    width, left, right = actual.itemsize, actual.ctypes.data, expected.ctypes.data
+
+    def part(start: int) -> tuple[float, ...]:
+        counts = _Counts()
+        size = min(_PART, actual.size - start)
+        function(
+            ctypes.c_void_p(left + start * width), ctypes.c_void_p(right + start * width), ctypes.c_int64(size),
+            ctypes.byref(bounds), ctypes.byref(counts),
+        )  # fmt: skip
+        return tuple(getattr(counts, field[0]) for field in _Counts._fields_)
+
+    starts = range(0, actual.size, _PART)
+    threads = min(len(starts), len(os.sched_getaffinity(0)))
+    if threads < 2:
+        return [part(start) for start in starts]
+    # Foreign code runs without the interpreter's lock.
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(part, starts))
+
+
+@cache
+def load() -> ctypes.CDLL | None:
+    """The library, made where it is not there yet; None where there is nothing to make it with."""
+    try:
+        return ctypes.CDLL(str(_made()))
+    except (OSError, subprocess.SubprocessError):
+        # No Zig, no room, another machine's: whatever it is, NumPy does the same.
+        return None
+
+
+def _made() -> Path:
+    folder = Path(__file__).parent
+    sources = [folder / name for name in _SOURCES]
+    path = find_home().cache / "native" / f"{_key(sources)}.so"
+    if not path.exists():
+        _make(sources, path)
+    return path
+
+
+def _key(sources: Sequence[Path]) -> str:
+    """What the library depends on: its sources, how it is made, and the CPU that it is made for."""
+    digest = hashlib.sha256(" ".join(_FLAGS).encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        lines = (line for line in file if line.startswith(("model name", "flags", "Features")))
+        digest.update("".join(sorted(set(lines))).encode())
+    return digest.hexdigest()[:20]
+
+
+def _make(sources: Sequence[Path], path: Path) -> None:
+    zig = _zig()
+    if zig is None:
+        raise FileNotFoundError("there is no Zig")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        variables = {
+            "ZIG_GLOBAL_CACHE_DIR": scratch,
+            "ZIG_LOCAL_CACHE_DIR": scratch,
+            "HOME": scratch,
+            "TMPDIR": scratch,
+        }
+        subprocess.run(
+            [zig, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
+            env={**variables, "PATH": "", "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120,
+        )  # fmt: skip
+        # Whoever is first wins; both are the same.
+        os.replace(f"{scratch}/made.so", path)
+
+
+def _zig() -> Path | None:
+    """Zig's one program: of the newest package that is here, or of this Python environment."""
+    here = sorted(find_home().packages.glob("ziglang-*/ziglang/zig"))
+    if here:
+        return here[-1]
+    spec = find_spec("ziglang")
+    return Path(spec.origin).with_name("zig") if spec is not None and spec.origin else None

@@ -1,0 +1,174 @@
+"""Files and folders against each other: what is paired with what, what is missing, what is too much."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.criteria import Criteria
+from mlir_matrix.compare.arrays import Norms, compare_arrays
+from mlir_matrix.compare.files import ArchiveFile, ArrayFile, Content, Raw, TextFile, read
+from mlir_matrix.compare.result import Comparison
+from mlir_matrix.compare.text import read_pairs
+from mlir_matrix.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How to compare, for all that is compared."""
+
+    criteria: Criteria
+    norms: Norms = field(default_factory=Norms)
+    elementwise: bool = True
+    raw: Raw | None = None
+    #: What the elements of ``.npy`` files are, where NumPy has no type for them.
+    dtype: str | None = None
+    golden: bool = False
+    any_space: bool = False
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A pair of which one side could not be read, and why."""
+
+    name: str
+    reason: str
+
+
+Found = Comparison | Unreadable
+
+
+def compare_paths(actual: Path, expected: Path, how: How) -> Iterator[Found]:
+    """Compare two files or two folders, pair by pair, in the order of their names. Raises UsageError where there is nothing to."""
+    for path, side in ((actual, "ACTUAL"), (expected, "EXPECTED")):
+        if not path.exists():
+            raise UsageError(f"{side}: there is no file or folder {path}")
+    if actual.is_dir() != expected.is_dir():
+        folder, file = (actual, expected) if actual.is_dir() else (expected, actual)
+        raise UsageError(f"{folder} is a folder and {file} is a file: give two of a kind")
+    if not actual.is_dir():
+        yield from _pair("", actual, expected, how)
+        return
+    ours, theirs = _listed(actual), _listed(expected)
+    if not theirs:
+        raise UsageError(f"{expected}: the folder holds no files: nothing is expected, which proves nothing")
+    for name in sorted(ours | theirs):
+        if name not in theirs:
+            yield _lonely(name, "there is no such file among the expected ones")
+        elif name not in ours:
+            yield _lonely(name, "the file is missing")
+        else:
+            try:
+                yield from _pair(name, actual / name, expected / name, how)
+            except (UsageError, OSError) as error:
+                yield Unreadable(name, str(error))
+
+
+def _listed(folder: Path) -> set[str]:
+    """The files of a folder and those below it, by their paths from there."""
+    return {
+        os.path.relpath(os.path.join(parent, name), folder) for parent, _, names in os.walk(folder) for name in names
+    }
+
+
+def _lonely(name: str, reason: str) -> Comparison:
+    return Comparison(record={"name": name, "outcome": "mismatch", "reason": f"{name}: {reason}" if name else reason})
+
+
+def _pair(name: str, actual: Path, expected: Path, how: How) -> Iterator[Found]:
+    left, right = read(actual, how.raw), read(expected, how.raw)
+    if isinstance(left, ArchiveFile) and isinstance(right, ArchiveFile):
+        yield from _archives(name, left, right, how)
+    elif isinstance(left, ArrayFile) and isinstance(right, ArrayFile):
+        yield _arrays(name, left.values, right.values, how, actual)
+    elif isinstance(left, TextFile) and isinstance(right, TextFile):
+        yield compare_texts(left.data, right.data, how, name)
+    else:
+        yield _lonely(name, f"{_kind(left)} cannot be compared with {_kind(right)}")
+
+
+def _kind(content: Content) -> str:
+    return {ArrayFile: "an array", ArchiveFile: "an archive of arrays", TextFile: "text"}[type(content)]
+
+
+def _arrays(name: str, left: Any, right: Any, how: How, place: Path) -> Comparison:
+    dtype = how.raw.dtype if how.raw is not None else how.dtype
+    try:
+        return compare_arrays(
+            left,
+            right,
+            how.criteria,
+            norms=how.norms,
+            elementwise=how.elementwise,
+            dtype=dtype,
+            golden=how.golden,
+            name=name,
+        )
+    except ValueError as error:
+        raise UsageError(f"{place}{f', {name}' if name else ''}: {error}") from None
+
+
+def _archives(name: str, left: ArchiveFile, right: ArchiveFile, how: How) -> Iterator[Found]:
+    if not right.names:
+        raise UsageError(f"{right.path}: the archive holds no arrays: nothing is expected, which proves nothing")
+    for member in sorted({*left.names, *right.names}):
+        inner = f"{name}:{member}" if name else member
+        if member not in right.names:
+            yield _lonely(inner, "there is no such array among the expected ones")
+        elif member not in left.names:
+            yield _lonely(inner, "the array is missing")
+        else:
+            try:
+                yield _arrays(inner, left.read(member), right.read(member), how, left.path)
+            except UsageError as error:
+                yield Unreadable(inner, str(error))
+
+
+def compare_texts(actual: Any, expected: Any, how: How, name: str = "") -> Comparison:
+    """Two texts: their numbers as arrays of doubles, the rest as it is."""
+    texts = read_pairs(actual, expected, any_space=how.any_space)
+    if texts.differs or not texts.actual.size:
+        record: dict[str, Any] = {
+            "name": name,
+            "compare": "text",
+            "numbers": int(texts.actual.size),
+            "words": texts.words,
+        }
+        if texts.differs:
+            return Comparison(record={**record, "outcome": "mismatch", "reason": texts.differs})
+        if not texts.words:
+            return Comparison(
+                record={
+                    **record,
+                    "outcome": "mismatch",
+                    "reason": "there is nothing but white space: nothing was compared",
+                }
+            )
+        return Comparison(
+            record={**record, "outcome": "pass", "reason": f"all {texts.words} words are equal; there are no numbers"}
+        )
+    found = compare_arrays(
+        texts.actual, texts.expected, how.criteria, norms=how.norms, elementwise=how.elementwise, name=name
+    )
+    record = {**found.record, "words": texts.words}
+    if record["nan_expected"] == texts.actual.size and np.isnan(texts.actual).all():
+        # Beside words that are equal, NaN is as good a word as others.
+        return Comparison(record=record, actual=found.actual, expected=found.expected)
+    if "worst" in record:
+        record["worst"] = [
+            {
+                **element,
+                "line": int(texts.lines[element["index"][0]]),
+                "column": int(texts.columns[element["index"][0]]),
+            }
+            for element in record["worst"]
+        ]
+    if not found and record["worst"]:
+        worst = record["worst"][0]
+        record["reason"] += f" (line {worst['line']}, column {worst['column']})"
+    return Comparison(record=record, actual=found.actual, expected=found.expected)

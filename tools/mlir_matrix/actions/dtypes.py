@@ -252,7 +252,10 @@ def read_header(file: BinaryIO, size: int) -> Header:
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(file)
+    try:
+        shape, fortran, dtype = read(file)
+    except Exception as error:  # noqa: BLE001 - whatever Python's own parser says to a header that is none
+        raise ValueError(str(error) or type(error).__name__) from None
     if dtype.hasobject:
         raise ValueError("the file holds Python objects, not numbers")
     elements = math.prod(shape)

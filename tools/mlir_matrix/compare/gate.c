@@ -64,6 +64,10 @@ static double larger(double left, double right) { return left > right ? left : r
         return a > b ? (Words)((Words)a - (Words)b) : (Words)((Words)b - (Words)a);                                    \
     }                                                                                                                  \
                                                                                                                        \
+    static double name##_error(Words left, Words right) {                                                              \
+        return __builtin_fabs((double)value(left) - (double)value(right));                                             \
+    }                                                                                                                  \
+                                                                                                                       \
     static double name##_share(double error, double bound, double ulp, const Bounds *bounds) {                         \
         double share = error == 0 ? 0 : error / bound;                                                                 \
         if (bounds->max_ulp != NONE && error != 0) {                                                                   \
@@ -102,13 +106,10 @@ static double larger(double left, double right) { return left > right ? left : r
     }                                                                                                                  \
                                                                                                                        \
     static int name##_block(const Words *left, const Words *right, int count, const Bounds *bounds, Counts *counts) {  \
-        double errors[BLOCK];                                                                                          \
-        Words ulps[BLOCK];                                                                                             \
         const Words most = bounds->max_ulp > (Words)~(Words)0 ? (Words)~(Words)0 : (Words)bounds->max_ulp;             \
         Words max_ulp = 0, over_ulp = 0;                                                                               \
         for (int i = 0; i < count; ++i) {                                                                              \
             Words ulp = name##_apart(left[i], right[i]);                                                               \
-            ulps[i] = ulp;                                                                                             \
             max_ulp = ulp > max_ulp ? ulp : max_ulp;                                                                   \
             over_ulp += ulp > most;                                                                                    \
         }                                                                                                              \
@@ -119,7 +120,6 @@ static double larger(double left, double right) { return left > right ? left : r
         for (int i = 0; i < count; ++i) {                                                                              \
             double e = value(right[i]), size = __builtin_fabs(e), error = __builtin_fabs(value(left[i]) - e);          \
             double relative = rtol * size, bound = atol + relative;                                                    \
-            errors[i] = error;                                                                                         \
             top = double_bits(error) > top ? double_bits(error) : top;                                                 \
             over_atol += error > atol;                                                                                 \
             over_rtol += error > relative;                                                                             \
@@ -130,14 +130,18 @@ static double larger(double left, double right) { return left > right ? left : r
         if (bounds->max_ulp != NONE && wrong) {                                                                        \
             wrong = 0;                                                                                                 \
             for (int i = 0; i < count; ++i)                                                                            \
-                wrong += (errors[i] > atol + rtol * __builtin_fabs((double)value(right[i]))) & (ulps[i] > most);       \
+                wrong += (name##_error(left[i], right[i]) > atol + rtol * __builtin_fabs((double)value(right[i]))) &   \
+                         (name##_apart(left[i], right[i]) > most);                                                     \
         }                                                                                                              \
         if (above) {                                                                                                   \
             double max_rel = counts->max_rel, share = counts->used;                                                    \
             for (int i = 0; i < count; ++i) {                                                                          \
                 double size = __builtin_fabs((double)value(right[i])), relative = rtol * size;                         \
-                if (size > 0) max_rel = larger(max_rel, errors[i] / size);                                             \
-                share = larger(share, name##_share(errors[i], atol + relative, (double)ulps[i], bounds));              \
+                double error = name##_error(left[i], right[i]);                                                        \
+                if (!(error > rel * size) && !(error > used * (atol + relative))) continue;                            \
+                Words ulp = name##_apart(left[i], right[i]);                                                           \
+                if (size > 0) max_rel = larger(max_rel, error / size);                                                 \
+                share = larger(share, name##_share(error, atol + relative, (double)ulp, bounds));                      \
             }                                                                                                          \
             counts->max_rel = max_rel, counts->used = share;                                                           \
         }                                                                                                              \

@@ -127,8 +127,8 @@ def _key(sources: Sequence[Path]) -> str:
 
 
 def _make(sources: Sequence[Path], path: Path) -> None:
-    zig = _zig()
-    if zig is None:
+    program = zig()
+    if program is None:
         raise FileNotFoundError("there is no Zig")
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
@@ -139,14 +139,14 @@ def _make(sources: Sequence[Path], path: Path) -> None:
             "TMPDIR": scratch,
         }
         subprocess.run(
-            [zig, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
+            [program, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
             env={**variables, "PATH": "", "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120,
         )  # fmt: skip
         # Whoever is first wins; both are the same.
         os.replace(f"{scratch}/made.so", path)
 
 
-def _zig() -> Path | None:
+def zig() -> Path | None:
     """Zig's one program: of the newest package that is here, or of this Python environment."""
     here = sorted(find_home().packages.glob("ziglang-*/ziglang/zig"))
     if here:

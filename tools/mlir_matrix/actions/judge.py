@@ -1,7 +1,8 @@
 """The ``judge`` action: what the kernel gave against what is expected, and nothing passes without having been compared.
 
 ``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
-"rtol_text"}]}``; inputs ``actual-NAME`` and ``expected-NAME``; output ``verdict``, a JSON file with ``outcome``,
+"rtol_text"}]}``; inputs ``actual-NAME`` and ``expected-NAME`` or, where what is expected is too large to keep,
+``sketch-NAME`` (:mod:`sketch`); output ``verdict``, a JSON file with ``outcome``,
 ``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or unreadable is a
 mismatch that says so; where the golden is what is wrong the output is not ``measurable``, which nobody can expect.
 """
@@ -19,6 +20,7 @@ from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.census import Census, plain
 from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.dtypes import STORAGE, Array
+from mlir_matrix.actions.sketch_judge import SketchError, judge_by_sketch
 
 _GOLDEN = "the golden"
 _METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
@@ -64,9 +66,9 @@ def _all_right(outputs: list[dict[str, Any]]) -> str:
 
 
 def _metrics(outputs: list[dict[str, Any]]) -> dict[str, Any]:
-    counted = [output for output in outputs if "elements" in output]
+    counted = [output for output in outputs if "error_used" in output]
     metrics: dict[str, Any] = {name: _largest(counted, name) for name in _METRICS if counted}
-    return metrics | {name: sum(output[name] for output in counted) for name in ("elements", "wrong")}
+    return metrics | {name: sum(output.get(name, 0) for output in counted) for name in ("elements", "wrong")}
 
 
 def _largest(outputs: list[dict[str, Any]], name: str) -> int | float | str | bool:
@@ -80,7 +82,9 @@ def _percent(share: float) -> str:
 def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
     """Outputs that came and are in no specification."""
     found = []
-    for side, what in (("actual-", "the kernel gave an output"), ("expected-", "there is a golden")):
+    for side, what in (
+        ("actual-", "the kernel gave an output"), ("expected-", "there is a golden"), ("sketch-", "there is a golden"),
+    ):  # fmt: skip
         for key in sorted(files):
             name = key.removeprefix(side)
             if key.startswith(side) and name not in known:
@@ -94,7 +98,12 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
     name, dtype, shape = str(spec["name"]), str(spec["dtype"]), tuple(spec["shape"])
     try:
         atol, rtol = _bounds(spec)
+        if f"sketch-{name}" in files:
+            return {**spec, **_judge_sketched(spec, files, atol, rtol)}
         expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
+        if expected.dtype.kind == "f" and np.isnan(expected).all():
+            count = f"{expected.size} of {expected.size}"
+            raise _NoMeasureError(f"the golden is NaN in {count} elements, which proves nothing")
         actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
     except _UnfitError as error:
         bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
@@ -109,6 +118,19 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
     return result
 
 
+def _judge_sketched(spec: dict[str, Any], files: Mapping[str, str], atol: float, rtol: float) -> dict[str, Any]:
+    """The same where what is expected is a sketch: not which elements are wrong, but in which blocks there are some."""
+    name, shape = spec["name"], tuple(spec["shape"])
+    rows = _load(files, f"sketch-{name}", _GOLDEN, None, STORAGE["f64"])
+    actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[spec["dtype"]])
+    if spec["compare"] == "order-free" and shape:
+        actual = _sorted(actual, spec["dtype"])
+    try:
+        return judge_by_sketch(spec, actual, rows, atol, rtol)
+    except SketchError as error:
+        raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
+
+
 def _bounds(spec: dict[str, Any]) -> tuple[float, float]:
     if spec["compare"] == "exact":
         return 0.0, 0.0
@@ -118,8 +140,8 @@ def _bounds(spec: dict[str, Any]) -> tuple[float, float]:
     return atol, rtol
 
 
-def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """The array of one file, of exactly this shape and dtype, with at least one element."""
+def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Array:
+    """The array of one file, of exactly this shape (None: any) and dtype, with at least one element."""
     remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
     unfit = _NoMeasureError if what == _GOLDEN else _UnfitError
     if key not in files:
@@ -132,7 +154,7 @@ def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...],
         raise unfit(f"{what} is not a readable .npy file: {str(error).splitlines()[0][:200]}") from None
     if array.dtype != dtype:
         raise unfit(f"{what} holds {array.dtype.str}, not {dtype.str}")
-    if array.shape != shape:
+    if shape is not None and array.shape != shape:
         raise unfit(f"{what} has the shape {list(array.shape)}, not {list(shape)}")
     if not array.size:
         raise unfit(f"{what} is empty: zero elements prove nothing")

@@ -54,7 +54,8 @@ def _arrays(old: Array, new: Array) -> dict[str, Any]:
     if found["differ"]:
         with np.errstate(all="ignore"):
             # A number that is none, or no longer, is further off than any other.
-            apart = np.where(differ, np.nan_to_num(_apart(old, new), nan=np.inf), -1.0).reshape(-1)
+            apart = _apart(old, new)
+            apart = np.where(differ, np.where(np.isnan(apart), np.inf, apart), -1.0).reshape(-1)
             at = int(np.argmax(apart))
             before, after = old.reshape(-1)[at], new.reshape(-1)[at]
             relative = apart[at] / np.abs(numbers[0].reshape(-1)[at])

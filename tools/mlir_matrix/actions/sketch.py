@@ -38,6 +38,7 @@ PICKED = slice(10 + PROJECTIONS, 10 + PROJECTIONS + SAMPLES)
 WIDTH = PICKED.stop
 #: Blocks that are summed up at a time: their signs take 8 MiB.
 _AT_ONCE = 8
+_SIGN = np.uint64(1 << 63)
 _NAN_WORD = np.uint64(0x7FF8_0000_0000_0000)
 
 
@@ -87,10 +88,11 @@ def rounded(values: Array, dtype: str) -> Array:
 
 def summary(values: Doubles, stored: Array) -> Doubles:
     """A row for each block of a flat output: its values as doubles, and as its dtype has them."""
-    rows = [
-        _rows(values[start : start + _AT_ONCE * BLOCK], stored[start : start + _AT_ONCE * BLOCK], start)
-        for start in range(0, values.size, _AT_ONCE * BLOCK)
-    ]
+    step = _AT_ONCE * BLOCK
+    # What overflows shows: no bound is infinite.
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        starts = range(0, values.size, step)
+        rows = [_rows(values[start : start + step], stored[start : start + step], start) for start in starts]
     return np.concatenate(rows) if rows else np.zeros((0, WIDTH))
 
 
@@ -118,10 +120,10 @@ def _rows(values: Doubles, stored: Array, start: int) -> Doubles:
     rows[:, L1] = _folded(sizes)
     rows[:, LARGEST] = _blocks(sizes).max(axis=-1)
     rows[:, L2] = _norms(_blocks(sizes), rows[:, LARGEST])
-    words = counter.bits(_SIGNS, index)
+    words, plain = counter.bits(_SIGNS, index), finite.view(np.uint64)
     for number in range(PROJECTIONS):
-        sign = (words >> np.uint64(number)) & np.uint64(1)
-        rows[:, SIGNED.start + number] = _folded(np.where(sign == 1, finite, -finite))
+        flipped = (words << np.uint64(63 - number)) & _SIGN
+        rows[:, SIGNED.start + number] = _folded((plain ^ flipped).view(np.float64))
     whole = picks(start + size)[start // BLOCK :] - start
     rows[:, PICKED] = values[whole]
     return rows
@@ -148,10 +150,9 @@ def _folded(flat: Any) -> Any:
 
 
 def _halved(parts: Any) -> Any:
-    with np.errstate(over="ignore", invalid="ignore"):
-        while parts.shape[-1] > 1:
-            half = parts.shape[-1] // 2
-            parts = parts[..., :half] + parts[..., half:]
+    while parts.shape[-1] > 1:
+        half = parts.shape[-1] // 2
+        parts = parts[..., :half] + parts[..., half:]
     return parts[..., 0]
 
 

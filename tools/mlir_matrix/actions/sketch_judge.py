@@ -51,6 +51,9 @@ def check_sketch(rows: Doubles, elements: int, dtype: str, compare: str) -> None
         raise SketchError(f"is a sketch of another output: its header is {_told(rows[0])}, not {_told(wanted)}")
     if len(rows) != 1 + -(-elements // BLOCK):
         raise SketchError(f"has {len(rows) - 1} blocks, not {-(-elements // BLOCK)}")
+    counts = rows[1:, sketch.COUNTS]
+    if not ((counts >= 0) & (counts <= BLOCK) & (counts == np.rint(counts))).all():
+        raise SketchError("holds numbers of elements that cannot be")
     if rows[1:, 0].sum() == elements:
         raise SketchError("holds nothing but NaN")
 

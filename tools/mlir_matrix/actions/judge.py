@@ -2,8 +2,8 @@
 
 ``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
 "rtol_text"}]}``, and ``max_ulp`` with ``max_ulp_text`` where that is a criterion; inputs ``actual-NAME`` and
-``expected-NAME``; output ``verdict``, a JSON file with ``outcome``,
-``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or unreadable is a
+``expected-NAME`` or, where what is expected is too large to keep, ``sketch-NAME`` (:mod:`sketch`); output ``verdict``, a JSON
+file with ``outcome``, ``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or unreadable is a
 mismatch that says so; where the golden is what is wrong the output is not ``measurable``, which nobody can expect.
 """
 
@@ -22,6 +22,7 @@ from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.actions.diagnosis import diagnose
 from mlir_matrix.actions.dtypes import STORAGE, Array
+from mlir_matrix.actions.sketch_judge import SketchError, judge_by_sketch
 
 _GOLDEN = "the golden"
 _METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
@@ -67,9 +68,9 @@ def _all_right(outputs: list[dict[str, Any]]) -> str:
 
 
 def _metrics(outputs: list[dict[str, Any]]) -> dict[str, Any]:
-    counted = [output for output in outputs if "elements" in output]
+    counted = [output for output in outputs if "error_used" in output]
     metrics: dict[str, Any] = {name: _largest(counted, name) for name in _METRICS if counted}
-    return metrics | {name: sum(output[name] for output in counted) for name in ("elements", "wrong")}
+    return metrics | {name: sum(output.get(name, 0) for output in counted) for name in ("elements", "wrong")}
 
 
 def _largest(outputs: list[dict[str, Any]], name: str) -> int | float | str | bool:
@@ -83,7 +84,9 @@ def _percent(share: float) -> str:
 def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
     """Outputs that came and are in no specification."""
     found = []
-    for side, what in (("actual-", "the kernel gave an output"), ("expected-", "there is a golden")):
+    for side, what in (
+        ("actual-", "the kernel gave an output"), ("expected-", "there is a golden"), ("sketch-", "there is a golden"),
+    ):  # fmt: skip
         for key in sorted(files):
             name = key.removeprefix(side)
             if key.startswith(side) and name not in known:
@@ -97,7 +100,12 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
     name, dtype, shape = str(spec["name"]), str(spec["dtype"]), tuple(spec["shape"])
     try:
         criteria = _criteria(spec)
+        if f"sketch-{name}" in files:
+            return {**_told(spec), **_judge_sketched(spec, files, criteria)}
         expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
+        if expected.dtype.kind == "f" and np.isnan(expected).all():
+            count = f"{expected.size} of {expected.size}"
+            raise _NoMeasureError(f"the golden is NaN in {count} elements, which proves nothing")
         actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
     except _UnfitError as error:
         bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
@@ -130,6 +138,19 @@ def _told(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {renamed.get(key, key): value for key, value in spec.items()}
 
 
+def _judge_sketched(spec: dict[str, Any], files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:
+    """The same where what is expected is a sketch: not which elements are wrong, but in which blocks there are some."""
+    name, shape = spec["name"], tuple(spec["shape"])
+    rows = _load(files, f"sketch-{name}", _GOLDEN, None, STORAGE["f64"])
+    actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[spec["dtype"]])
+    if spec["compare"] == "order-free" and shape:
+        actual = _sorted(actual, spec["dtype"])
+    try:
+        return judge_by_sketch(spec, actual, rows, criteria.atol, criteria.rtol)
+    except SketchError as error:
+        raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
+
+
 def _criteria(spec: Mapping[str, Any]) -> Criteria:
     if spec["compare"] == "exact":
         return Criteria()
@@ -140,8 +161,8 @@ def _criteria(spec: Mapping[str, Any]) -> Criteria:
     return Criteria(atol=atol, rtol=rtol, max_ulp=None if ulp is None else float(ulp))
 
 
-def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """The array of one file, of exactly this shape and dtype, with at least one element."""
+def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Array:
+    """The array of one file, of exactly this shape (None: any) and dtype, with at least one element."""
     remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
     unfit = _NoMeasureError if what == _GOLDEN else _UnfitError
     if key not in files:
@@ -154,7 +175,7 @@ def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...],
         raise unfit(f"{what} is not a readable .npy file: {str(error).splitlines()[0][:200]}") from None
     if array.dtype != dtype:
         raise unfit(f"{what} holds {array.dtype.str}, not {dtype.str}")
-    if array.shape != shape:
+    if shape is not None and array.shape != shape:
         raise unfit(f"{what} has the shape {list(array.shape)}, not {list(shape)}")
     if not array.size:
         raise unfit(f"{what} is empty: zero elements prove nothing")

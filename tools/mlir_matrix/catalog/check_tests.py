@@ -10,6 +10,7 @@ from mlir_matrix.actions.formula import GRAMMAR, check_formula
 from mlir_matrix.catalog.catalog import REFERENCE, Entry, LocatedLayer
 from mlir_matrix.catalog.check import Checker, GoldenFile
 from mlir_matrix.catalog.check_toolchains import release_known
+from mlir_matrix.catalog.goldens import SKETCH, WHOLE
 from mlir_matrix.catalog.models import Block, Suite, Workload
 from mlir_matrix.catalog.source import Key
 from mlir_matrix.names import SEGMENT_NAMES, PatternError, did_you_mean, printable, test_glob
@@ -28,8 +29,10 @@ def check(checker: Checker, golden: Iterable[GoldenFile]) -> None:
     segments = _segments(checker)
     for suite in checker.catalog.suites.values():
         _suite(checker, suite, segments)
+    golden = list(golden)
     for file in golden:
         _golden(checker, file)
+    _one_form(checker, golden)
     for layer in checker.catalog.layers:
         _layer(checker, layer)
 
@@ -53,6 +56,10 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
         if output.dtype not in _FLOATS and output.compare == "numeric":
             fix = f"{output.dtype} is compared exactly or order-free, not numerically; write compare: exact"
             checker.wrong(workload, fix, "outputs", name, "compare")
+        if output.nan is not None and output.dtype not in _FLOATS:
+            checker.wrong(workload, f"{output.dtype} has no NaN; leave 'nan' out", "outputs", name, "nan")
+        if f"{name}{WHOLE}".endswith(SKETCH):
+            checker.wrong(workload, "an output's name may not end in .sketch: sketches' files do", "outputs", name)
     _absent(checker, workload)
 
 
@@ -197,10 +204,22 @@ def _golden(checker: Checker, file: GoldenFile) -> None:
         near = did_you_mean(file.workload, checker.catalog.workloads) if workload is None else ""
         checker.problems.add(shown, f"is not read: this catalog has no workload '{file.workload}'{near}")
         return
-    right = [f"{output}.npy" for output in workload.document.outputs]
+    outputs = workload.document.outputs
+    right = [output + form for output in outputs for form in (WHOLE, SKETCH)]
     if file.item.is_folder or name not in right:
         fix = did_you_mean(name, [*right, "tolerances.yaml"])
         checker.problems.add(shown, f"is not read: not the golden of an output{fix}")
+
+
+def _one_form(checker: Checker, golden: Iterable[GoldenFile]) -> None:
+    """A golden is there whole or as a sketch: of two nobody would know which is right."""
+    there = {(file.root, file.workload, file.item.name) for file in golden}
+    for file in golden:
+        whole = file.item.name.removesuffix(SKETCH) + WHOLE
+        if file.item.name.endswith(SKETCH) and (file.root, file.workload, whole) in there:
+            checker.problems.add(
+                file.item.shown, f"is there twice: {whole} beside it is the same golden; remove one of them"
+            )
 
 
 def _layer(checker: Checker, layer: LocatedLayer) -> None:

@@ -91,6 +91,8 @@ class Output(Document):
     dtype: Dtype
     #: ``numeric`` (within tolerance), ``exact`` (integers, booleans), ``order-free`` (sorted along the last axis).
     compare: Literal["numeric", "exact", "order-free"] = "numeric"
+    #: Why NaN is right in this output, where the reference gives it. Without a reason a reference that gives NaN is refused.
+    nan: Text | None = None
 
 
 class Workload(Document):

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlir_matrix.actions.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.goldens import golden_name, is_sketched
 from mlir_matrix.catalog.models import Step, Workload
 from mlir_matrix.expansion import Test
 from mlir_matrix.pins import Pins
@@ -184,12 +185,12 @@ class Planner:
         # Tests of a workload that the same layers apply to are judged by the same parameters.
         key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
         params = self._once(key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})
-        if expected is None:
-            expected = self._once(("golden", test.workload), lambda: self._goldens(workload))
+        right = expected or self._once(("golden", test.workload), lambda: self._goldens(workload))
         files: dict[str, Input] = {}
-        for name in names:
+        for name, output in names.items():
+            sketched = expected is None and is_sketched(workload.document, output)
             files[f"actual-{name}"] = Produced(results, f"out-{name}")
-            files[f"expected-{name}"] = expected[name]
+            files[f"{'sketch' if sketched else 'expected'}-{name}"] = right[name]
         return self.graph.add(
             f"judge/{workload.name}",
             tool="judge",
@@ -202,7 +203,9 @@ class Planner:
 
     def _goldens(self, workload: Entry[Workload]) -> dict[str, File]:
         return {
-            name: file_of(self._catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
+            name: file_of(
+                self._catalog, workload.root, workload.golden / golden_name(workload.document, name), optional=True
+            )
             for name in workload.document.outputs
         }
 

@@ -70,6 +70,8 @@ def signature(workload: Workload) -> dict[str, Any]:
                 "shape": sizes(tensor.shape, workload.dims),
                 "dtype": tensor.dtype,
                 "dynamic": [axis for axis, size in enumerate(tensor.shape) if size in workload.dynamic],
+                # Nobody is told of what is not so.
+                **({"nan": True} if getattr(tensor, "nan", None) else {}),
             }
             for name, tensor in tensors.items()
         ]

@@ -52,6 +52,24 @@ class Element(Part):
     wrong: bool
 
 
+class Sketched(Part):
+    """What an output was compared with that is kept as a sketch, and what that tells."""
+
+    #: Of 4096 elements each, the last of what is left.
+    blocks: int
+    wrong_blocks: int
+    #: Elements that are kept, and were compared one by one.
+    samples: int
+    #: One wrong element among right ones is seen in any block where it is off by more than this.
+    seen_alone: Number
+    #: The most likely that such a one is not.
+    missed_alone: float
+    #: The same for errors all over a block whose norm is 16 times that of their bounds.
+    missed_twice_that: float
+    #: The most likely that an output is refused that is right.
+    false_alarm: float
+
+
 class Census(Part):
     """One output, compared with its golden. What could not be compared has a reason and no numbers."""
 
@@ -112,6 +130,8 @@ class Census(Part):
     looks: str | None = None
     #: Where the wrong ones are, in words.
     where: str | None = None
+    #: Where the golden is a sketch. ``wrong`` is then the number of blocks that are not like it.
+    sketch: Sketched | None = None
 
 
 class Verdict(Part):

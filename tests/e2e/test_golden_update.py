@@ -1,0 +1,258 @@
+"""Goldens made anew: large ones as sketches by which wrong kernels fail, what differs in numbers, and nothing by accident."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from downstream import Downstream
+from house import Finished, House
+
+TEST = "mlir/linalg-loops/x86_64/wide"
+DOCUMENT = """\
+description: y = 1.5 x + b, an output of more than 1 MiB of doubles; every nineteenth column of b is infinite.
+dims: {R: ROWS, C: 513}
+inputs:
+  x: {shape: [R, C], dtype: f32, formula: "normal(0, 1)", seed: 1}
+  b: {shape: [C], dtype: f32, formula: "values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, inf())"}
+outputs:
+  y: {shape: [R, C], dtype: f32}
+"""
+REFERENCE = "def reference(x, b):\n    return 1.5 * x + b\n"
+KERNEL = """\
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (c)>
+func.func @main(%x: tensor<ROWSx513xf32>, %b: tensor<513xf32>) -> tensor<ROWSx513xf32> {
+  %factor = arith.constant 1.5 : f32
+  %off = arith.constant OFF : f32
+  %zero = arith.constant 0.0 : f32
+  %first = arith.constant FIRST : index
+  %last = arith.constant LAST : index
+  %width = arith.constant 513 : index
+  %empty = tensor.empty() : tensor<ROWSx513xf32>
+  %y = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : tensor<ROWSx513xf32>, tensor<513xf32>) outs(%empty : tensor<ROWSx513xf32>) {
+  ^bb0(%xx: f32, %bb: f32, %out: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %begin = arith.muli %i, %width : index
+    %place = arith.addi %begin, %j : index
+    %from = arith.cmpi uge, %place, %first : index
+    %to = arith.cmpi ule, %place, %last : index
+    %hit = arith.andi %from, %to : i1
+    %product = arith.mulf %xx, %factor : f32
+    %sum = arith.addf %product, %bb : f32
+    %other = arith.OTHER
+    %result = arith.select %hit, %other, %sum : f32
+    linalg.yield %result : f32
+  } -> tensor<ROWSx513xf32>
+  return %y : tensor<ROWSx513xf32>
+}
+"""
+TOLERANCES = """\
+layers:
+  - atol: eps(f32)
+    rtol: eps(f32)
+    rationale: A product and a sum, each rounded.
+"""
+
+
+class Wide(Downstream):
+    """A catalog with one large output."""
+
+    def source(self, *, rows: int = 512, first: int = 1, last: int = 0, off: float = 0.0, cut: bool = False) -> None:
+        """The kernel; elements ``first`` to ``last`` are ``off`` by so much or, ``cut``, 0."""
+        other = "mulf %zero, %xx : f32" if cut else "addf %sum, %off : f32"
+        text = KERNEL.replace("OTHER", other).replace("ROWS", str(rows)).replace("OFF", str(float(off)))
+        text = text.replace("FIRST", str(first)).replace("LAST", str(last))
+        self.write("matrix/workloads/wide/linalg.mlir", text)
+
+    def describe(self, rows: int = 512, reference: str = REFERENCE, document: str = DOCUMENT) -> None:
+        """What goes in and out, and what is right."""
+        self.write("matrix/workloads/wide/workload.yaml", document.replace("ROWS", str(rows)))
+        self.write("matrix/workloads/wide/reference.py", reference)
+
+    @property
+    def kept(self) -> set[str]:
+        """The goldens that are there."""
+        return {path.name for path in (self.root / "golden/wide").iterdir()} - {"tolerances.yaml"}
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Wide:
+    made = Wide(tmp_path / "catalog")
+    made.describe()
+    made.source()
+    made.write("golden/wide/tolerances.yaml", TOLERANCES)
+    return made
+
+
+@pytest.fixture
+def ready(wide: Wide, house: House) -> Wide:
+    """With its golden."""
+    assert update(house, wide, "--write").code == 0
+    return wide
+
+
+def update(house: House, catalog: Wide, *more: str) -> Finished:
+    return house("golden", "update", "wide", *more, "--catalog", catalog.root)
+
+
+def judged(house: House, catalog: Wide, code: int) -> dict[str, Any]:
+    return dict(house.run(TEST, code=code, catalog=catalog.root).tests[TEST])
+
+
+def test_a_large_golden_is_a_sketch_and_what_is_right_passes(house: House, wide: Wide) -> None:
+    dry = update(house, wide)
+    assert dry.code == 1
+    assert wide.kept == set()
+    done = update(house, wide, "--write")
+    assert done.stdout.startswith("wide/y: is new, written as a sketch (")
+    assert wide.kept == {"y.sketch.npy"}
+    size = (wide.root / "golden/wide/y.sketch.npy").stat().st_size
+    assert size < 0.02 * 8 * 512 * 513
+    again = update(house, wide)
+    assert (again.code, again.stdout) == (0, "wide/y: as it is\n")
+    test = judged(house, wide, 0)
+    assert test["outcome"] == "pass"
+    assert test["metrics"]["elements"] == 512 * 513
+    assert 0 < test["metrics"]["error_used"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"first": 100_000, "last": 100_000, "off": 0.25}, ("1 of 65 blocks", "elements 98304 to 102399",
+         "32 of 32 projections beyond", "as if one element were off by 0.25")),
+        ({"first": 8192, "last": 12287, "off": 1e-3}, ("1 of 65 blocks", "elements 8192 to 12287 ([15, 497] to [23, 488])",
+         "expected")),
+        ({"first": 513 + 18, "last": 513 + 18, "cut": True}, ("1 of 65 blocks", "elements 0 to 4095 ([0, 0] to [7, 504])",
+         "214 infinite, expected 215")),
+    ],
+    ids=["one element", "one block", "one infinity"],
+)  # fmt: skip
+def test_a_wrong_kernel_fails_by_it(house: House, ready: Wide, fault: dict[str, Any], words: tuple[str, ...]) -> None:
+    ready.source(**fault)
+    test = judged(house, ready, 1)
+    assert test["outcome"] == "mismatch"
+    for each in words:
+        assert each in test["reason"], test["reason"]
+    assert test["verdict"]["outputs"][0]["sketch"]["wrong_blocks"] == 1
+    told = house("run", TEST, "--catalog", ready.root, "--quiet")
+    assert told.code == 1
+    assert words[1] in told.stdout
+
+
+def test_what_differs_is_said_in_numbers(house: House, ready: Wide) -> None:
+    before = (ready.root / "golden/wide/y.sketch.npy").read_bytes()
+    ready.describe(reference=REFERENCE.replace("+ b", "+ b + 0.125"))
+    done = update(house, ready, "--format", "json")
+    assert done.code == 1
+    (row,) = done.document["outputs"]
+    found = row["difference"]
+    assert (row["state"], row["sketch"], row["written"]) == ("different", True, False)
+    assert (found["blocks"], found["differing_blocks"]) == (65, 65)
+    assert found["abs"] == pytest.approx(0.125, abs=1e-12)
+    # All elements but the infinite ones are off by 1/8.
+    assert found["norm"] == pytest.approx(0.125 * np.sqrt(512 * 513 * 18 / 19), rel=0.1)
+    text = update(house, ready).stdout
+    assert "wide/y: differs: 65 of 65 blocks, " in text
+    assert "at most 0.125 (relative " in text
+    assert (ready.root / "golden/wide/y.sketch.npy").read_bytes() == before
+
+
+def test_small_ones_are_whole_and_their_differences_are_exact(house: House, ready: Wide) -> None:
+    """What is no longer large is no longer a sketch."""
+    ready.describe(rows=20)
+    ready.source(rows=20)
+    missing = judged(house, ready, 1)
+    assert "the golden is missing" in missing["reason"]
+    assert "is new" in update(house, ready).stdout
+    assert ready.kept == {"y.sketch.npy"}
+    assert update(house, ready, "--write").code == 0
+    assert ready.kept == {"y.npy"}
+    assert judged(house, ready, 0)["outcome"] == "pass"
+    path = ready.root / "golden/wide/y.npy"
+    golden = np.load(path)
+    golden[3, 4] += 0.5
+    golden[0, 18] = 7.0
+    np.save(path, golden)
+    done = update(house, ready)
+    assert (
+        "wide/y: differs: 2 of 10260 elements, at most inf (relative inf) at [0, 18]: was 7.0, is inf (" in done.stdout
+    )
+    golden[0, 18] = np.inf
+    np.save(path, golden)
+    (row,) = update(house, ready, "--format", "json").document["outputs"]
+    assert (row["difference"]["differ"], row["difference"]["index"]) == (1, [3, 4])
+    assert row["difference"]["abs"] == pytest.approx(0.5)
+    np.save(path, golden.T)
+    assert "differs: it was float64 [513, 20], is float64 [20, 513] (" in update(house, ready).stdout
+    path.write_bytes(b"no array")
+    assert "differs: it was not readable: " in update(house, ready).stdout
+
+
+def test_a_golden_in_both_forms_is_refused(house: House, ready: Wide) -> None:
+    ready.write("golden/wide/y.npy", b"")
+    done = update(house, ready)
+    assert done.code == 2
+    assert (
+        "golden/wide/y.sketch.npy: is there twice: y.npy beside it is the same golden; remove one of them"
+        in done.stderr
+    )
+
+
+def test_a_damaged_sketch_is_no_pass_and_nobodys_expectation(house: House, ready: Wide) -> None:
+    path = ready.root / "golden/wide/y.sketch.npy"
+    rows = np.load(path)
+    np.save(path, rows[:-1])
+    test = judged(house, ready, 1)
+    assert test["verdict"]["outputs"][0]["measurable"] is False
+    for words in ("has 64 blocks, not 65", "matrix golden update --write"):
+        assert words in test["reason"]
+
+
+def test_a_tree_that_would_be_too_large_is_not_written(house: House, wide: Wide) -> None:
+    wide.workload("large", jax="def workload(x):\n    return x * 2")
+    large = wide.root / "golden/large/y.npy"
+    large.write_bytes(bytes(20_000_000))
+    done = update(house, wide, "--write")
+    assert done.code == 2
+    assert "more than 20000000; nothing was written; the largest is wide/y (" in done.stderr
+    assert wide.kept == set()
+    large.unlink()
+    assert update(house, wide, "--write").code == 0
+
+
+NAN = {
+    "mixed": ("np.log(x - 1)", "", "returns NaN in 1 of 4 elements"),
+    "said": ("np.log(x - 1)", ", nan: There is no logarithm of -1.", None),
+    "nothing else": ("x * np.nan", ", nan: There is no logarithm of -1.", "returns NaN in 4 of 4 elements"),
+}
+
+
+@pytest.mark.parametrize("case", NAN)
+def test_nan_is_expected_where_the_workload_says_why(house: House, wide: Wide, case: str) -> None:
+    body, nan, refused = NAN[case]
+    document = (
+        "description: Logarithms.\ninputs:\n  x: {shape: [4], dtype: f32, formula: iota()}\n"
+        f"outputs:\n  y: {{shape: [4], dtype: f32{nan}}}\n"
+    )
+    wide.describe(document=document, reference=f"import numpy as np\n\ndef reference(x):\n    return {body}\n")
+    (wide.root / "matrix/workloads/wide/linalg.mlir").unlink()
+    wide.write(
+        "matrix/workloads/wide/jax.py", "import jax.numpy as jnp\n\ndef workload(x):\n    return jnp.log(x - 1)\n"
+    )
+    done = update(house, wide, "--write")
+    if refused is not None:
+        assert done.code == 1
+        assert refused in done.stderr
+        assert json.loads(update(house, wide, "--format", "json").stdout)["failures"][0]["workload"] == "wide"
+        assert wide.kept == set()
+        return
+    assert wide.kept == {"y.npy"}
+    test = "jax/stablehlo-loops/x86_64/wide"
+    assert house.run(test, catalog=wide.root).outcomes[test] == "pass"

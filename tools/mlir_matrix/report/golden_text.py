@@ -1,0 +1,44 @@
+"""How a golden stands to what its reference gives now, as a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def update_line(row: Mapping[str, Any]) -> str:
+    """A row of ``matrix golden update``, for people."""
+    name = f"{row['workload']}/{row['output']}"
+    if row["state"] == "same":
+        return f"{name}: as it is"
+    written = ", written" if row["written"] else ""
+    form = " as a sketch" if row["sketch"] else ""
+    size = f"{written}{form if written else ''} ({row['bytes']} bytes{'' if written or not form else ', as a sketch'})"
+    if row["state"] == "new":
+        return f"{name}: is new{size}"
+    return f"{name}: differs{_difference(row['difference'])}{size}"
+
+
+def _difference(found: Mapping[str, Any] | None) -> str:
+    """In how many elements, and by how much at most."""
+    if found is None:
+        return ""
+    if "changed" in found:
+        return f": it {found['changed']}"
+    what = "elements that are kept" if "blocks" in found else "elements"
+    parts = [f"{found['differ']} of {found['elements']} {what}"]
+    if found["index"] is not None:
+        parts.append(
+            f"at most {_number(found['abs'])} (relative {_number(found['rel'])}) at {found['index']}: "
+            f"was {found['old']}, is {found['new']}"
+        )
+    if "blocks" in found:
+        parts.insert(0, f"{found['differing_blocks']} of {found['blocks']} blocks")
+        parts.append(f"all together by {_number(found['norm'])} (Euclidean norm, by its projections)")
+    elif not found["differ"]:
+        parts = ["in how it is written, not in its numbers"]
+    return ": " + ", ".join(parts)
+
+
+def _number(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"

@@ -66,6 +66,8 @@ class Census(Part):
     #: The bounds as they are written in the layer.
     atol_text: str | None = None
     rtol_text: str | None = None
+    #: So many numbers of the dtype an element may be away, as it is written; absent where the layer does not say.
+    max_ulp_text: str | None = None
     #: File, line and column of the tolerance layer that gives the bounds.
     layer: str | None = None
     rationale: str | None = None

@@ -10,6 +10,7 @@ from mlir_matrix.cli.lazy import Listed
 #: Verb → where it is, and what it does.
 VERBS = {
     "update": Listed("golden_update", "update", "Compute the expected outputs anew and compare."),
+    "calibrate": Listed("golden_calibrate", "calibrate_command", "Propose tolerances from the errors of many draws."),
     "explain": Listed("golden_explain", "explain", "Say which bounds apply to a test, and why."),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlir_matrix.calibration import LEAST, Calibration, Observation, calibrate
@@ -88,6 +88,22 @@ def test_what_does_not_vary_stands_in_the_way_where_it_is_larger_only() -> None:
     assert "what fixed uses is the same in each draw" in found.why_not
 
 
+def test_what_is_not_distributed_like_maxima_proposes_nothing() -> None:
+    found = single(
+        runs("a", "t", [0.1 + 0.001 * draw for draw in range(5)] + [0.9 + 0.001 * draw for draw in range(25)])
+    )
+    assert "what t uses is not distributed like largest errors of sums" in found.why_not
+    assert found.factor is None
+    assert found.rate(1.0) > 0
+
+
+def test_an_error_that_stands_apart_proposes_nothing() -> None:
+    found = single(runs("a", "t", [*SPREAD[:-1], 0.95]))
+    assert "in one draw t uses 0.95, in all others 0.39 at most" in found.why_not
+    assert found.factor is None
+
+
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=10, max_size=40))
 def test_no_proposal_is_below_what_was_seen(values: list[float]) -> None:
     found = single(runs("a", "t", values))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.gumbel import CONFIDENCE, Gumbel, fit
+from mlir_matrix.gumbel import CONFIDENCE, Gumbel, fit, usual_gap, usual_reach
 
 
 def drawn(size: int, seed: int, location: float = 0.0, scale: float = 1.0) -> list[float]:
@@ -75,3 +75,25 @@ def test_the_gap_tells_a_good_fit_from_a_bad_one() -> None:
     sample = drawn(2000, 7)
     assert fit(sample).gap(sample) < 0.03
     assert Gumbel(0.0, 1.0, 2000).gap([value + 1 for value in sample]) > 0.2
+
+
+@pytest.mark.parametrize("size", [10, 20, 50])
+def test_one_sample_in_a_hundred_is_unusual(size: int) -> None:
+    samples = [drawn(size, seed) for seed in range(1000)]
+    unusual = sum(fit(sample).gap(sample) > usual_gap(size) for sample in samples)
+    assert unusual <= 20
+    unusual = sum(fit(sample).reach(sample) > usual_reach(size) for sample in samples)
+    assert unusual <= 20
+
+
+def test_one_number_that_stands_apart_is_unusual() -> None:
+    sample = drawn(20, 4)
+    assert fit(sample).reach(sample) < usual_reach(20)
+    sample[7] = 20.0
+    assert fit(sample).reach(sample) > usual_reach(20)
+
+
+def test_errors_that_are_bounded_are_unusual() -> None:
+    """Most of them near what they cannot exceed."""
+    sample = [1 - min(1.0, numbers) ** 4 for numbers in map(abs, drawn(40, 3))]
+    assert fit(sample).gap(sample) > usual_gap(40)

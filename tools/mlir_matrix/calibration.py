@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mlir_matrix.gumbel import CONFIDENCE, Gumbel, fit
+from mlir_matrix.gumbel import CONFIDENCE, Gumbel, fit, usual_gap, usual_reach
 
 #: A sample of fewer different numbers says nothing about one run in a million.
 LEAST = 8
@@ -102,7 +102,7 @@ class Calibration:
         """So many times as wide bounds must be for the rate that is wanted, with :data:`CONFIDENCE`; None: see ``why_not``."""
         return None if self.why_not else self._asks(self.worst)
 
-    @property
+    @cached_property
     def why_not(self) -> str:
         """Why no bounds can be proposed; empty where they can."""
         if not any(value > 0 for value in self.values):
@@ -111,7 +111,20 @@ class Calibration:
             values = len(set(self.worst.values))
             differ = "is the same in each draw" if values == 1 else f"has {values} values only, {LEAST} are needed"
             return f"what {self.worst.tests[0]} uses {differ}: nothing to fit a distribution to"
-        return ""
+        return _misfit(self.worst, self.worst.fitted)
+
+
+def _misfit(sample: Sample, fitted: Gumbel) -> str:
+    """Why a distribution that is fitted to a sample says nothing about it; empty where it does."""
+    gap, usual = fitted.gap(sample.values), usual_gap(fitted.size)
+    if gap > usual:
+        unlike = f"what {sample.tests[0]} uses is not distributed like largest errors of sums"
+        return f"{unlike}: {gap:.2f} from the fit at most, where {usual:.2f} is usual"
+    if fitted.reach(sample.values) > usual_reach(fitted.size):
+        second = sorted(sample.values)[-2]
+        apart = f"in one draw {sample.tests[0]} uses {sample.largest:.2g}, in all others {second:.2g} at most"
+        return f"{apart}: its errors have a longer tail than can be fitted; more seeds may show it"
+    return ""
 
 
 def calibrate(observations: Iterable[Observation], *, wanted: float) -> list[Calibration]:

@@ -43,11 +43,27 @@ class Gumbel:
         """An upper limit of that quantile, with :data:`CONFIDENCE`."""
         return self.quantile(rate) + self.scale * _allowance(self.size, rate)
 
+    def reach(self, sample: Sequence[float]) -> float:
+        """So many scales the largest number of the sample is above the location: one that stands apart hardly moves these."""
+        return (max(sample) - self.location) / self.scale
+
     def gap(self, sample: Sequence[float]) -> float:
         """The largest distance between the distribution and that of the sample (Kolmogorov and Smirnov's)."""
         below = [1 - self.tail(value) for value in sorted(sample)]
         size = len(below)
         return max(max(share - at / size, (at + 1) / size - share) for at, share in enumerate(below))
+
+
+def usual_gap(size: int) -> float:
+    """The gap that 99 of 100 samples of this size, drawn from a Gumbel distribution, stay below: more, and it is another one."""
+    _, gaps, _ = _simulated(size)
+    return gaps[math.ceil(0.99 * _SIMULATED) - 1]
+
+
+def usual_reach(size: int) -> float:
+    """So many scales above the location the largest number stays in 99 of 100 such samples."""
+    fits, _, reaches = _simulated(size)
+    return reaches[math.ceil(0.99 * len(fits)) - 1]
 
 
 def _reduced(rate: float) -> float:
@@ -56,14 +72,22 @@ def _reduced(rate: float) -> float:
 
 
 @lru_cache
+def _simulated(size: int) -> tuple[list[Gumbel], list[float], list[float]]:
+    """What is fitted to samples of location 0 and scale 1; the gaps between fits and samples, and their reaches, in order."""
+    numbers = random.Random(size)
+    samples = [[-math.log(numbers.expovariate(1)) for _ in range(size)] for _ in range(_SIMULATED)]
+    fits = [fit(sample) for sample in samples]
+    pairs = list(zip(fits, samples, strict=True))
+    gaps, reaches = (found.gap(sample) for found, sample in pairs), (found.reach(sample) for found, sample in pairs)
+    return fits, sorted(gaps), sorted(reaches)
+
+
+@lru_cache
 def _allowance(size: int, rate: float) -> float:
     """So many estimated scales a quantile that is estimated from a sample may be too low."""
-    numbers = random.Random(size)
-    short = []
-    for _ in range(_SIMULATED):
-        estimate = fit([-math.log(numbers.expovariate(1)) for _ in range(size)])
-        short.append((_reduced(rate) - estimate.quantile(rate)) / estimate.scale)
-    return sorted(short)[math.ceil(CONFIDENCE * _SIMULATED) - 1]
+    fits, _, _ = _simulated(size)
+    short = sorted((_reduced(rate) - found.quantile(rate)) / found.scale for found in fits)
+    return short[math.ceil(CONFIDENCE * _SIMULATED) - 1]
 
 
 def fit(sample: Sequence[float]) -> Gumbel:

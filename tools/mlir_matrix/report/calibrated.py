@@ -9,7 +9,7 @@ from typing import Any
 from rich.markup import escape
 
 from mlir_matrix.calibration import Calibration
-from mlir_matrix.gumbel import CONFIDENCE
+from mlir_matrix.gumbel import CONFIDENCE, usual_gap
 from mlir_matrix.proposal import MARK
 from mlir_matrix.report.layout import columns
 from mlir_matrix.report.words import counted
@@ -113,6 +113,7 @@ def _row_json(row: Row) -> dict[str, Any]:
             "scale": fitted.scale,
             "size": fitted.size,
             "gap": fitted.gap(found.worst.values),
+            "usual_gap": usual_gap(fitted.size),
         },
         "rate_now": found.rate(1.0),
         "rate_at_most": found.at_most,
@@ -127,10 +128,13 @@ def _row_json(row: Row) -> dict[str, Any]:
 def lines(report: Report) -> Iterator[str]:
     """The same for people, as markup."""
     yield from columns(
-        ("layer", "tests", "runs", "largest", "p50", "p99", "rate now", "proposed", "rate then"),
+        ("layer", "tests", "runs", "largest", "p50", "p99", "rate now", "rate then", "worst test"),
         [_cells(row) for row in report.rows],
-        right=range(1, 7),
+        right=range(1, 8),
     )
+    proposed = [f"  {_proposed(row)}" for row in report.rows if row.proposed]
+    if proposed:
+        yield from ("", "proposed", *proposed)
     others = [f"  {escape(row.calibration.layer)}: {escape(row.why_not)}" for row in report.rows if row.why_not]
     if others:
         yield from ("", "nothing is proposed for", *others)
@@ -143,16 +147,20 @@ def lines(report: Report) -> Iterator[str]:
 
 def _cells(row: Row) -> list[str]:
     found = row.calibration
-    proposed = ", ".join(f"{key} {bound}" for key, bound in row.proposed.items())
     return [
         escape(found.layer),
         str(found.tests),
         str(len(found.values)),
         *(f"{share:.3g}" for share in (found.values[-1], found.share(0.5), found.share(0.99))),
         _rate(found.rate(1.0)) if found.worst.fitted else "",
-        escape(proposed) or "–",
         "" if row.factor is None else _rate(found.rate(row.factor)),
+        escape(found.worst.tests[0]),
     ]
+
+
+def _proposed(row: Row) -> str:
+    changes = (f"{key} {bound} (now {row.bounds[key]})" for key, bound in row.proposed.items())
+    return escape(f"{row.calibration.layer}: {', '.join(changes)}")
 
 
 def _rate(rate: float) -> str:

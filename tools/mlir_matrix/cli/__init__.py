@@ -20,7 +20,7 @@ VERBS = {
     "plan": "Show which tests would run, and why each is in or out.",
     "run": "Run tests and compare the outcomes with what the suite expects.",
     "explain": "Say everything that decides one test, with file and line.",
-    "golden": "Make the expected outputs from the references.",
+    "golden": "Make expected outputs; explain and calibrate how exact is right.",
     "schema": "Print the JSON Schema of a kind of file.",
     "toolchain": "Lock, fetch, check and move on compilers and frameworks.",
     "container": "Make images of the environments, and check them.",

@@ -20,7 +20,9 @@ def catalog(
     """
     for kind in KINDS:
         write(folder / f"recipes/kinds/{kind}.yaml", f"description: d\nfile: {kind}.mlir\n")
-    write(folder / "toolchains/environments/compiler.yaml", "description: d\n")
+    # What the recipes use, and what inputs and judging are always planned in.
+    for environment in ("compiler", "numpy", "filecheck"):
+        write(folder / f"toolchains/environments/{environment}.yaml", "description: d\n")
     for name, (accepts, gives) in STEPS.items():
         text = (
             f"description: d\nenvironment: compiler\naccepts: [{accepts}]\ngives: {gives}\n"

@@ -24,6 +24,7 @@ from mlir_matrix.cli import COLLECTING
 from mlir_matrix.expand import expand
 from mlir_matrix.expansion import Test
 from mlir_matrix.home import find_home
+from mlir_matrix.pins import Pins
 from mlir_matrix.session import Session
 
 FRAMEWORKS, PIPELINES, TARGETS = 10, 50, 2
@@ -59,7 +60,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         for workloads in WORKLOADS:
             found = catalog(Path(name) / str(workloads), FRAMEWORKS, PIPELINES, TARGETS, workloads, own_steps=True)
-            session = Session(catalog=found, home=find_home())
+            session = Session(catalog=found, home=find_home(), pins=Pins(found))
             tests = tests_of(found)
             actions = count(session, tests)
             times = medians({"plan": partial(count, session, tests)}, RUNS, clock=time.process_time)

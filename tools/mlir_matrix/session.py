@@ -22,6 +22,7 @@ from mlir_matrix.pins import MARK, Pins, read_pins
 if TYPE_CHECKING:
     # What is about toolchains alone need not wait for these.
     from mlir_matrix.expansion import Test
+    from mlir_matrix.facts import Numerics
     from mlir_matrix.plan.planner import Plan
     from mlir_matrix.tolerance import Resolved
 
@@ -89,6 +90,13 @@ class Session:
         """Component releases of an environment."""
         return {entry.name: release.release for entry, release in self.releases(reference)}
 
+    @cached_property
+    def numerics(self) -> Numerics:
+        """What the catalog states about the numerics of tests."""
+        from mlir_matrix.facts import Numerics
+
+        return Numerics(self.catalog)
+
     def tolerance(self, test: Test, output: str) -> Resolved:
         """The bounds that apply to one output of a test."""
         from mlir_matrix.tolerance import resolve as resolve_tolerance
@@ -103,6 +111,7 @@ class Session:
             pipeline=test.pipeline,
             framework=test.framework,
             dims=workload.dims,
+            numerics=self.numerics.of(test.workload, test.target, test.pipeline),
         )
 
     def considered_layers(self, test: Test, output: str) -> list[dict[str, Any]]:
@@ -114,7 +123,9 @@ class Session:
             if item.applies and item.location != bound.location
         ]
         winner = {"layer": bound.location, "applies": True, "why": "wins"}
-        winner |= {"atol": bound.atol_text, "rtol": bound.rtol_text, "rationale": " ".join(bound.rationale.split())}
+        winner |= {"atol": bound.atol_text, "rtol": bound.rtol_text}
+        winner |= {"max_ulp": bound.max_ulp_text} if bound.max_ulp_text is not None else {}
+        winner |= {"rationale": " ".join(bound.rationale.split())}
         return [*rows, winner]
 
     def plan(self, tests: Iterable[Test]) -> Plan:

@@ -2,56 +2,30 @@
 
 A layer matches when all of its keys do; a layer from ``golden/WORKLOAD/`` has the workload as one more key. Of those
 that match, the one with the most specific key wins, in the order of :data:`KEYS` (the framework is the most specific),
-then the one with more keys, then the later one. Bounds are numbers or expressions over the workload's dimensions, like
-``4 * sqrt(K) * eps(f32)``; ``eps(dtype)`` is that of the output, 0 for what is no floating point.
+then the one with more keys (each fact under ``numerics`` is one), then the later one. Bounds are numbers or expressions,
+:mod:`mlir_matrix.bound`.
 
 Pure, and fast enough to be asked for each output of 100,000 tests: which layers match a value of a key is one bit mask,
-found once, and the bits are in the order of the layers' ranks, so that the winner is the highest bit of six masks.
+found once, and the bits are in the order of the layers' ranks, so that the winner is the highest bit of seven masks.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from mlir_matrix.actions.expression import (
-    Binary,
-    Call,
-    ExpressionError,
-    Function,
-    Grammar,
-    Interpreter,
-    Name,
-    Negate,
-    Node,
-    Number,
-    Word,
-    parse,
-)
+from mlir_matrix.actions.expression import ExpressionError
+from mlir_matrix.bound import evaluate
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.errors import CatalogError
+from mlir_matrix.facts import Facts, Value, shown
 from mlir_matrix.names import NameGlob, did_you_mean
 
 #: What a layer can match on, from general to specific.
-KEYS = ("workload", "output", "dtype", "target", "pipeline", "framework")
-#: The distance from 1 to the next number, which is twice the largest relative error of one rounding.
-EPS = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
-
-GRAMMAR = Grammar(
-    about="tolerance",
-    operators=frozenset({"+", "-", "*", "/", "**"}),
-    functions={
-        "sqrt": Function(1, 1),
-        "log2": Function(1, 1),
-        "max": Function(2, 8),
-        "min": Function(2, 8),
-        "eps": Function(1, 1, words=("f32", "f16", "bf16", "f64", "dtype")),
-    },
-)
-
-_FUNCTIONS: Mapping[str, Callable[..., float]] = {"sqrt": math.sqrt, "log2": math.log2, "max": max, "min": min}
+KEYS = ("workload", "output", "dtype", "target", "numerics", "pipeline", "framework")
+_NUMERICS = KEYS.index("numerics")
+#: What a layer bounds.
+BOUNDS = ("atol", "rtol", "max_ulp")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +47,11 @@ class Resolved:
     rationale: str
     atol_text: str
     rtol_text: str
+    #: How many numbers of its dtype an element may be away whatever the others say; None: they alone decide.
+    max_ulp: float | None
+    max_ulp_text: str | None
+    #: The layer itself, for who wants to know more than reports tell.
+    layer: LocatedLayer = field(repr=False, compare=False)
     #: Made when asked for: planning resolves many and explains few.
     _consider: Callable[[], tuple[Considered, ...]] = field(repr=False, compare=False)
 
@@ -80,69 +59,6 @@ class Resolved:
     def considered(self) -> tuple[Considered, ...]:
         """Every layer, from general to specific, and why it applies or not."""
         return self._consider()
-
-
-def evaluate(bound: float | str, dims: Mapping[str, int], dtype: str) -> float:
-    """The value of a bound for an output of ``dtype``: finite and not negative, else :class:`ExpressionError`."""
-    return _evaluate(bound if isinstance(bound, str) else repr(bound), tuple(dims.items()), dtype)
-
-
-@lru_cache(maxsize=65536)
-def _evaluate(text: str, dims: tuple[tuple[str, int], ...], dtype: str) -> float:
-    # An infinite or undefined number of YAML arrives as «inf» or «nan»: unknown names, refused like any other.
-    value = _Floats(text, dict(dims), dtype).value(parse(text, GRAMMAR, [name for name, _ in dims]))
-    if not 0 <= value < math.inf:
-        raise ExpressionError(f"a tolerance cannot be {value!r}", text=text)
-    return value
-
-
-class _Floats(Interpreter[float]):
-    """The value of a tolerance."""
-
-    def __init__(self, text: str, dims: Mapping[str, int], dtype: str) -> None:
-        self._text, self._dims, self._dtype = text, dims, dtype
-
-    def number(self, node: Number) -> float:
-        return node.value
-
-    def name(self, node: Name) -> float:
-        return float(self._dims[node.name])
-
-    def negate(self, node: Negate, operand: float) -> float:
-        return -operand
-
-    def binary(self, node: Binary, left: float, right: float) -> float:
-        match node.operator:
-            case "+":
-                value = left + right
-            case "-":
-                value = left - right
-            case "*":
-                value = left * right
-            case "/":
-                value = self._guard(node.right, lambda: left / right)
-            case _:
-                value = self._guard(node, lambda: math.pow(left, right))
-        return self._finite(node, value)
-
-    def call(self, node: Call, arguments: list[float]) -> float:
-        match node.arguments:
-            case (Word(word=word),):
-                return EPS.get(self._dtype if word == "dtype" else word, 0.0)
-        return self._finite(node, self._guard(node, lambda: _FUNCTIONS[node.function](*arguments)))
-
-    def _guard(self, node: Node, compute: Callable[[], float]) -> float:
-        try:
-            return compute()
-        except ZeroDivisionError:
-            raise ExpressionError("division by zero", text=self._text, column=node.column) from None
-        except (ValueError, OverflowError):
-            raise ExpressionError("this has no finite value", text=self._text, column=node.column) from None
-
-    def _finite(self, node: Node, value: float) -> float:
-        if not math.isfinite(value):
-            raise ExpressionError("this has no finite value", text=self._text, column=node.column)
-        return value
 
 
 def resolve(
@@ -155,74 +71,84 @@ def resolve(
     pipeline: str,
     framework: str,
     dims: Mapping[str, int],
+    numerics: Facts = (),
 ) -> Resolved:
-    """The bounds of one output. Raises CatalogError where none apply or the expressions are wrong for this workload."""
-    query = (workload, output, dtype, target, pipeline, framework)
-    return _resolver(tuple(layers)).resolve(query, dims)
+    """The bounds of one output; ``numerics`` is what is stated about the test (:class:`mlir_matrix.facts.Numerics`).
+
+    Raises CatalogError where none apply or the expressions are wrong for this workload.
+    """
+    query = (workload, output, dtype, target, numerics, pipeline, framework)
+    return ranking(tuple(layers)).resolve(query, dims, dtype)
 
 
-_resolvers: dict[int, tuple[tuple[LocatedLayer, ...], _Resolver]] = {}
+_rankings: dict[int, tuple[tuple[LocatedLayer, ...], Ranking]] = {}
 
 
-def _resolver(layers: tuple[LocatedLayer, ...]) -> _Resolver:
-    """The resolver of these layers; the last ones are kept, by identity (layers are compared by nothing else)."""
-    kept = _resolvers.get(id(layers))
+def ranking(layers: tuple[LocatedLayer, ...]) -> Ranking:
+    """The ranking of these layers; the last ones are kept, by identity (layers are compared by nothing else)."""
+    kept = _rankings.get(id(layers))
     if kept is None:
-        if len(_resolvers) >= 4:
-            _resolvers.clear()
-        kept = _resolvers[id(layers)] = (layers, _Resolver(layers))
+        if len(_rankings) >= 4:
+            _rankings.clear()
+        kept = _rankings[id(layers)] = (layers, Ranking(layers))
     return kept[1]
 
 
-Query = tuple[str, str, str, str, str, str]
+#: What is asked for of each key.
+Query = tuple[str | Facts, ...]
 
 
-class _Resolver:
+class Ranking:
     """The layers by rank, and the masks of those that match a value of a key."""
 
     def __init__(self, layers: Sequence[LocatedLayer]) -> None:
-        found = [(_Ranked(layer), position) for position, layer in enumerate(layers)]
-        self._ranked = [ranked for ranked, _ in sorted(found, key=lambda entry: (entry[0].rank, entry[1]))]
-        self._masks: dict[tuple[int, str], int] = {}
+        found = [(Ranked(layer), position) for position, layer in enumerate(layers)]
+        #: From general to specific; the number of a layer is its bit.
+        self.ranked = [ranked for ranked, _ in sorted(found, key=lambda entry: (entry[0].rank, entry[1]))]
+        self._masks: dict[tuple[int, str | Facts], int] = {}
 
-    def resolve(self, query: Query, dims: Mapping[str, int]) -> Resolved:
+    def resolve(self, query: Query, dims: Mapping[str, int], dtype: str) -> Resolved:
         mask = -1
         for key, value in enumerate(query):
-            mask &= self._mask(key, value)
+            mask &= self.mask(key, value)
         if not mask:
-            raise CatalogError(f"no tolerance layer applies to the output {query[1]} of {query[0]} ({query[2]})")
+            raise CatalogError(f"no tolerance layer applies to the output {query[1]} of {query[0]} ({dtype})")
         winner = mask.bit_length() - 1
-        layer = self._ranked[winner].layer
+        layer = self.ranked[winner].layer
         return Resolved(
-            atol=_bound(layer, "atol", dims, query[2]),
-            rtol=_bound(layer, "rtol", dims, query[2]),
-            location=self._ranked[winner].location,
+            atol=_bound(layer, "atol", dims, dtype),
+            rtol=_bound(layer, "rtol", dims, dtype),
+            location=self.ranked[winner].location,
             rationale=layer.document.rationale,
             atol_text=str(layer.document.atol),
             rtol_text=str(layer.document.rtol),
+            max_ulp=_bound(layer, "max_ulp", dims, dtype) if layer.document.max_ulp is not None else None,
+            max_ulp_text=str(layer.document.max_ulp) if layer.document.max_ulp is not None else None,
+            layer=layer,
             _consider=lambda: tuple(self._consider(query, winner)),
         )
 
-    def _mask(self, key: int, value: str) -> int:
+    def mask(self, key: int, value: str | Facts) -> int:
+        """The layers that match a value of the key with this number, a bit each."""
         mask = self._masks.get((key, value))
         if mask is None:
-            mask = sum(1 << bit for bit, ranked in enumerate(self._ranked) if ranked.matches(key, value))
+            mask = sum(1 << bit for bit, ranked in enumerate(self.ranked) if ranked.matches(key, value))
             self._masks[key, value] = mask
         return mask
 
     def _consider(self, query: Query, winner: int) -> Iterator[Considered]:
-        for bit, ranked in enumerate(self._ranked):
+        for bit, ranked in enumerate(self.ranked):
             failed = next((key for key, value in enumerate(query) if not ranked.matches(key, value)), None)
             if failed is not None:
-                why = f"its {KEYS[failed]} is {ranked.wanted(failed)}, not {query[failed]}"
+                why = ranked.why_not(failed, query[failed])
             elif bit == winner:
                 why = f"the most specific layer that matches: by {ranked.keys}"
             else:
-                why = f"matches by {ranked.keys}, but {self._ranked[winner].location} is more specific"
+                why = f"matches by {ranked.keys}, but {self.ranked[winner].location} is more specific"
             yield Considered(location=ranked.location, applies=failed is None, why=why)
 
 
-class _Ranked:
+class Ranked:
     """A layer with what it wants of each key (the folder's workload apart), and its rank."""
 
     def __init__(self, layer: LocatedLayer) -> None:
@@ -230,28 +156,64 @@ class _Ranked:
         self._globs: dict[int, list[tuple[NameGlob, ...]]] = {}
         for key, name in enumerate(KEYS):
             wanted = getattr(layer.document.match, name)
-            if wanted is not None:
+            if wanted is not None and key != _NUMERICS:
                 self._want(key, (wanted,) if isinstance(wanted, str) else wanted)
         if layer.workload is not None:
             self._want(0, (layer.workload,))
+        #: The facts that it asks for, each with the values that will do.
+        self.facts = asked(layer)
 
     def _want(self, key: int, patterns: Sequence[str]) -> None:
         self._globs.setdefault(key, []).append(tuple(NameGlob(pattern) for pattern in patterns))
 
     @property
     def rank(self) -> tuple[int, int]:
-        return max(self._globs, default=-1), len(self._globs)
+        return max(self._wanted(), default=-1), len(self._globs) + len(self.facts)
 
     @property
     def keys(self) -> str:
         """What it matches on, for people."""
-        return ", ".join(KEYS[key] for key in sorted(self._globs)) or "nothing in particular"
+        return ", ".join(KEYS[key] for key in self._wanted()) or "nothing in particular"
 
-    def matches(self, key: int, value: str) -> bool:
-        return all(any(glob.matches(value) for glob in globs) for globs in self._globs.get(key, ()))
+    def _wanted(self) -> list[int]:
+        return sorted([*self._globs, *([_NUMERICS] if self.facts else [])])
+
+    def matches(self, key: int, value: str | Facts) -> bool:
+        """Whether it applies where the key with this number has this value."""
+        if isinstance(value, str):
+            return all(any(glob.matches(value) for glob in globs) for globs in self._globs.get(key, ()))
+        stated = dict(value)
+        return all(name in stated and stated[name] in wanted for name, wanted in self.facts.items())
 
     def wanted(self, key: int) -> str:
+        """What it wants of a key, for people."""
+        if key == _NUMERICS:
+            return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.facts.items())
         return " and ".join(" or ".join(glob.pattern for glob in globs) for globs in self._globs[key])
+
+    @property
+    def wishes(self) -> str:
+        """All that it wants, for people."""
+        return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
+
+    def why_not(self, key: int, value: str | Facts) -> str:
+        """Why it does not apply where a key has this value."""
+        if isinstance(value, str):
+            return f"its {KEYS[key]} is {self.wanted(key)}, not {value}"
+        stated = dict(value)
+        name = next(name for name, wanted in self.facts.items() if name not in stated or stated[name] not in wanted)
+        found = f"not {shown(stated[name])}" if name in stated else "and here nothing states it"
+        return f"its {name} is {_or(self.facts[name])}, {found}"
+
+
+def asked(layer: LocatedLayer) -> dict[str, tuple[Value, ...]]:
+    """The facts that a layer asks for, each with the values that will do."""
+    wanted = layer.document.match.numerics or {}
+    return {name: values if isinstance(values, tuple) else (values,) for name, values in wanted.items()}
+
+
+def _or(values: Sequence[Value]) -> str:
+    return " or ".join(shown(value) for value in values)
 
 
 def _bound(layer: LocatedLayer, name: str, dims: Mapping[str, int], dtype: str) -> float:
@@ -269,7 +231,7 @@ def problems(layers: Sequence[LocatedLayer], workloads: Mapping[str, Mapping[str
     """
     found: dict[str, None] = {}
     for layer in layers:
-        ranked = _Ranked(layer)
+        ranked = Ranked(layer)
         matching = [workload for workload in workloads if ranked.matches(0, workload)]
         wanted = ranked.layer.document.match.workload
         for name in (wanted,) if isinstance(wanted, str) else wanted or ():
@@ -277,7 +239,7 @@ def problems(layers: Sequence[LocatedLayer], workloads: Mapping[str, Mapping[str
                 place = layer.source.position("layers", layer.index, "match", "workload")
                 found[f"{place}: no workload is {name}{did_you_mean(name, workloads)}"] = None
         for workload in matching:
-            for name in ("atol", "rtol"):
+            for name in BOUNDS if layer.document.max_ulp is not None else BOUNDS[:2]:
                 try:
                     _bound(layer, name, workloads[workload], "f32")
                 except CatalogError as error:

@@ -78,6 +78,14 @@ RIGHT: Mapping[str, str] = {
     ),
     "matrix/workloads/mlp/reference.py": "raise SystemExit('loading runs no code')\n",
     "matrix/workloads/mlp/pytorch.py": "raise SystemExit('loading runs no code')\n",
+    # Of two dtypes, so that each tolerance layer wins somewhere.
+    "matrix/workloads/sums/workload.yaml": (
+        "description: sums and their number\n"
+        "dims: {K: 32}\n"
+        'inputs: {x: {shape: [K], dtype: f64, formula: "iota()"}}\n'
+        "outputs: {sum: {shape: [1], dtype: f64}, number: {shape: [1], dtype: i32, compare: exact}}\n"
+    ),
+    "matrix/workloads/sums/reference.py": "raise SystemExit('loading runs no code')\n",
     "matrix/targets/x86_64.yaml": (
         "description: here\ntriple: x86_64-linux-musl\naccepts: [object]\ncodegen: [object]\nmachine: [x86_64]\n"
         "linker_environment: torch\nrunner_environment: torch\n"
@@ -130,7 +138,7 @@ RIGHT: Mapping[str, str] = {
     "golden/tolerances.yaml": (
         "layers:\n"
         "  - {atol: 0, rtol: 1e-6, rationale: the general one}\n"
-        "  - {match: {dtype: f32, pipeline: 'p*'}, atol: 0.0, rtol: 1e-5, rationale: another}\n"
+        "  - {match: {dtype: f64, pipeline: 'p*'}, atol: 0.0, rtol: 1e-5, rationale: another}\n"
     ),
     "golden/mlp/tolerances.yaml": "layers: [{match: {output: y}, atol: 1e-7, rtol: 0, rationale: special}]\n",
     "golden/mlp/y.npy": "not read by the loader",

@@ -118,7 +118,7 @@ def test_layers_are_general_first_and_know_their_place(tree: Any, make_tree: Cal
         "other",
         {
             "golden/tolerances.yaml": "layers: [{atol: 1, rtol: 0, rationale: theirs}]",
-            "golden/mlp/tolerances.yaml": "layers: [{atol: 2, rtol: 0, rationale: theirs}]",
+            "golden/mlp/tolerances.yaml": "layers: [{match: {output: y}, atol: 2, rtol: 0, rationale: theirs}]",
         },
     )
     layers = tree.load(other.path).layers
@@ -153,7 +153,7 @@ def test_a_folder_of_the_user_adds_to_the_repository(tree: Any, make_tree: Calla
         },
     )
     catalog = tree.load(other.path)
-    assert list(catalog.workloads) == ["mlp", "own"]
+    assert list(catalog.workloads) == ["mlp", "own", "sums"]
     assert catalog.workloads["own"].root == other.path
     assert catalog.workloads["own"].golden == other.path / "golden" / "own"
     assert catalog.roots == (tree.path, other.path)

@@ -119,7 +119,7 @@ def said(model: str, text: str) -> list[str]:
             "1:40: 'layers[0].match.dtype[0]': 'f31' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u8, bool; did you mean 'f32'?",
             "1:47: 'layers[0].atol': expected a number or text, got a list",
             "1:58: 'layers[0].rtol': expected a number or text, got true",
-            "1:71: 'layers[1]': expected the keys match, atol, rtol, rationale, got the number 4",
+            "1:71: 'layers[1]': expected the keys match, atol, rtol, max_ulp, rationale, got the number 4",
         ]),
         ("Framework", "description: x\ntool: t\nenvironment: e\nemits: [torch]", [
             "4:1: 'emits': expected keys, each with a name, got a list",

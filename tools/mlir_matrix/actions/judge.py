@@ -3,8 +3,8 @@
 ``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
 "rtol_text"}]}``, and ``max_ulp`` with ``max_ulp_text`` where that is a criterion; inputs ``actual-NAME`` and
 ``expected-NAME`` or, where what is expected is too large to keep, ``sketch-NAME`` (:mod:`sketch`); output ``verdict``, a JSON
-file with ``outcome``, ``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or unreadable is a
-mismatch that says so; where the golden is what is wrong the output is not ``measurable``, which nobody can expect.
+file with ``outcome``, ``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or
+unreadable is a mismatch that says so; where the golden is what is wrong the output is not ``measurable``, which nobody can expect.
 """
 
 from __future__ import annotations

@@ -67,6 +67,8 @@ class LocatedLayer:
     index: int
     #: The workload whose folder the file is in; None where the file is for all.
     workload: str | None
+    #: The catalog folder that it is in, by its number in ``Catalog.roots``.
+    root: int = 0
 
     @property
     def position(self) -> str:

@@ -67,9 +67,15 @@ class Checker:
 
 def check(catalog: Catalog, golden: Iterable[GoldenFile], problems: Problems) -> None:
     """Add a problem for everything that does not hold."""
-    from mlir_matrix.catalog import check_recipes, check_tests, check_toolchains  # they import this module
+    from mlir_matrix.catalog import (  # they import this module
+        check_layers,
+        check_recipes,
+        check_tests,
+        check_toolchains,
+    )
 
     checker = Checker(catalog, problems)
     check_toolchains.check(checker)
     check_recipes.check(checker)
     check_tests.check(checker, golden)
+    check_layers.check(checker)

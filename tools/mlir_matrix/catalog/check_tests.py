@@ -1,4 +1,4 @@
-"""Checks of what is tested and what is right: workloads, suites, goldens, tolerances."""
+"""Checks of what is tested and what is right: workloads, suites, goldens."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from mlir_matrix.actions.expression import ExpressionError
 from mlir_matrix.actions.formula import GRAMMAR, check_formula
-from mlir_matrix.catalog.catalog import REFERENCE, Entry, LocatedLayer
+from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.check import Checker, GoldenFile
 from mlir_matrix.catalog.check_toolchains import release_known
 from mlir_matrix.catalog.goldens import SKETCH, WHOLE
 from mlir_matrix.catalog.models import Block, Suite, Workload
 from mlir_matrix.catalog.source import Key
 from mlir_matrix.names import SEGMENT_NAMES, PatternError, did_you_mean, printable, test_glob
-from mlir_matrix.tolerance import evaluate
 
 _FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
 #: The names for each of the four segments of an identifier.
@@ -22,7 +21,7 @@ _Names = tuple[Iterable[str], Iterable[str], Iterable[str], Iterable[str]]
 
 
 def check(checker: Checker, golden: Iterable[GoldenFile]) -> None:
-    """Check all workloads, suites, goldens and tolerance layers."""
+    """Check all workloads, suites and goldens."""
     sources = {file for entry in checker.catalog.frameworks.values() for file in entry.document.emits.values()}
     for workload in checker.catalog.workloads.values():
         _workload(checker, workload, sources)
@@ -33,8 +32,6 @@ def check(checker: Checker, golden: Iterable[GoldenFile]) -> None:
     for file in golden:
         _golden(checker, file)
     _one_form(checker, golden)
-    for layer in checker.catalog.layers:
-        _layer(checker, layer)
 
 
 def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) -> None:
@@ -220,59 +217,3 @@ def _one_form(checker: Checker, golden: Iterable[GoldenFile]) -> None:
             checker.problems.add(
                 file.item.shown, f"is there twice: {whole} beside it is the same golden; remove one of them"
             )
-
-
-def _layer(checker: Checker, layer: LocatedLayer) -> None:
-    """What a tolerance layer matches on exists, and its bounds are no less than 0."""
-    catalog, match = checker.catalog, layer.document.match
-    workloads: Iterable[str] = catalog.workloads
-    if layer.workload is not None:
-        workloads = [layer.workload]
-        if layer.workload not in catalog.workloads:
-            near = did_you_mean(layer.workload, catalog.workloads)
-            checker.wrong(layer.source, f"there is no workload '{layer.workload}'{near}")
-            return
-    if match.workload is not None:
-        workloads = _match(checker, layer, "workload", match.workload, workloads)
-    outputs = {output for name in workloads for output in catalog.workloads[name].document.outputs}
-    for what, patterns, names in (
-        ("output", match.output, sorted(outputs)),
-        ("target", match.target, catalog.targets),
-        ("pipeline", match.pipeline, catalog.pipelines),
-        ("framework", match.framework, catalog.frameworks),
-    ):
-        if patterns is not None:
-            _match(checker, layer, what, patterns, names)
-    _bounds(checker, layer, workloads)
-
-
-def _bounds(checker: Checker, layer: LocatedLayer, workloads: Iterable[str]) -> None:
-    """A bound has a value, no less than 0, for each workload that its layer may be asked about."""
-    for key in ("atol", "rtol"):
-        bound = getattr(layer.document, key)
-        if not isinstance(bound, str):
-            if bound < 0:
-                checker.wrong(layer.source, f"'{key}' is {bound}; a bound is 0 or more", "layers", layer.index, key)
-            continue
-        for name in workloads:
-            try:
-                evaluate(bound, checker.catalog.workloads[name].document.dims, "f32")
-            except ExpressionError as error:
-                message = f"{printable(str(error), 400)} (workload '{name}')"
-                checker.wrong(layer.source, message, "layers", layer.index, key)
-                break
-
-
-def _match(
-    checker: Checker, layer: LocatedLayer, what: str, patterns: str | tuple[str, ...], names: Iterable[str]
-) -> list[str]:
-    """The names that any pattern of a key of ``match`` matches; a problem for each pattern that matches none."""
-    at = ("layers", layer.index, "match", what)
-    if isinstance(patterns, str):
-        return checker.matches(layer.source, what, patterns, names, *at)
-    found = [
-        name
-        for index, pattern in enumerate(patterns)
-        for name in checker.matches(layer.source, what, pattern, names, *at, index)
-    ]
-    return list(dict.fromkeys(found))

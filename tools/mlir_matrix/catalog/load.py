@@ -235,7 +235,7 @@ class _Loader:
             return
         source, document = found
         for index, layer in enumerate(document.layers):
-            yield LocatedLayer(document=layer, source=source, index=index, workload=workload)
+            yield LocatedLayer(document=layer, source=source, index=index, workload=workload, root=len(self._roots) - 1)
 
 
 def _perhaps(right: str, found: Iterable[str]) -> str:

@@ -95,6 +95,10 @@ class Output(Document):
     nan: Text | None = None
 
 
+#: Facts about numerics, on which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
+Facts = dict[Name, StrictStr | StrictBool]
+
+
 class Workload(Document):
     """A program with its inputs and a reference (``matrix/workloads/NAME/workload.yaml``)."""
 
@@ -109,6 +113,8 @@ class Workload(Document):
     absent: dict[Name, Text] = {}
     #: What the compilers on its road must be, whichever step they are used in.
     requires: tuple[Requirement, ...] = ()
+    #: What it asks for, e.g. ``accumulator: f32``. What a target or a pipeline states counts instead.
+    numerics: Facts = {}
 
 
 class Parameter(Document):
@@ -181,8 +187,8 @@ class Pipeline(Document):
     steps: Annotated[tuple[Name | StepUse, ...], Field(min_length=1)]
     #: Values for parameters of the steps by which a target generates code, e.g. ``opt-level: 2``.
     codegen: dict[Name, ParameterValue] = {}
-    #: Facts that tolerance layers may match on, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
-    numerics: dict[Name, StrictStr | StrictBool] = {}
+    #: What it does, e.g. ``contraction: "off"``. It counts before what a target or a workload states.
+    numerics: Facts = {}
 
 
 class Target(Document):
@@ -205,7 +211,8 @@ class Target(Document):
     runner_environment: Name = "python"
     #: Command that runs a program, where this machine does not by itself: a program of the runner's environment, its options.
     runner: tuple[StrictStr, ...] = ()
-    numerics: dict[Name, StrictStr | StrictBool] = {}
+    #: What it has, e.g. ``libm: musl``. It counts before what a workload states.
+    numerics: Facts = {}
 
 
 Axis = Literal["framework", "pipeline", "target", "workload"]
@@ -256,6 +263,10 @@ class Match(Document):
     output: tuple[NameGlob, ...] | NameGlob | None = None
     dtype: tuple[Dtype, ...] | Dtype | None = None
     target: tuple[NameGlob, ...] | NameGlob | None = None
+    #: Facts that workload, target or pipeline state, each with its value or a list of values that will do.
+    numerics: (
+        Annotated[dict[Name, tuple[StrictStr | StrictBool, ...] | StrictStr | StrictBool], Field(min_length=1)] | None
+    ) = None
     pipeline: tuple[NameGlob, ...] | NameGlob | None = None
     framework: tuple[NameGlob, ...] | NameGlob | None = None
 
@@ -267,6 +278,8 @@ class Layer(Document):
     #: Numbers or expressions over the workload's dimensions: ``4*sqrt(K)*eps(f32)``.
     atol: StrictInt | StrictFloat | Text
     rtol: StrictInt | StrictFloat | Text
+    #: Right, too, is what is at most so many numbers of the dtype away from the expected value. A number or an expression.
+    max_ulp: StrictInt | StrictFloat | Text | None = None
     rationale: Text
 
 

@@ -24,7 +24,7 @@ class Bound(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         from mlir_matrix.actions.expression import ExpressionError
-        from mlir_matrix.tolerance import evaluate
+        from mlir_matrix.bound import evaluate
 
         try:
             number = float(value)

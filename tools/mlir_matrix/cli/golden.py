@@ -10,6 +10,8 @@ from mlir_matrix.cli.lazy import Listed
 #: Verb → where it is, and what it does.
 VERBS = {
     "update": Listed("golden_update", "update", "Compute the expected outputs anew and compare."),
+    "calibrate": Listed("golden_calibrate", "calibrate_command", "Propose tolerances from the errors of many draws."),
+    "explain": Listed("golden_explain", "explain", "Say which bounds apply to a test, and why."),
 }
 
 
@@ -18,7 +20,11 @@ VERBS = {
     cls=LazyVerbGroup,
     verbs=VERBS,
     of="golden",
-    examples=("matrix golden update", "matrix golden update --write mlp"),
+    examples=(
+        "matrix golden update",
+        "matrix golden update --write mlp",
+        "matrix golden explain jax/linalg-loops/x86_64/mlp",
+    ),
 )
 def command() -> None:
-    """Expected outputs, computed in double by the workloads' references and never by a compiler."""
+    """Expected outputs, computed in double by the workloads' references and never by a compiler, and how exact is right."""

@@ -113,6 +113,8 @@ def judged(catalog: Catalog, workload: Workload, bounds: Iterable[Resolved]) -> 
             "rtol": bound.rtol,
             "atol_text": bound.atol_text,
             "rtol_text": bound.rtol_text,
+            # Left out where no layer gives it: what is told of a test that has none stays what it was.
+            **({"max_ulp": bound.max_ulp, "max_ulp_text": bound.max_ulp_text} if bound.max_ulp is not None else {}),
             "layer": place_of(catalog, bound.location),
             "rationale": bound.rationale,
         }

@@ -1,0 +1,47 @@
+"""``matrix golden explain`` on the repository's own tests, and on what a stranger's catalog gets wrong."""
+
+from __future__ import annotations
+
+import pytest
+from house import House
+
+TEST = "mlir/linalg-loops/x86_64/transpose"
+
+
+def test_the_json_has_all_of_it(house: House) -> None:
+    house.run(TEST)
+    done = house("golden", "explain", TEST, "--format", "json")
+    assert done.code == 0, done.stderr
+    assert done.document["id"] == TEST
+    assert {fact["name"] for fact in done.document["facts"]} >= {"contraction", "math", "libm"}
+    (output,) = done.document["outputs"]
+    assert output["layer"].startswith("golden/transpose/tolerances.yaml:")
+    assert output["bounds"]["atol"] == {"text": "0", "substituted": "0", "value": 0}
+    assert [row["at"] for row in output["meaning"]] == ["zero", "median", "largest"]
+    assert output["last"]["outcome"] == "pass"
+    assert output["last"]["error_used"] == 0
+    assert sum(layer["layer"] == output["layer"] for layer in output["layers"]) == 1
+
+
+def test_what_was_never_run_is_explained_all_the_same(copied: House) -> None:
+    assert copied.root is not None
+    (copied.root / "golden" / "mlp" / "y.npy").unlink()
+    done = copied("golden", "explain", "mlir/linalg-loops/x86_64/mlp")
+    assert done.code == 0, done.stderr
+    assert "atol = 2 * sqrt(I + H) * eps(f32) = 2 * sqrt(60 + 100) * 1.19e-07 = 3.02e-06" in done.stdout
+    assert "Of its last run nothing is known" in done.stdout
+    assert "the golden's median" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("identifier", "words"),
+    [
+        ("mlir/linalg-loops/x86_64/mlpp", "did you mean 'mlp'?"),
+        ("mlir/linalg-loops/x86_64", "is not the identifier of a test"),
+        ("mlir/bufferize/ir/owned", "is an IR test: its text is checked, and no tolerance applies"),
+    ],
+)
+def test_what_is_no_test_with_a_tolerance(house: House, identifier: str, words: str) -> None:
+    done = house("golden", "explain", identifier)
+    assert done.code == 2
+    assert words in done.stderr

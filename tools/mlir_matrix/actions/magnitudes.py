@@ -1,0 +1,41 @@
+"""The ``magnitudes`` action: how large the elements of goldens are, which says what relative bounds come to.
+
+No ``params``; inputs ``golden-NAME``, those that there are; output ``magnitudes``, a JSON file with ``elements``, and the
+``median`` and ``largest`` size of the finite ones among them, by NAME. A golden of no finite element has no sizes.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.contract import Action, ActionFailed
+
+_PREFIX = "golden-"
+
+
+def run(action: Action) -> None:
+    """Measure every golden; one that cannot be read fails the action."""
+    found = {}
+    for name, path in sorted(action.inputs.items()):
+        try:
+            found[name.removeprefix(_PREFIX)] = measure(dtypes.load_npy(path))
+        except (OSError, ValueError, EOFError) as error:
+            what = str(error).splitlines()[0][:200]
+            raise ActionFailed(
+                f"{name.removeprefix(_PREFIX)}: the golden is not a readable .npy file: {what}"
+            ) from None
+    with open(action.outputs["magnitudes"], "w", encoding="utf-8") as file:
+        json.dump(found, file, sort_keys=True, allow_nan=False)
+        file.write("\n")
+
+
+def measure(array: dtypes.Array) -> dict[str, float]:
+    """How many elements there are, and how large the finite ones."""
+    sizes = np.abs(array.astype(np.float64))
+    finite = sizes[np.isfinite(sizes)]
+    if not finite.size:
+        return {"elements": array.size}
+    return {"elements": array.size, "median": float(np.median(finite)), "largest": float(finite.max())}

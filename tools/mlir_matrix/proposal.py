@@ -1,0 +1,110 @@
+"""Other bounds for tolerance layers, as a change to their files that ``git apply`` and ``patch -p1`` take.
+
+A bound keeps its form, in which the reason for it lies: only the number that it begins with changes, and where it begins
+with none it gets one. Files are edited as text, so that comments and layout stay.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+#: How a sentence begins that a calibration adds to a rationale, and takes out when it is done again.
+MARK = "Calibrated over "
+_WIDTH = 118
+#: From where to where in a text, and what belongs there.
+_Edit = tuple[int, int, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """What a layer, by its place in the file's ``layers``, is to say: bounds by key, and a sentence of its rationale."""
+
+    index: int
+    bounds: Mapping[str, str]
+    sentence: str
+
+
+def scaled(bound: float | str, factor: float) -> tuple[str, float]:
+    """A bound times ``factor``, of the same form, its first number rounded up to two digits; and what it is then times."""
+    text = str(bound).strip()
+    tree = ast.parse(text.replace("\n", " "), mode="eval").body
+    first = tree
+    while isinstance(first, ast.BinOp) and isinstance(first.op, (ast.Mult, ast.Div)):
+        first = first.left
+    if isinstance(first, ast.Constant) and isinstance(first.value, (int, float)) and first.value:
+        # Columns count bytes, but whatever is before the first factor is a bracket.
+        assert first.end_col_offset is not None
+        number = rounded_up(first.value * factor)
+        return text[: first.col_offset] + number + text[first.end_col_offset :], float(number) / first.value
+    number = rounded_up(factor)
+    is_sum = isinstance(tree, ast.UnaryOp) or (isinstance(tree, ast.BinOp) and isinstance(tree.op, (ast.Add, ast.Sub)))
+    return f"{number} * {f'({text})' if is_sum else text}", float(number)
+
+
+def rounded_up(value: float) -> str:
+    """A number that is not negative, rounded up to two digits: ``0.9``, ``12``, ``130``, ``4.1e-07``."""
+    if value == 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    # What is there but for the last bits of a double is there.
+    return f"{math.ceil(value / unit - 1e-9) * unit:.6g}"
+
+
+def edited(text: str, proposals: Sequence[Proposal]) -> str:
+    """The text of a file of tolerances with other bounds."""
+    layers = _value(yaml.compose(text, Loader=yaml.SafeLoader), "layers").value
+    edits: list[_Edit] = []
+    for proposal in proposals:
+        layer = layers[proposal.index]
+        for key, bound in proposal.bounds.items():
+            node = _value(layer, key)
+            quote = node.style or ""
+            edits.append((node.start_mark.index, node.end_mark.index, f"{quote}{bound}{quote}"))
+        edits.append(_rationale(text, _value(layer, "rationale"), proposal.sentence))
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def patch(path: str, before: str, after: str) -> str:
+    """The difference as a unified diff; ``path`` is relative to the folder in which it is applied."""
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), fromfile=f"a/{path}", tofile=f"b/{path}"
+    )
+    return "".join(_whole(lines))
+
+
+def _whole(lines: Iterator[str]) -> Iterator[str]:
+    """A last line without its end needs a word."""
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _value(mapping: Any, key: str) -> Any:
+    return next(value for name, value in mapping.value if name.value == key)
+
+
+def _rationale(text: str, node: Any, sentence: str) -> _Edit:
+    """The edit that ends a rationale with a sentence, in place of that of an earlier calibration."""
+    start, end = node.start_mark.index, node.end_mark.index
+    if node.style not in ("|", ">"):
+        kept = node.value.partition(MARK)[0].rstrip()
+        return start, end, json.dumps(f"{kept} {sentence}".strip(), ensure_ascii=False)
+    header, *lines = text[start:end].rstrip().split("\n")
+    indent = next(line[: len(line) - len(line.lstrip())] for line in lines if line.strip())
+    earlier = next((at for at, line in enumerate(lines) if line.strip().startswith(MARK)), len(lines))
+    added = textwrap.wrap(
+        sentence, width=_WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    body = "\n".join([header, *lines[:earlier], *added])
+    return start, start + len(text[start:end].rstrip()), body

@@ -10,6 +10,7 @@ from mlir_matrix.cli.lazy import Listed
 #: Verb → where it is, and what it does.
 VERBS = {
     "update": Listed("golden_update", "update", "Compute the expected outputs anew and compare."),
+    "audit": Listed("golden_audit", "audit", "Plant miscompiles: do the tolerances catch them?"),
 }
 
 

@@ -10,3 +10,12 @@ def reference(x: Array, i: Indices, u: Array) -> Array:
     for (n, e), row in np.ndenumerate(i):
         y[row, e] += u[n, e]
     return y
+
+
+def forward_error(roundoff: float, x: Array, i: Indices, u: Array) -> Array:
+    # Updates may come in any order: each that comes to an element costs one rounding of all that comes there.
+    sizes, counts = np.abs(x), np.zeros_like(x)
+    for (n, e), row in np.ndenumerate(i):
+        sizes[row, e] += abs(u[n, e])
+        counts[row, e] += 1
+    return counts * roundoff * sizes

@@ -18,7 +18,7 @@ from mlir_matrix.pins import Pins
 from mlir_matrix.plan.graph import Action, File, Produced
 from mlir_matrix.plan.kernels import DRIVER_SOURCES
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.plan.references import plan_references
+from mlir_matrix.plan.references import add_forward_error, plan_references
 from mlir_matrix.plan.serialize import action_document
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
@@ -315,6 +315,20 @@ def test_references_read_only_their_source_and_the_inputs(current: Session) -> N
         **{f"arg-{name}": Produced(made.id, name) for name in entry.document.inputs},
     }
     assert list(end.outputs) == [f"expected-{name}" for name in entry.document.outputs]
+
+
+def test_bounds_are_made_of_what_references_read(current: Session) -> None:
+    entry = current.catalog.workloads["topk"]
+    graph, ends = plan_references(current.catalog, [entry])
+    reference = graph.actions[ends["topk"]]
+    bounds = graph.actions[add_forward_error(graph, current.catalog, entry)]
+    assert (bounds.inputs, bounds.params) == (reference.inputs, reference.params)
+    assert bounds.outputs == {
+        "expected-values": "values.npy", "expected-indices": "indices.npy",
+        "bound-values": "values.bound.npy", "bound-indices": "indices.bound.npy",
+    }  # fmt: skip
+    other = graph.actions[add_forward_error(graph, current.catalog, entry, draw=1)]
+    assert other.inputs != bounds.inputs
 
 
 def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke: Plan) -> None:

@@ -9,8 +9,9 @@ their own dtype.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,16 @@ from mlir_matrix.actions.ingress import check_arguments, declared
 
 def run(action: Action) -> None:
     """Compute and write every expected output. What the reference itself raises is left to the caller."""
-    arguments = [_argument(spec, action.inputs) for spec in action.params["inputs"]]
-    reference = _load(action.inputs["source"])
+    arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
+    reference = module_of(action.inputs["source"])["reference"]
     check_arguments(reference, declared(action, "inputs"))
-    results = _as_tuple(reference(*arguments))
     specs = action.params["outputs"]
-    if len(results) != len(specs):
-        raise ActionFailed(f"reference() returns {len(results)} arrays, the workload has {len(specs)} outputs")
-    checked = [_check(spec, result) for spec, result in zip(specs, results, strict=True)]
-    for spec, array in zip(specs, checked, strict=True):
+    for spec, array in zip(specs, check_results(specs, reference(*arguments)), strict=True):
         dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], array)
 
 
-def _argument(spec: Mapping[str, Any], files: Mapping[str, str]) -> Array:
+def argument(spec: Mapping[str, Any], files: Mapping[str, str]) -> Array:
+    """An input as the reference is given it. Raises :class:`ActionFailed` where the file holds something else."""
     stored = dtypes.load_npy(files[f"arg-{spec['name']}"])
     if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
         found = f"{stored.dtype.str} {list(stored.shape)}"
@@ -43,19 +41,31 @@ def _argument(spec: Mapping[str, Any], files: Mapping[str, str]) -> Array:
     return dtypes.decode(stored, spec["dtype"])
 
 
-def _load(path: str) -> Callable[..., Any]:
-    """The function ``reference`` of the source; its tracebacks name ``reference.py``, not where it lies."""
+def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """What the source defines, ``reference`` for one; its tracebacks name ``reference.py``, not where it lies.
+
+    ``names`` are there before it is run.
+    """
     source = Path(path).read_bytes()
     module = types.ModuleType("reference")
+    module.__dict__.update(names)
     exec(compile(source, "reference.py", "exec", dont_inherit=True), module.__dict__)
-    function = module.__dict__.get("reference")
-    if not callable(function):
+    if not callable(module.__dict__.get("reference")):
         raise ActionFailed("reference.py defines no function reference()")
-    return function  # type: ignore[no-any-return]
+    return module.__dict__
 
 
-def _as_tuple(returned: Any) -> tuple[Any, ...]:
+def as_tuple(returned: Any) -> tuple[Any, ...]:
+    """What a function returns, one array or several."""
     return returned if isinstance(returned, tuple) else (returned,)
+
+
+def check_results(specs: Sequence[Mapping[str, Any]], returned: Any) -> list[Array]:
+    """All results as arrays, where they are what the workload says. Raises :class:`ActionFailed`."""
+    results = as_tuple(returned)
+    if len(results) != len(specs):
+        raise ActionFailed(f"reference() returns {len(results)} arrays, the workload has {len(specs)} outputs")
+    return [_check(spec, result) for spec, result in zip(specs, results, strict=True)]
 
 
 def _check(spec: Mapping[str, Any], result: Any) -> Array:

@@ -20,11 +20,32 @@ def add_reference(
     graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
 ) -> str:
     """Add the action that computes what is right for one draw of the inputs; its outputs are ``expected-NAME``."""
+    return _add(graph, catalog, workload, environment, draw=draw, tool="reference", gives=("expected",))
+
+
+def add_forward_error(
+    graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
+) -> str:
+    """Add the action that computes, besides ``expected-NAME``, how far a correct program may be from it: ``bound-NAME``."""
+    gives = ("expected", "bound")
+    return _add(graph, catalog, workload, environment, draw=draw, tool="forward_error", gives=gives)
+
+
+def _add(
+    graph: Graph,
+    catalog: Catalog,
+    workload: Entry[Workload],
+    environment: str,
+    *,
+    draw: int,
+    tool: str,
+    gives: tuple[str, ...],
+) -> str:
     made = add_inputs(graph, workload, environment, draw=draw)
     described = signature(workload.document)
     return graph.add(
-        f"reference/{workload.name}",
-        tool="reference",
+        f"{tool.replace('_', '-')}/{workload.name}",
+        tool=tool,
         stage="run",
         environment=environment,
         params={"inputs": described["inputs"], "outputs": described["outputs"]},
@@ -32,5 +53,9 @@ def add_reference(
             "source": file_of(catalog, workload.root, workload.reference),
             **{f"arg-{name}": Produced(made, name) for name in workload.document.inputs},
         },
-        outputs={f"expected-{name}": f"{name}.npy" for name in workload.document.outputs},
+        outputs={
+            f"{what}-{name}": f"{name}.npy" if what == "expected" else f"{name}.{what}.npy"
+            for what in gives
+            for name in workload.document.outputs
+        },
     )

@@ -18,7 +18,8 @@ from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.once import Once
 from mlir_matrix.plan.planner import Planner
-from mlir_matrix.plan.workloads import add_inputs, file_of, signature
+from mlir_matrix.plan.references import add_forward_error
+from mlir_matrix.plan.workloads import add_inputs, signature
 
 #: The kind in which loops and the loads and stores in them can still be seen.
 _LOOPS = "loops"
@@ -179,32 +180,11 @@ class Auditor:
     def _new_right(self, workload: Entry[Workload], draws: tuple[int, ...]) -> dict[str, Input]:
         files: dict[str, Input] = {}
         for draw in draws:
-            action = self._bounds(workload, draw)
+            action = add_forward_error(self._planner.graph, self._catalog, workload, self._numpy, draw=draw)
             for name in workload.document.outputs:
                 for part in ("expected", "bound"):
                     files[f"{part}-{draw}-{name}"] = Produced(action, f"{part}-{name}")
         return files
-
-    def _bounds(self, workload: Entry[Workload], draw: int) -> str:
-        made = add_inputs(self._planner.graph, workload, self._numpy, draw=draw)
-        described = signature(workload.document)
-        given = ((part, name) for name in workload.document.outputs for part in ("expected", "bound"))
-        return self._planner.graph.add(
-            f"bound/{workload.name}",
-            tool="forward_error",
-            stage="run",
-            environment=self._numpy,
-            params={"inputs": described["inputs"], "outputs": described["outputs"]},
-            inputs={
-                "source": file_of(self._catalog, workload.root, workload.reference),
-                **{f"arg-{name}": Produced(made, name) for name in workload.document.inputs},
-            },
-            outputs={
-                f"{part}-{name}": f"{part}-{name}.npy"
-                for name in workload.document.outputs
-                for part in ("expected", "bound")
-            },
-        )
 
     def _audit(
         self, test: Test, kind: str, draws: Sequence[int], files: Mapping[str, Input], told: Mapping[str, Any]

@@ -79,12 +79,20 @@ class Found:
 
     def slack(self) -> list[dict[str, Any]]:
         """The layers that are too loose, the loosest first. Exact ones take nothing by nature, and are left out."""
-        entries = []
-        for layer, used in sorted(self.used.items(), key=lambda entry: entry[1]):
-            if used * LOOSE < 1:
-                looser = round(1 / used, 1) if used else None
-                entries.append({"layer": layer, "used": used, "looser": looser, "tests": sorted(self.wins[layer])})
-        return entries
+        return [layer for layer in self.layers() if layer["used"] * LOOSE < 1]
+
+    def layers(self) -> list[dict[str, Any]]:
+        """The layers that leave room, the loosest first: how much of it was used, and how many times as large it is."""
+        ordered = sorted(self.used.items(), key=lambda entry: entry[1])
+        return [
+            {
+                "layer": layer,
+                "used": used,
+                "looser": round(1 / used, 1) if used else None,
+                "tests": sorted(self.wins[layer]),
+            }
+            for layer, used in ordered
+        ]
 
     def summary(self) -> dict[str, int]:
         """The numbers that matter."""
@@ -210,6 +218,7 @@ def to_document(found: Found) -> dict[str, Any]:
         "flagged": found.flagged,
         "beyond_bound": found.beyond,
         "weak": weak,
+        "layers": found.layers(),
         "slack": found.slack(),
         "not_audited": failed,
     }

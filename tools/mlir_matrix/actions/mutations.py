@@ -112,7 +112,8 @@ def _swap(operation: Any, first: int) -> None:
 
 def round_to_bf16(edit: Editor, module: Any) -> list[Site]:
     """A result is rounded to bf16 on its way; what is added up has mutations of its own."""
-    results = [each for each in walk(module) if _computes(each) and not accumulator(each)]
+    sums = _sums(module)
+    results = [each for each in walk(module) if _computes(each) and each not in sums]
     moved = [maker(store.operands[0]) for store in named(module, STORE)]
     results += [made for made in moved if made is not None and made.name == LOAD and _mantissa(made) > _BF16]
     return [partial(_round, edit, each, _BF16) for each in results if _mantissa(each) > _BF16]
@@ -128,8 +129,11 @@ def _mantissa(operation: Any) -> int:
 
 def narrow_accumulator(kept: int, edit: Editor, module: Any) -> list[Site]:
     """What a loop adds up has only ``kept`` bits of mantissa; the range of the type stays."""
-    sums = [each for each in named(module, "arith.addf") if accumulator(each)]
-    return [partial(_round, edit, each, kept) for each in sums if _mantissa(each) > kept]
+    return [partial(_round, edit, each, kept) for each in _sums(module) if _mantissa(each) > kept]
+
+
+def _sums(module: Any) -> list[Any]:
+    return [each for each in named(module, "arith.addf") if accumulator(each)]
 
 
 def _round(edit: Editor, operation: Any, kept: int) -> None:

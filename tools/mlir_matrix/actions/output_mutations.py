@@ -20,6 +20,8 @@ from mlir_matrix.actions.dtypes import FLOATS, Array
 _TILE = 8
 #: Bits of mantissa that are stored.
 _MANTISSA = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}
+#: The least numbers with a leading bit.
+_LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
 #: Bits of an f32's mantissa that are flipped, the last place first; in other types those as far up their mantissa.
 _BITS = (0, 2, 4, 8, 12, 16, 20, 22)
 #: A relative error of 2.4e-4 everywhere: a constant with its fourth digit wrong.
@@ -50,10 +52,19 @@ def flips(dtype: str) -> dict[str, int]:
 
 
 def _elements(planting: Planting) -> list[int]:
-    """The last, the largest, and one that depends on the draw."""
-    size = dtypes.decode(planting.stored, planting.dtype).reshape(-1)
-    finite = np.where(np.isfinite(size.astype(np.float64)), np.abs(size.astype(np.float64)), -1.0)
-    return list(dict.fromkeys([size.size - 1, int(np.argmax(finite)), (7919 * (planting.draw + 1)) % size.size]))
+    """The last element, the largest, and one that depends on the draw.
+
+    Of floating-point ones those that have a leading bit: without it, in zeros and subnormal numbers, a bit of the mantissa is less
+    than rounding anything else costs, and the sign next to nothing.
+    """
+    values = dtypes.decode(planting.stored, planting.dtype).reshape(-1).astype(np.float64)
+    least = _LEAST.get(planting.dtype, 0.0)
+    fit = np.flatnonzero(~(np.abs(values) < least))
+    if not fit.size:
+        return []
+    size = np.where(np.isfinite(values[fit]), np.abs(values[fit]), -1.0)
+    chosen = [fit[-1], fit[np.argmax(size)], fit[(7919 * (planting.draw + 1)) % fit.size]]
+    return list(dict.fromkeys(int(element) for element in chosen))
 
 
 def _at(planting: Planting, linear: int) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.output_mutations import MUTATIONS, Planting, flips, trivial
-from mlir_matrix.plan.audit import OUTPUTS
+from mlir_matrix.plan.plants import OUTPUTS
 
 
 def planting(values: Any, dtype: str = "f32", *, draw: int = 0, other: Any = None) -> Planting:

@@ -11,17 +11,17 @@ from typing import Any
 import click
 
 from mlir_matrix.actions.mutations import LIBERTIES, MISTAKES
-from mlir_matrix.audit import Found, fold, fold_failure, to_document
 from mlir_matrix.cli.common import Verb, cache_option, catalog_option, format_option, session
 from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.job import Done, Limits
 from mlir_matrix.execute.store import Store
 from mlir_matrix.expansion import Test
+from mlir_matrix.findings import Found, fold, fold_failure, to_document
 from mlir_matrix.names import NameGlob, did_you_mean
-from mlir_matrix.plan.audit import OUTPUTS, Auditor, Plant, plan_sites
 from mlir_matrix.plan.kernels import JIT
 from mlir_matrix.plan.planner import Planner
+from mlir_matrix.plan.plants import OUTPUTS, Auditor, Plant, plan_sites
 from mlir_matrix.plan.workloads import found_place
 from mlir_matrix.report.words import counted
 from mlir_matrix.runner import Counting, run_graph

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from mlir_matrix.audit import ENOUGH, LOOSE, Found, by_test, counts
+from mlir_matrix.findings import ENOUGH, LOOSE, Found, by_test, counts
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
 from mlir_matrix.report.words import counted
 
@@ -43,7 +43,7 @@ def _table(found: Found) -> list[str]:
         total = counts(tallies)
         missed = f"[bold red]{total['missed']}[/]" if total["missed"] else "–"
         name = tallies[0].workload if short else test
-        numbers = (total["planted"], total["mattered"], total["caught"], total["by_runner"] or "–")
+        numbers = (total["planted"], total["mattered"], total["caught"], total["by_runner"] or "")
         rows.append((escape(name), str(found.draws.get(test, 0)), *map(str, numbers), missed))
     headings = ("workload" if short else "test", "draws", "planted", "mattered", "caught", "by failing", "missed")
     return columns(headings, rows, right=range(1, len(headings)))
@@ -141,12 +141,12 @@ def _failed(found: Found) -> list[str]:
 def _last(found: Found) -> list[str]:
     total = found.summary()
     share = f" ({100 * total['caught'] / total['mattered']:.2f} %)" if total["mattered"] else ""
+    failing = f"; {total['by_runner']} of them by failing to run" if total["by_runner"] else ""
     colour = "green" if found.sound else "red"
     beyond = f"; {len(found.beyond)} came out further off than the a-priori bound" if found.beyond else ""
     return [
         "",
         f"{total['planted']} miscompiles planted: {total['mattered']} matter, {total['not_mattering']} do not",
-        f"[bold {colour}]{total['caught']} of {total['mattered']} caught{share}[/], {100 * ENOUGH:g} % are wanted; "
-        f"{total['by_runner']} of them by failing to run",
+        f"[bold {colour}]{total['caught']} of {total['mattered']} caught{share}[/], {100 * ENOUGH:g} % are wanted{failing}",
         f"{total['allowed_flagged']} of {total['allowed']} runs of what is allowed flagged{beyond}",
     ]

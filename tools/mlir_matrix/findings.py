@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_matrix.plan.audit import Plant
+from mlir_matrix.plan.plants import Plant
 
 SCHEMA = "mlir-matrix/audit/v1"
 #: The share of those that mattered which must be caught.

@@ -38,9 +38,12 @@ layers:
 """
 
 
-def axpy(folder: Path, atol: str, rtol: str) -> Path:
+REFERENCE = "def reference(a, b):\n    return 2 * a + b\n"
+
+
+def axpy(folder: Path, atol: str, rtol: str, reference: str = REFERENCE) -> Path:
     catalog = Downstream(folder)
-    catalog.workload("axpy", document=DOCUMENT, reference="def reference(a, b):\n    return 2 * a + b\n", linalg=LINALG)
+    catalog.workload("axpy", document=DOCUMENT, reference=reference, linalg=LINALG)
     catalog.write("golden/axpy/tolerances.yaml", TOLERANCES.format(atol=atol, rtol=rtol))
     return catalog.root
 
@@ -89,6 +92,19 @@ def test_the_same_program_with_a_derived_one_is_sound(house: House, tmp_path: Pa
     assert done.code == 0, done.stdout
     assert "axpy" in done.stdout
     assert "missed," not in done.stdout
+
+
+def test_a_reference_that_gives_no_bound_is_no_proof(house: House, tmp_path: Path) -> None:
+    """Nothing is caught by that: the test is not audited, and says why."""
+    reference = "import numpy as np\n\n\ndef reference(a, b):\n    return 2 * np.fft.ifft(np.fft.fft(a)).real + b\n"
+    catalog = axpy(tmp_path / "unknown", "0", "4 * eps(f32)", reference)
+    command = ("golden", "audit", "mlir/linalg-loops/x86_64/axpy", "--seeds", "1", "--catalog", catalog)
+    done = house(*command, "--format", "json")
+    assert done.code == 1
+    assert done.document["tests"] == []
+    (failed,) = done.document["not_audited"]
+    assert "within which bounds, cannot be told" in failed["reason"]
+    assert failed["reason"] in house(*command).stdout
 
 
 def test_mutations_are_chosen_by_name(house: House) -> None:

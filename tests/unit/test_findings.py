@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mlir_matrix.expansion import Test
 from mlir_matrix.findings import Found, fold, fold_failure, to_document
-from mlir_matrix.plan.plants import Plant
+from mlir_matrix.plan.plants import Plant, Report
 from mlir_matrix.report.audit_text import lines
 
 LAYER = "golden/t.yaml:3:5"
@@ -23,7 +23,7 @@ def plant(kind: str, mutation: str = "", test: str = "mlir/linalg-loops/x86_64/m
         id=test, framework=framework, pipeline=pipeline, target=target, workload=workload, pins="", road=None, recipe=None,
         outcome=None, reason="", expectation=None, selected=True,
     )  # fmt: skip
-    reports = ((tuple(range(draws)), "audit-1"),)
+    reports = (Report(draws=tuple(range(draws)), ran="run-1", judged="audit-1"),)
     return Plant(test=found, mutation=mutation, site=0, sites=1, kind=kind, planting="", reports=reports)
 
 
@@ -99,6 +99,12 @@ def test_what_does_not_even_run_is_caught() -> None:
     fold_failure(found, plant("allowed"), {"outcome": "lower-failed", "reason": "no"})
     assert found.failed == {"mlir/linalg-loops/x86_64/mlp": "lower-failed: no"}
     assert not found.sound
+
+
+def test_tests_in_which_nothing_matters_are_named() -> None:
+    found = found_of((plant("mutant", "stale-buffer"), entry(matters=False)))
+    assert to_document(found)["nothing_mattered"] == ["mlir/linalg-loops/x86_64/mlp"]
+    assert "nothing planted here matters" in "\n".join(Text.from_markup(line).plain for line in lines(found))
 
 
 def test_people_are_told_the_same() -> None:

@@ -94,6 +94,10 @@ class Found:
             for layer, used in ordered
         ]
 
+    def blind(self) -> list[str]:
+        """Tests in which nothing that was planted matters: their bounds say nothing, or what was planted is too little."""
+        return [test for test, tallies in by_test(self) if not counts(tallies)["mattered"]]
+
     def summary(self) -> dict[str, int]:
         """The numbers that matter."""
         total = counts(self.tallies.values())
@@ -148,7 +152,9 @@ def _fold_allowed(found: Found, plant: Plant, entry: Mapping[str, Any], exact: f
 def _fold_mistake(found: Found, plant: Plant, entry: Mapping[str, Any]) -> None:
     mutation = plant.mutation or entry["mutation"]
     tally = _tally(found, plant, mutation)
-    tally.sites.add((plant.site, entry.get("where", "").rpartition("element")[0]))
+    where = entry.get("where", "")
+    # Which element it is depends on the draw.
+    tally.sites.add((plant.site, where.partition("element")[0]))
     tally.planted += 1
     if not entry["matters"]:
         return
@@ -166,8 +172,8 @@ def _fold_mistake(found: Found, plant: Plant, entry: Mapping[str, Any]) -> None:
 
 
 def fold_failure(found: Found, plant: Plant, outcome: Mapping[str, str]) -> None:
-    """Add a plant that did not come as far as being judged: a mistake that is caught, a liberty that is flagged."""
-    draws = [draw for taken, _ in plant.reports for draw in taken]
+    """Add a plant whose kernel did not come as far as being judged: a mistake that is caught, a liberty that is flagged."""
+    draws = [draw for report in plant.reports for draw in report.draws]
     reason = f"{outcome['outcome']}: {outcome['reason']}"
     if plant.kind == "mutant":
         for draw in draws:
@@ -218,6 +224,7 @@ def to_document(found: Found) -> dict[str, Any]:
         "flagged": found.flagged,
         "beyond_bound": found.beyond,
         "weak": weak,
+        "nothing_mattered": found.blind(),
         "layers": found.layers(),
         "slack": found.slack(),
         "not_audited": failed,

@@ -57,7 +57,7 @@ def test_ir_is_mutated_in_the_middle_of_the_road_and_nothing_before_it_is_done_a
     actions = planner.graph.actions
     (loops,) = {actions[plant.planting].inputs["ir"] for plant in mutants}
     assert actions[loops.action].id.startswith("linalg-to-loops")  # type: ignore[union-attr]
-    tools = [actions[name].tool for name in planner.graph.needed_by(mutants[0].reports[0][1])]
+    tools = [actions[name].tool for name in planner.graph.needed_by(mutants[0].reports[0].judged)]
     assert tools.index("mutate") < tools.index("object") < tools.index("run_draws") < tools.index("audit")
     imports = [action for action in actions.values() if action.tool == "import_mlir"]
     assert len(imports) == 1
@@ -80,13 +80,13 @@ def test_more_draws_repeat_none(current: Session) -> None:
 
 def test_a_judging_action_reads_all_of_its_draws(current: Session) -> None:
     planner, plants = planted(current, "mlir/linalg-loops/x86_64/topk", seeds=3)
-    ((draws, action),) = plants[0].reports
-    assert draws == (0, 1, 2)
-    read = set(planner.graph.actions[action].inputs)
+    (report,) = plants[0].reports
+    assert report.draws == (0, 1, 2)
+    read = set(planner.graph.actions[report.judged].inputs)
     wanted = {
         f"{part}-{draw}-{name}"
         for part in ("actual", "expected", "bound")
-        for draw in draws
+        for draw in report.draws
         for name in ("values", "indices")
     }
     assert read == wanted | {"failures"}

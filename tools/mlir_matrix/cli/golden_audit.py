@@ -136,15 +136,20 @@ def _read(current: Session, seeds: int, plants: Sequence[Plant], done: Mapping[s
     found = Found(seeds=seeds)
     exact = _exact(current, [plant.test for plant in plants])
     for plant in plants:
+        if plant.test.id in found.failed:
+            # What is wrong without a mistake says nothing about mistakes.
+            continue
         if plant.planting and not (planting := done[plant.planting].result).ok:
             raise InfrastructureError(f"{plant.mutation} in {plant.test.id}: {planting.outcome['reason']}")
-        results = [done[action].result for _, action in plant.reports]
+        results = [done[report.judged].result for report in plant.reports]
         bad = next((result.outcome for result in results if not result.ok), None)
         if bad is None:
             reports = [json.loads(store.read_blob(result.outputs["report"])) for result in results]
             fold(found, plant, [_located(current, report) for report in reports], exact)
         elif bad["outcome"] in _TROUBLE:
             raise InfrastructureError(f"{plant.test.id}: {bad['reason']}")
+        elif all(done[report.ran].result.ok for report in plant.reports if report.ran):
+            found.failed[plant.test.id] = f"what is right, and within which bounds, cannot be told: {bad['reason']}"
         else:
             fold_failure(found, plant, bad)
     return found

@@ -39,6 +39,15 @@ _REPORT = {"report": "report.json"}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Report:
+    """Some draws, the action that runs the kernel on them (empty where none is needed), and the one that judges them."""
+
+    draws: tuple[int, ...]
+    ran: str
+    judged: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plant:
     """One mutation at one site of a test, over all draws."""
 
@@ -52,8 +61,7 @@ class Plant:
     kind: str
     #: The action that changes the IR; empty where none does.
     planting: str
-    #: Draws, and the action that judges them.
-    reports: tuple[tuple[tuple[int, ...], str], ...]
+    reports: tuple[Report, ...]
 
 
 def has_loops(test: Test) -> bool:
@@ -152,7 +160,7 @@ class Auditor:
             for draw in draws:
                 for name in workload.document.outputs:
                     files[f"actual-{draw}-{name}"] = Produced(ran, f"out-{draw}-{name}")
-            reports.append((draws, self._audit(test, kind, draws, files, told or {})))
+            reports.append(Report(draws=draws, ran=ran, judged=self._audit(test, kind, draws, files, told or {})))
         return Plant(
             test=test, mutation=mutation, site=site, sites=sites, kind=kind, planting=planting, reports=tuple(reports)
         )
@@ -166,7 +174,8 @@ class Auditor:
             for draw in draws:
                 made = add_inputs(self._planner.graph, workload, self._numpy, draw=draw)
                 files |= {f"arg-{draw}-{name}": Produced(made, name) for name in workload.document.inputs}
-            reports.append((draws, self._audit(test, "trivial", draws, files, {"arguments": arguments})))
+            judged = self._audit(test, "trivial", draws, files, {"arguments": arguments})
+            reports.append(Report(draws=draws, ran="", judged=judged))
         return Plant(test=test, mutation="", site=0, sites=0, kind="trivial", planting="", reports=tuple(reports))
 
     def _chunks(self, workload: Workload) -> list[tuple[int, ...]]:

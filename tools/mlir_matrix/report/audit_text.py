@@ -23,15 +23,8 @@ def print_audit(found: Found) -> None:
 
 def lines(found: Found) -> list[str]:
     """The report as lines of markup."""
-    return [
-        *_table(found),
-        *_misses(found),
-        *_flagged(found),
-        *_weak(found),
-        *_slack(found),
-        *_failed(found),
-        *_last(found),
-    ]
+    parts = (_table, _misses, _flagged, _weak, _blind, _slack, _failed, _last)
+    return [line for part in parts for line in part(found)]
 
 
 def _table(found: Found) -> list[str]:
@@ -110,6 +103,11 @@ def _weak(found: Found) -> list[str]:
         for (test, output), draws in sorted(found.weak.items())
     ]
     return ["", "[bold]weak[/]: these outputs pass, and take no program", *text]
+
+
+def _blind(found: Found) -> list[str]:
+    blind = found.blind()
+    return ["", "[bold]nothing planted here matters[/]", *(escape(f"  {test}") for test in blind)] if blind else []
 
 
 def _slack(found: Found) -> list[str]:

@@ -107,6 +107,16 @@ def test_a_reference_that_gives_no_bound_is_no_proof(house: House, tmp_path: Pat
     assert failed["reason"] in house(*command).stdout
 
 
+def test_what_is_wrong_as_it_is_proves_nothing(house: House) -> None:
+    """torch-mlir's constant is wrong: every mutant of this test would be caught."""
+    done = house("golden", "audit", "pytorch/linalg-loops/x86_64/gelu_tanh", "--seeds", "1", "--format", "json")
+    assert done.code == 1
+    document = done.document
+    assert document["tests"] == []
+    assert document["flagged"][0]["mutation"] == "unmutated"
+    assert document["not_audited"][0]["reason"].startswith("it does not pass as it is: y: ")
+
+
 def test_mutations_are_chosen_by_name(house: House) -> None:
     test = "mlir/linalg-loops/x86_64/transpose"
     done = house("golden", "audit", test, "--seeds", "1", "--mutations", "output-s*", "--format", "json")

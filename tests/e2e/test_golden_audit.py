@@ -7,6 +7,8 @@ from pathlib import Path
 from downstream import Downstream
 from house import House
 
+from mlir_matrix.report.audit_document import Audit
+
 #: y = 2a + b on a few rows, in two steps; the tolerance is the catalog's own affair.
 DOCUMENT = """\
 description: y = 2a + b.
@@ -53,6 +55,7 @@ def test_the_repositorys_own_tolerances_catch_what_matters(house: House) -> None
     assert done.code == 0, done.stdout + done.stderr
     document = done.document
     assert document["schema"] == "mlir-matrix/audit/v1"
+    Audit.model_validate(document)
     summary = document["summary"]
     assert summary["planted"] == summary["mattered"] + summary["not_mattering"]
     assert summary["caught"] >= 0.99 * summary["mattered"] > 100
@@ -75,6 +78,7 @@ def test_a_tolerance_that_is_too_loose_is_shown_to_be(house: House, tmp_path: Pa
     document = done.document
     layer = f"{catalog}/golden/axpy/tolerances.yaml:2:5"
     assert [slack["layer"] for slack in document["slack"]] == [layer]
+    Audit.model_validate(document)
     missed = {miss["mutation"] for miss in document["misses"]}
     assert {"output-flip-bit-4", "output-flip-bit-8", "output-scaled", "output-rounded-to-bf16"} & missed
     for miss in document["misses"]:
@@ -112,6 +116,7 @@ def test_what_is_wrong_as_it_is_proves_nothing(house: House) -> None:
     done = house("golden", "audit", "pytorch/linalg-loops/x86_64/gelu_tanh", "--seeds", "1", "--format", "json")
     assert done.code == 1
     document = done.document
+    Audit.model_validate(document)
     assert document["tests"] == []
     assert document["flagged"][0]["mutation"] == "unmutated"
     assert document["not_audited"][0]["reason"].startswith("it does not pass as it is: y: ")
@@ -130,6 +135,9 @@ def test_mutations_are_chosen_by_name(house: House) -> None:
     done = house("golden", "audit", test, "--mutations", "output-sing")
     assert done.code == 2
     assert "did you mean" in done.stderr
+    done = house("golden", "audit", test, "--seeds", "1", "--mutations", "output-flip-bit-top")
+    assert done.code == 2
+    assert "nothing was planted" in done.stderr
 
 
 def test_what_cannot_be_audited_is_refused(house: House) -> None:

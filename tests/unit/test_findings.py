@@ -11,6 +11,7 @@ from rich.text import Text
 from mlir_matrix.expansion import Test
 from mlir_matrix.findings import Found, fold, fold_failure, to_document
 from mlir_matrix.plan.plants import Plant, Report
+from mlir_matrix.report.audit_document import Audit
 from mlir_matrix.report.audit_text import lines
 
 LAYER = "golden/t.yaml:3:5"
@@ -50,6 +51,7 @@ def test_what_does_not_matter_counts_apart() -> None:
         "planted": 4, "mattered": 3, "not_mattering": 1, "caught": 2, "missed": 1,
     }  # fmt: skip
     assert not found.sound
+    Audit.model_validate(to_document(found))
     (missed,) = to_document(found)["misses"]
     assert (missed["mutation"], missed["index"], missed["layer"]) == ("stale-buffer", [3], LAYER)
     (test,) = to_document(found)["tests"]

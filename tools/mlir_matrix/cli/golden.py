@@ -19,7 +19,7 @@ VERBS = {
     cls=LazyVerbGroup,
     verbs=VERBS,
     of="golden",
-    examples=("matrix golden update", "matrix golden update --write mlp"),
+    examples=("matrix golden update", "matrix golden update --write mlp", "matrix golden audit --seeds 50"),
 )
 def command() -> None:
     """Expected outputs, computed in double by the workloads' references and never by a compiler."""

@@ -107,7 +107,12 @@ def _audit(current: Session, tests: Sequence[Test], seeds: int, glob: str, limit
         f"{counted(planted, 'mutant')} of the IR, {counted(len(outputs), 'mutation')} of outputs: planting and judging"
     )
     done = run_graph(current, planner.graph, limits=limits, observer=Counting(len(planner.graph.actions), _say))
-    return _read(current, seeds, plants, done, store)
+    found = _read(current, seeds, plants, done, store)
+    if not (found.tallies or found.failed or any(plant.mutation for plant in plants)):
+        raise UsageError(
+            f"--mutations {glob}: no place for these in {counted(len(tests), 'test')}, so that nothing was planted"
+        )
+    return found
 
 
 def _say(text: str) -> None:

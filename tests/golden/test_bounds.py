@@ -100,8 +100,8 @@ def test_single_precision_fits_with_room_to_spare(workload: str, tmp_path: Path)
     single = [array.astype(np.float32) if array.dtype == np.float64 else array for array in arguments(workload)]
     found = verdict(workload, reference(workload, single), tmp_path)
     assert found["outcome"] == "pass", found["reason"]
-    # One correctly rounded operation uses all of a bound that is exactly half a unit in the last place.
-    assert float(found["metrics"]["error_used"]) <= (1.0 if workload == "broadcast_add" else 0.5)
+    # Two correctly rounded operations may use all of a bound that is what they can come to.
+    assert float(found["metrics"]["error_used"]) <= (1.0 if workload == "rsqrt" else 0.5)
 
 
 @pytest.mark.parametrize("workload", workloads())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -136,7 +137,29 @@ class _Quiet:
     def tick(self) -> None: ...
 
 
-def run_graph(session: Session, graph: Graph, *, limits: Limits) -> dict[str, Done]:
+class Counting(_Quiet):
+    """One that says how far a long graph has come, now and then."""
+
+    _EVERY_S = 15.0
+
+    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+        self._total, self._say, self._ended, self._last = total, say, 0, time.monotonic()
+
+    def action_done(self, action: Action, done: Done) -> bool:
+        self._ended += 1
+        return False
+
+    def package(self, progress: PackageProgress) -> None:
+        if progress.done:
+            self._say(f"installed {progress.package}")
+
+    def tick(self) -> None:
+        if time.monotonic() - self._last >= self._EVERY_S:
+            self._last = time.monotonic()
+            self._say(f"{self._ended} of {self._total} actions done")
+
+
+def run_graph(session: Session, graph: Graph, *, limits: Limits, observer: Observer | None = None) -> dict[str, Done]:
     """Execute a graph that belongs to no tests."""
     return Scheduler(
         graph,
@@ -144,7 +167,7 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits) -> dict[str, Do
         environments=session.environments(action.environment for action in graph.actions.values()),
         home=session.home,
         limits=limits,
-        observer=_Quiet(),
+        observer=observer or _Quiet(),
         equip=Pool,
     ).run()
 

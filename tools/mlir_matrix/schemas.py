@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from mlir_matrix.catalog import container_models, models, toolchain_models
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
-from mlir_matrix.report import documents
+from mlir_matrix.report import audit_document, documents
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
@@ -38,7 +38,11 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "tolerances": models.Tolerances,
     "workload": models.Workload,
 }
-_DOCUMENTS: Mapping[str, type[BaseModel]] = {"plan": documents.Plan, "results": documents.Results}
+_DOCUMENTS: Mapping[str, type[BaseModel]] = {
+    "audit": audit_document.Audit,
+    "plan": documents.Plan,
+    "results": documents.Results,
+}
 _MODELS = {**_FILES, **_DOCUMENTS}
 #: Kinds of files that people write.
 FILES = tuple(sorted(_FILES))
@@ -51,7 +55,7 @@ def schema(name: str) -> dict[str, Any]:
         raise UsageError(f"there is no schema '{printable(name)}'{did_you_mean(name, NAMES)}")
     made = _MODELS[name].model_json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
-    modules = (models, toolchain_models, container_models) if name in _FILES else (documents,)
+    modules = (models, toolchain_models, container_models) if name in _FILES else (audit_document, documents)
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
         _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))
     result = {"$schema": DIALECT, **_without_titles(made)}

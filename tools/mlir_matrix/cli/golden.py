@@ -12,6 +12,7 @@ VERBS = {
     "update": Listed("golden_update", "update", "Compute the expected outputs anew and compare."),
     "calibrate": Listed("golden_calibrate", "calibrate_command", "Propose tolerances from the errors of many draws."),
     "explain": Listed("golden_explain", "explain", "Say which bounds apply to a test, and why."),
+    "audit": Listed("golden_audit", "audit", "Plant miscompiles: do the tolerances catch them?"),
 }
 
 
@@ -24,6 +25,7 @@ VERBS = {
         "matrix golden update",
         "matrix golden update --write mlp",
         "matrix golden explain jax/linalg-loops/x86_64/mlp",
+        "matrix golden audit --seeds 50",
     ),
 )
 def command() -> None:

@@ -22,6 +22,8 @@ DRIVER_SOURCES = tuple(
         "memref.c", "memref.h", "missing.c", "npy.c", "npy.h", "spec.c", "spec.h",
     )
 )  # fmt: skip
+#: The tool of targets that compile a kernel in memory and call it there.
+JIT = "run_jit"
 _NO_PARAMS: Mapping[str, Any] = {}
 _KERNEL = {"kernel": "kernel"}
 
@@ -53,9 +55,8 @@ class Kernels:
         draw: int,
     ) -> str:
         document = self._catalog.targets[target].document
-        running = ("running", workload.name, document.runner, draw)
-        arguments, params, outputs = self._once(running, lambda: self._running(workload, document.runner, draw))
-        jit = document.tool == "run_jit"
+        arguments, params, outputs = self._ran(workload, document.runner, draw)
+        jit = document.tool == JIT
         if jit:
             library = self._once(
                 ("library", target, road.linker),
@@ -65,10 +66,10 @@ class Kernels:
             compiling = ("compile", artifact, library, road.runner, tuple(values.items()))
             compiled = self._once(compiling, lambda: self._compile(artifact, library, road.runner, told))
             kernel = {"ir": compiled, "driver": library}
-            params = self._once((*running, tuple(values.items())), lambda: {**params, **told})
+            key = ("told", workload.name, tuple(document.runner), tuple(values.items()))
+            params = self._once(key, lambda: {**params, **told})
         else:
-            key = ("link", artifact, target, road.linker)
-            kernel = {"kernel": self._once(key, lambda: self._link(artifact, document.triple, road.linker))}
+            kernel = {"kernel": self._linked(artifact, target, road)}
         return self._graph.add(
             f"run/{workload.name}",
             tool=document.tool,
@@ -79,6 +80,36 @@ class Kernels:
             outputs=outputs,
             native=jit,
         )
+
+    def run_draws(self, artifact: Produced, test: Test, workload: Entry[Workload], draws: Sequence[int]) -> str:
+        """The action that calls a linked kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``.
+
+        One that fails on a draw is not failed by that. Raises ValueError for a target that compiles kernels as it calls them.
+        """
+        road, document = test.road, self._catalog.targets[test.target].document
+        assert road is not None
+        if document.tool == JIT:
+            raise ValueError(f"target {test.target} links no kernels")
+        inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, road)}
+        outputs = {"failures": "failures.json"}
+        for draw in draws:
+            arguments, params, results = self._ran(workload, document.runner, draw)
+            inputs |= {name.replace("arg-", f"arg-{draw}-", 1): made for name, made in arguments.items()}
+            outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
+        return self._graph.add(
+            f"run/{workload.name}",
+            tool="run_draws",
+            stage="run",
+            environment=road.runner,
+            params={**params, "draws": list(draws)},
+            inputs=inputs,
+            outputs=outputs,
+        )
+
+    def _linked(self, artifact: Produced, target: str, road: Road) -> Produced:
+        triple = self._catalog.targets[target].document.triple
+        key = ("link", artifact, target, road.linker)
+        return self._once(key, lambda: self._link(artifact, triple, road.linker))  # type: ignore[no-any-return]
 
     def _compile(self, ir: Produced, library: Produced, environment: str, params: Mapping[str, Any]) -> Produced:
         """An action of its own: an action has one stage, and what cannot be compiled is no failure of the run."""
@@ -124,6 +155,12 @@ class Kernels:
             outputs={name: file},
         )
         return Produced(action, name)
+
+    def _ran(
+        self, workload: Entry[Workload], runner: Sequence[str], draw: int
+    ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
+        key = ("running", workload.name, tuple(runner), draw)
+        return self._once(key, lambda: self._running(workload, runner, draw))  # type: ignore[no-any-return]
 
     def _running(
         self, workload: Entry[Workload], runner: Sequence[str], draw: int

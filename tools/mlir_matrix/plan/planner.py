@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +106,18 @@ class Planner:
         """The action that calls a kernel, with the inputs of draw ``draw``; its outputs are ``out-NAME``."""
         return self._kernels.run(artifact, test, self._catalog.workloads[test.workload], draw=draw)
 
+    def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> str:
+        """The one action that calls a kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``."""
+        return self._kernels.run_draws(artifact, test, self._catalog.workloads[test.workload], draws)
+
+    def judging(self, test: Test) -> dict[str, Any]:
+        """What the judge of a test is told: its outputs with the tolerances that win."""
+        workload = self._catalog.workloads[test.workload]
+        bounds = tuple(self._tolerate(test, name) for name in workload.document.outputs)
+        # Tests of a workload that the same layers apply to are judged by the same parameters.
+        key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
+        return self._once(key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})  # type: ignore[no-any-return]
+
     def _import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
         key = (framework, road.kind, workload.name, road.ingress.environment)
         return self._once(key, lambda: self._new_import(framework, road, workload))  # type: ignore[no-any-return]
@@ -181,10 +193,7 @@ class Planner:
         """The action that judges what a run gave; ``expected``: by output, instead of the goldens."""
         workload = self._catalog.workloads[test.workload]
         names = workload.document.outputs
-        bounds = tuple(self._tolerate(test, name) for name in names)
-        # Tests of a workload that the same layers apply to are judged by the same parameters.
-        key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
-        params = self._once(key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})
+        params = self.judging(test)
         right = expected or self._once(("golden", test.workload), lambda: self._goldens(workload))
         files: dict[str, Input] = {}
         for name, output in names.items():

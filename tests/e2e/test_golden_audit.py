@@ -1,0 +1,146 @@
+"""Audits over real kernels: a tolerance that is as it should be, and one of somebody's that lets miscompiles through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from downstream import Downstream
+from house import House
+
+from mlir_matrix.report.audit_document import Audit
+
+#: y = 2a + b on a few rows, in two steps; the tolerance is the catalog's own affair.
+DOCUMENT = """\
+description: y = 2a + b.
+dims: {R: 7, C: 33}
+inputs:
+  a: {shape: [R, C], dtype: f32, formula: "normal(0, 1)", seed: 1}
+  b: {shape: [R, C], dtype: f32, formula: "uniform(-1, 1)", seed: 2}
+outputs:
+  y: {shape: [R, C], dtype: f32}
+"""
+LINALG = """\
+#id = affine_map<(r, c) -> (r, c)>
+func.func @main(%a: tensor<7x33xf32>, %b: tensor<7x33xf32>) -> tensor<7x33xf32> {
+  %two = arith.constant 2.0 : f32
+  %empty = tensor.empty() : tensor<7x33xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%a, %b : tensor<7x33xf32>, tensor<7x33xf32>) outs(%empty : tensor<7x33xf32>) {
+  ^bb0(%ai: f32, %bi: f32, %out: f32):
+    %double = arith.mulf %ai, %two : f32
+    %sum = arith.addf %double, %bi : f32
+    linalg.yield %sum : f32
+  } -> tensor<7x33xf32>
+  return %y : tensor<7x33xf32>
+}
+"""
+TOLERANCES = """\
+layers:
+  - {{atol: {atol}, rtol: {rtol}, rationale: One addition.}}
+"""
+
+
+REFERENCE = "def reference(a, b):\n    return 2 * a + b\n"
+
+
+def axpy(folder: Path, atol: str, rtol: str, reference: str = REFERENCE) -> Path:
+    catalog = Downstream(folder)
+    catalog.workload("axpy", document=DOCUMENT, reference=reference, linalg=LINALG)
+    catalog.write("golden/axpy/tolerances.yaml", TOLERANCES.format(atol=atol, rtol=rtol))
+    return catalog.root
+
+
+def test_the_repositorys_own_tolerances_catch_what_matters(house: House) -> None:
+    done = house("golden", "audit", "mlir/linalg-loops/x86_64/{softmax,matmul_i8}", "--seeds", "2", "--format", "json")
+    assert done.code == 0, done.stdout + done.stderr
+    document = done.document
+    assert document["schema"] == "mlir-matrix/audit/v1"
+    Audit.model_validate(document)
+    summary = document["summary"]
+    assert summary["planted"] == summary["mattered"] + summary["not_mattering"]
+    assert summary["caught"] >= 0.99 * summary["mattered"] > 100
+    assert (summary["allowed_flagged"], summary["weak"], document["beyond_bound"]) == (0, 0, [])
+    assert summary["allowed"] == 2 * (1 + 3) + 2 * (1 + 1), (
+        "softmax has three liberties, matmul_i8 one, each its plain kernel"
+    )
+    softmax = next(test for test in document["tests"] if test["workload"] == "softmax")
+    mutations = {mutation["mutation"]: mutation for mutation in softmax["mutations"]}
+    for name in ("drop-last-iteration", "swap-operands", "narrow-accumulator-bf16", "wrong-constant", "output-scaled"):
+        assert mutations[name]["caught"] == mutations[name]["mattered"] > 0, name
+    assert "looking where mistakes can be planted" in done.stderr
+
+
+def test_a_tolerance_that_is_too_loose_is_shown_to_be(house: House, tmp_path: Path) -> None:
+    catalog = axpy(tmp_path / "loose", "1.0e-2", "0")
+    command = ("golden", "audit", "mlir/linalg-loops/x86_64/axpy", "--seeds", "2", "--catalog", catalog)
+    done = house(*command, "--format", "json")
+    assert done.code == 1
+    document = done.document
+    layer = f"{catalog}/golden/axpy/tolerances.yaml:2:5"
+    assert [slack["layer"] for slack in document["slack"]] == [layer]
+    Audit.model_validate(document)
+    missed = {miss["mutation"] for miss in document["misses"]}
+    assert {"output-flip-bit-4", "output-flip-bit-8", "output-scaled", "output-rounded-to-bf16"} & missed
+    for miss in document["misses"]:
+        assert miss["bound"] < miss["error"] <= 1e-2
+        assert (miss["layer"], miss["atol"], miss["rtol"]) == (layer, "0.01", "0")
+    told = house(*command)
+    assert told.code == 1
+    for words in ("slack", "missed", "let through by", "caught ("):
+        assert words in told.stdout
+
+
+def test_the_same_program_with_a_derived_one_is_sound(house: House, tmp_path: Path) -> None:
+    catalog = axpy(tmp_path / "right", "0", "eps(f32) / 2")
+    done = house("golden", "audit", "mlir/linalg-loops/x86_64/axpy", "--seeds", "2", "--catalog", catalog)
+    assert done.code == 0, done.stdout
+    assert "axpy" in done.stdout
+    assert "missed," not in done.stdout
+
+
+def test_a_reference_that_gives_no_bound_is_no_proof(house: House, tmp_path: Path) -> None:
+    """Nothing is caught by that: the test is not audited, and says why."""
+    reference = "import numpy as np\n\n\ndef reference(a, b):\n    return 2 * np.fft.ifft(np.fft.fft(a)).real + b\n"
+    catalog = axpy(tmp_path / "unknown", "0", "4 * eps(f32)", reference)
+    command = ("golden", "audit", "mlir/linalg-loops/x86_64/axpy", "--seeds", "1", "--catalog", catalog)
+    done = house(*command, "--format", "json")
+    assert done.code == 1
+    assert done.document["tests"] == []
+    (failed,) = done.document["not_audited"]
+    assert "within which bounds, cannot be told" in failed["reason"]
+    assert failed["reason"] in house(*command).stdout
+
+
+def test_what_is_wrong_as_it_is_proves_nothing(house: House) -> None:
+    """torch-mlir's constant is wrong: every mutant of this test would be caught."""
+    done = house("golden", "audit", "pytorch/linalg-loops/x86_64/gelu_tanh", "--seeds", "1", "--format", "json")
+    assert done.code == 1
+    document = done.document
+    Audit.model_validate(document)
+    assert document["tests"] == []
+    assert document["flagged"][0]["mutation"] == "unmutated"
+    assert document["not_audited"][0]["reason"].startswith("it does not pass as it is: y: ")
+
+
+def test_mutations_are_chosen_by_name(house: House) -> None:
+    test = "mlir/linalg-loops/x86_64/transpose"
+    done = house("golden", "audit", test, "--seeds", "1", "--mutations", "output-s*", "--format", "json")
+    assert done.code == 0
+    (found,) = done.document["tests"]
+    assert {mutation["mutation"] for mutation in found["mutations"]} == {
+        "output-scaled",
+        "output-shifted",
+        "output-sign",
+    }
+    done = house("golden", "audit", test, "--mutations", "output-sing")
+    assert done.code == 2
+    assert "did you mean" in done.stderr
+    done = house("golden", "audit", test, "--seeds", "1", "--mutations", "output-flip-bit-top")
+    assert done.code == 2
+    assert "nothing was planted" in done.stderr
+
+
+def test_what_cannot_be_audited_is_refused(house: House) -> None:
+    done = house("golden", "audit", "mlir/linalg-loops/x86_64-jit/matmul@llvm=19")
+    assert done.code == 2
+    assert "their target compiles kernels as it calls them" in done.stderr

@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import Block, Requirement, StepUse, Suite
+from mlir_matrix.catalog.models import Requirement, StepUse
+from mlir_matrix.catalog.suite_models import Block, Suite
 from mlir_matrix.names import TestGlob
 from mlir_matrix.releases import parse_range
 

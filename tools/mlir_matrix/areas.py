@@ -151,7 +151,8 @@ class Area:
 class Universe:
     """All names that a catalog has for each segment; turns globs into boxes and areas."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, properties: Iterable[str] = ()) -> None:
+        """``properties`` are the names of those that tests may have."""
         self._cases = {name: tuple(step.cases) for name, step in catalog.steps.items() if step.cases}
         self._axes = tuple(
             tuple(names) for names in (catalog.frameworks, catalog.pipelines, catalog.targets, catalog.workloads)
@@ -161,9 +162,7 @@ class Universe:
         if cases:
             extra = ((IR_FRAMEWORK,), self._cases, (IR_TARGET,), cases)
         self._names = tuple(frozenset((*axis, *more)) for axis, more in zip(self._axes, extra, strict=True))
-        self._properties = frozenset(
-            stated.called for suite in catalog.suites.values() for stated in suite.document.properties
-        )
+        self._properties = frozenset(properties)
         self._matching: dict[tuple[int, str], frozenset[str]] = {}
         if IR_TARGET in catalog.targets:
             position = catalog.targets[IR_TARGET].source.position()

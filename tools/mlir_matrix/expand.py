@@ -43,8 +43,9 @@ def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> E
 
 
 def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansion:
-    universe, connector = Universe(catalog), Connector(catalog, pins)
     document, place = suite.document, suite.source.position
+    universe = Universe(catalog, [stated.called for stated in document.properties])
+    connector = Connector(catalog, pins)
     areas: list[Area] = []
     derived = pins is None or not (pins.overrides or pins.swaps)
     for index, block in enumerate(document.blocks):
@@ -109,7 +110,8 @@ def everything(
     usual = _expand(catalog, suite, pins) if suite else None
     if usual:
         varied = tuple(dict.fromkeys(usual.spelling(each) for each in varied))
-    universe = Universe(catalog)
+    stated = [each.called for entry in catalog.suites.values() for each in entry.document.properties]
+    universe = Universe(catalog, stated)
     areas = universe.everything(Rule("catalog", ""), varied)
     return Expansion(None, universe, Connector(catalog, pins), areas, default=usual)
 

@@ -86,7 +86,7 @@ def check_properties(expansion: Expansion) -> None:
     boxes = [Box.of(map(frozenset, _axes(area)), area.rule) for area in expansion.areas if area.stated]
     for test in expansion.tests(boxes, excluded=True):
         key = (test.framework, test.pipeline, test.target, test.called, test.pins)
-        for rule in [area.rule for area in expansion.areas if area.rule in idle and key in area]:
+        for rule in dict.fromkeys(area.rule for area in expansion.areas if area.rule in idle and key in area):
             if test.selected:
                 idle.pop(rule)
             else:

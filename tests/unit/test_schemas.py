@@ -32,6 +32,7 @@ def test_every_top_level_model_has_a_schema() -> None:
     inner = {
         "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Variant", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
+        "Opposition",
     }  # fmt: skip
     modules = tuple(each.__name__ for each in (models, suite_models, toolchain_models, container_models))
     found = {model.__name__ for model in models.Document.__subclasses__() if model.__module__ in modules}

@@ -9,7 +9,7 @@ from mlir_matrix.actions.expression import ExpressionError
 from mlir_matrix.actions.formula import GRAMMAR, check_formula
 from mlir_matrix.catalog.catalog import REFERENCE, Entry, LocatedLayer
 from mlir_matrix.catalog.check import Checker, GoldenFile
-from mlir_matrix.catalog.check_properties import check_properties
+from mlir_matrix.catalog.check_properties import check_opposing, check_properties
 from mlir_matrix.catalog.check_toolchains import release_known
 from mlir_matrix.catalog.models import Workload
 from mlir_matrix.catalog.source import Key
@@ -122,6 +122,7 @@ def _suite(checker: Checker, suite: Entry[Suite], segments: tuple[_Names, _Names
         for index, pattern in enumerate(patterns):
             _test_pattern(checker, suite, pattern, segments, key, number, "tests", index)
     check_properties(checker, suite)
+    check_opposing(checker, suite)
     for index, expectation in enumerate(document.expect):
         if expectation.outcome == "pass":
             message = "every test is expected to pass where nothing else is said"

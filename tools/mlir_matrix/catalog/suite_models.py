@@ -134,6 +134,14 @@ Law = Scaling | Permutation | Batch | Agreement | SameIr
 KINDS = ("scaling", "permutation", "batch", "agrees", "same-ir")
 
 
+class Opposition(Document):
+    """Two IR tests that are known to oppose each other: whatever passes one breaks the other."""
+
+    #: Their identifiers, ``mlir/STEP/ir/CASE``.
+    tests: Annotated[tuple[Glob, ...], Field(min_length=2, max_length=2)]
+    reason: Text
+
+
 class Suite(Document):
     """A matrix file (``matrix/suites/NAME.yaml``)."""
 
@@ -147,3 +155,5 @@ class Suite(Document):
     expect: tuple[Expectation, ...] = ()
     #: What must hold between runs of tests.
     properties: tuple[Property, ...] = ()
+    #: IR tests that are known to oppose each other; `matrix opposing` finds the others.
+    opposing: tuple[Opposition, ...] = ()

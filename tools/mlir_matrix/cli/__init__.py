@@ -20,6 +20,7 @@ VERBS = {
     "plan": "Show which tests would run, and why each is in or out.",
     "run": "Run tests and compare the outcomes with what the suite expects.",
     "explain": "Say everything that decides one test, with file and line.",
+    "opposing": "Find IR tests that cannot both pass.",
     "golden": "Make the expected outputs from the references.",
     "schema": "Print the JSON Schema of a kind of file.",
     "toolchain": "Lock, fetch, check and move on compilers and frameworks.",

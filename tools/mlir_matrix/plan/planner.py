@@ -224,20 +224,44 @@ class Planner:
         }
 
     def _ir_test(self, test: Test) -> str:
-        entry = self._catalog.steps[test.pipeline]
-        case = file_of(self._catalog, entry.root, entry.cases[test.workload])
-        recipe = test.recipe
+        return self.check(test, self.alone(test))
+
+    def alone(self, test: Test) -> Produced:
+        """What the step of an IR test makes of the test's IR."""
+        entry, recipe = self._catalog.steps[test.pipeline], test.recipe
         assert recipe is not None
         use = self._once(("alone", entry.name), lambda: self._new_use(_alone(entry, recipe)))
+        return self._new_step(use, self._case(test))
+
+    def check(self, test: Test, ir: Produced) -> str:
+        """The action that holds IR against the directives of an IR test."""
         return self.graph.add(
-            f"filecheck/{entry.name}/{test.workload}",
+            f"filecheck/{test.pipeline}/{test.workload}",
             tool="irtest",
             stage="judge",
             environment=self._filecheck,
             params=_NO_PARAMS,
-            inputs={"ir": self._new_step(use, case), "test": case},
+            inputs={"ir": ir, "test": self._case(test)},
             outputs={"report": "report.json"},
         )
+
+    def printed(self, test: Test) -> str:
+        """The action that prints the IR of an IR test as MLIR does, whatever the file calls its values."""
+        recipe = test.recipe
+        assert recipe is not None
+        return self.graph.add(
+            "printed",
+            tool=recipe.tool,
+            stage="lower",
+            environment=recipe.environment,
+            params={"passes": "", **_bindings(recipe)},
+            inputs={"ir": self._case(test)},
+            outputs={"ir": "input.mlir"},
+        )
+
+    def _case(self, test: Test) -> File:
+        entry = self._catalog.steps[test.pipeline]
+        return file_of(self._catalog, entry.root, entry.cases[test.workload])
 
 
 def _bindings(recipe: Recipe) -> dict[str, Any]:

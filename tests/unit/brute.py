@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import Block, Requirement, StepUse, Suite
+from mlir_matrix.catalog.models import Requirement, StepUse
+from mlir_matrix.catalog.suite_models import Block, Suite
 from mlir_matrix.names import TestGlob
 from mlir_matrix.releases import parse_range
 
@@ -45,7 +47,11 @@ def evaluate(catalog: Catalog, suite: Entry[Suite]) -> dict[str, Verdict]:
     for identifier, verdict in found.items():
         test, _, pins = identifier.partition("@")
         verdict.runs = runs(catalog, *test.split("/"), pins=pins)
+    stated = state(catalog, suite, found)
     exclude(suite, found)
+    for names in stated:
+        if not any(found[name].runs and not found[name].dropped for name in names):
+            raise NothingError
     expect(suite, found)
     return found
 
@@ -208,11 +214,46 @@ def meets(catalog: Catalog, requires: tuple[Requirement, ...], environment: str,
     )
 
 
+def state(catalog: Catalog, suite: Entry[Suite], found: dict[str, Verdict]) -> list[list[str]]:
+    """Add the tests with properties; the names of those that each pattern of a property stands for."""
+    tests, stated, owner = dict(found), list[list[str]](), dict[str, int]()
+    for index, prop in enumerate(suite.document.properties):
+        for number, glob in enumerate(prop.tests):
+            names = []
+            for identifier, base in tests.items():
+                test, mark, pins = identifier.partition("@")
+                cell = test.split("/")[:3]
+                if cell[2] == "ir" or not TestGlob(glob).matches(identifier):
+                    continue
+                name = f"{test}~{prop.called}{mark}{pins}"
+                if owner.setdefault(name, index) != index:
+                    raise NothingError
+                ok = base.runs
+                if prop.agrees:
+                    other = [own or old for own, old in zip(
+                        (prop.agrees.framework, prop.agrees.pipeline, prop.agrees.target), cell, strict=True
+                    )]  # fmt: skip
+                    if other == cell:
+                        raise NothingError
+                    ok = ok and runs(catalog, *other, test.split("/")[3], pins=pins)
+                names.append(name)
+                position = suite.source.position("properties", index, "tests", number)
+                found.setdefault(name, Verdict(position, runs=ok))
+            if not names:
+                raise NothingError
+            stated.append(names)
+    return stated
+
+
 def exclude(suite: Entry[Suite], found: dict[str, Verdict]) -> None:
     """Mark what is left out, by the first exclusion that matches."""
     for index, exclusion in enumerate(suite.document.exclude):
         for number, glob in enumerate(exclusion.tests):
-            matched = [verdict for identifier, verdict in found.items() if TestGlob(glob).matches(identifier)]
+            matched = [
+                verdict
+                for identifier, verdict in found.items()
+                if TestGlob(glob).matches(identifier) or TestGlob(glob).matches(re.sub("~[^@]*", "", identifier))
+            ]
             if not matched:
                 raise NothingError
             for verdict in matched:

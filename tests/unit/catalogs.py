@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlir_matrix.catalog import models, toolchain_models
+from mlir_matrix.catalog import models, suite_models, toolchain_models
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.source import Source, parse
 
@@ -119,9 +119,9 @@ def catalog(suites: Mapping[str, str] | None = None, **changes: Any) -> Catalog:
     return make(**made)
 
 
-def suite(name: str, text: str) -> Entry[models.Suite]:
+def suite(name: str, text: str) -> Entry[suite_models.Suite]:
     """A suite from YAML; line 1 of its file is the description, so that ``text`` begins in line 2."""
-    return entry("suites", models.Suite, name, f"description: d\n{text}")
+    return entry("suites", suite_models.Suite, name, f"description: d\n{text}")
 
 
 def workload(

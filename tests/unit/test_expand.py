@@ -38,6 +38,18 @@ tests = st.one_of(
 )
 suffixes = ["", "", "", "@llvm=18", "@llvm=*", "@*llvm=1[78]*", "@{llvm=18,llvm=22}", "@onnx=*", "@*", "@llvm=99"]
 globs = st.builds("{}{}".format, tests, st.sampled_from(suffixes))
+#: Of tests with properties too, where no test without any is meant.
+wide_globs = st.builds("{}{}{}".format, tests, st.sampled_from(["", "", "~twice", "~*"]), st.sampled_from(suffixes))
+laws = st.sampled_from(
+    [{"scaling": {"inputs": {"x": 2}}}, {"scaling": {"inputs": {"x": 3}, "within": "tolerance"}},
+     {"agrees": {"pipeline": "linalg-tiled"}}, {"agrees": {"framework": "jax", "target": "x86_64"}}]
+)  # fmt: skip
+properties = st.builds(
+    lambda law, name, tests: {**law, **name, "tests": tests, "reason": "so it is"},
+    laws,
+    st.sampled_from([{}, {"name": "twice"}]),
+    st.lists(globs, min_size=1, max_size=2),
+)
 
 
 @st.composite
@@ -63,14 +75,15 @@ suites = st.fixed_dictionaries(
         "blocks": st.lists(blocks(), min_size=1, max_size=3),
         "steps": st.lists(st.sampled_from(["*", "tile", "torch-*"]), max_size=2),
         "include": st.lists(globs, max_size=2),
+        "properties": st.lists(properties, max_size=2),
         "exclude": st.lists(
-            st.fixed_dictionaries({"tests": st.lists(globs, min_size=1, max_size=2), "reason": st.just("slow")}),
+            st.fixed_dictionaries({"tests": st.lists(wide_globs, min_size=1, max_size=2), "reason": st.just("slow")}),
             max_size=2,
         ),
         "expect": st.lists(
             st.fixed_dictionaries(
                 {
-                    "tests": st.lists(globs, min_size=1, max_size=2),
+                    "tests": st.lists(wide_globs, min_size=1, max_size=2),
                     "outcome": st.sampled_from(["lower-failed", "lower-failed", "mismatch"]),
                     "reason": st.just("known"),
                 }
@@ -86,7 +99,7 @@ def expansion(text: str) -> Expansion:
 
 
 @settings(max_examples=400, deadline=None)
-@given(suites, globs)
+@given(suites, wide_globs)
 def test_expansion_agrees_with_brute_force(data: dict[str, Any], glob: str) -> None:
     suite = make_suite("s", "\n".join(f"{key}: {json.dumps(value)}" for key, value in data.items()))
     try:
@@ -113,7 +126,8 @@ def test_expansion_agrees_with_brute_force(data: dict[str, Any], glob: str) -> N
 def check(test: Any, verdict: brute.Verdict) -> None:
     """One test of the expansion against what brute force says about it."""
     suffix = f"@{test.pins}" if test.pins else ""
-    assert test.id == f"{test.framework}/{test.pipeline}/{test.target}/{test.workload}{suffix}"
+    assert test.id == f"{test.framework}/{test.pipeline}/{test.target}/{test.called}{suffix}"
+    assert (test.relation is not None) == ("~" in test.id)
     assert test.excluded == bool(verdict.dropped)
     assert test.selected == (verdict.runs and not verdict.dropped)
     if verdict.dropped:
@@ -126,8 +140,10 @@ def check(test: Any, verdict: brute.Verdict) -> None:
     else:
         assert test.outcome == "unsupported"
         road = Connector(CATALOG).road(test.framework, test.pipeline, test.target, test.workload, test.pins)
-        assert isinstance(road, Unsupported)
-        assert test.reason == road.reason
+        if isinstance(road, Unsupported):
+            assert test.reason == road.reason
+        else:
+            assert test.reason.startswith("what it is compared with, ")
     assert (test.expectation.outcome if test.expectation else None) == verdict.expected
 
 

@@ -232,6 +232,10 @@ def test_segments() -> None:
         ("**@x=1,llvm=1*", ["a/b/c/d@llvm=19,x=1"], ["a/b/c/d@llvm=22,x=1", "a/b/c/d@llvm=19"]),
         ("**@llvm={18,19}", ["a/b/c/d@llvm=18", "a/b/c/d@llvm=19"], ["a/b/c/d@llvm=17"]),
         ("**@{llvm=18,x=1}", ["a/b/c/d@llvm=18", "a/b/c/d@x=1"], ["a/b/c/d"]),
+        ("**", ["a/b/c/d", "a/b/c/d@llvm=19"], ["a/b/c/d~scaling", "a/b/c/d~scaling@llvm=19"]),
+        ("**~scaling", ["a/b/c/d~scaling", "a/b/c/d~scaling@llvm=19"], ["a/b/c/d", "a/b/c/d~batch", "a/b/c/scaling"]),
+        ("*/*/*/d~*", ["a/b/c/d~x", "a/b/c/d~y@llvm=19"], ["a/b/c/e~x", "a/b/c/d"]),
+        ("a/**~{x,y}@llvm=1*", ["a/b/c/d~x@llvm=19", "a/b/c/d~y@llvm=18"], ["a/b/c/d~x", "a/b/c/d@llvm=19", "a/b/c/d~z@llvm=19"]),
     ],
 )  # fmt: skip
 def test_pins_after_a_test_glob(pattern: str, right: list[str], wrong: list[str]) -> None:
@@ -283,6 +287,9 @@ def test_a_test_glob_matches_only_whole_identifiers() -> None:
             "'a/b@x=1/c/d' has 2 parts, but a test is framework/pipeline/target/workload; perhaps 'a/b/**@x=1/c/d'",
         ),
         ("a@x=1", "'a@x=1' has 1 part, but a test is framework/pipeline/target/workload; perhaps 'a/**@x=1'"),
+        ("a/b/c/d~", "'a/b/c/d~' has no property after its '~', which comes after the workload"),
+        ("a~b/c/d/e", "'a~b/c/d/e' has no property after its '~', which comes after the workload"),
+        ("a/b/c/d~x~y", "'x~y' is not a pattern for a name"),
         ("a/b/c/d@x=1@y=2", "'a/b/c/d@x=1@y=2' has no COMPONENT=RELEASE after its '@'"),
         ("a/b/c/d@llvm=[", "'llvm=[' has a '[' without characters and a ']' after it"),
     ],

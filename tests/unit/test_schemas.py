@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix import schemas
-from mlir_matrix.catalog import container_models, models, toolchain_models
+from mlir_matrix.catalog import container_models, models, suite_models, toolchain_models
 from mlir_matrix.errors import UsageError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -31,9 +31,10 @@ def test_docs_have_no_other_schemas() -> None:
 def test_every_top_level_model_has_a_schema() -> None:
     inner = {
         "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
-        "Variant", "Build", "Release", "Passed",
+        "Variant", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
+        "Opposition",
     }  # fmt: skip
-    modules = (models.__name__, toolchain_models.__name__, container_models.__name__)
+    modules = tuple(each.__name__ for each in (models, suite_models, toolchain_models, container_models))
     found = {model.__name__ for model in models.Document.__subclasses__() if model.__module__ in modules}
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in schemas.FILES}

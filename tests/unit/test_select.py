@@ -7,6 +7,7 @@ from catalogs import catalog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import TestGlob
 from mlir_matrix.pins import Pins
@@ -281,3 +282,55 @@ def test_what_is_a_suite(argument: str, expected: bool) -> None:
 )
 def test_what_is_an_identifier(argument: str, expected: bool) -> None:
     assert is_identifier(argument) is expected
+
+
+STATING = """\
+blocks: [{product: {framework: [jax], pipeline: [linalg-loops], target: [wasm], workload: [mlp]}, pins: {PINS}}]
+properties: [{tests: ['**'], scaling: {inputs: {x: 2}}, reason: r}]
+"""
+PLAIN = "blocks: [{product: {framework: [jax], pipeline: [linalg-loops], target: [wasm], workload: [mlp, topk]}}]\n"
+
+
+def stating(pins: str = "") -> Catalog:
+    return catalog({"smoke": PLAIN, "laws": STATING.replace("PINS", pins)})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["laws"], ["jax/linalg-loops/wasm/mlp", "jax/linalg-loops/wasm/mlp~scaling"]),
+        (["laws", "**"], ["jax/linalg-loops/wasm/mlp"]),
+        (["laws", "**~sc*"], ["jax/linalg-loops/wasm/mlp~scaling"]),
+        (["**~scaling"], ["jax/linalg-loops/wasm/mlp~scaling"]),
+        (["jax/linalg-loops/wasm/mlp~scaling"], ["jax/linalg-loops/wasm/mlp~scaling"]),
+        (["jax/linalg-loops/wasm/{mlp,topk}", "jax/**~*"],
+         ["jax/linalg-loops/wasm/mlp", "jax/linalg-loops/wasm/topk", "jax/linalg-loops/wasm/mlp~scaling"]),
+    ],
+)  # fmt: skip
+def test_properties_are_those_that_suites_state(arguments: list[str], found: list[str]) -> None:
+    choice = choose(stating(), arguments)
+    assert list(choice.ids()) == found
+    assert [test.id for test in choice.tests()] == found
+    assert choice.count() == len(found)
+
+
+def test_pins_come_last() -> None:
+    own = stating("llvm: ['18']")
+    assert list(choose(own, ["**~scaling@llvm=18"]).ids()) == ["jax/linalg-loops/wasm/mlp~scaling@llvm=18"]
+    # A suite that runs over the releases of what is pinned has nothing to say.
+    with pytest.raises(UsageError, match="matches no test"):
+        choose(own, ["**~scaling"], pins=Pins(own, {"llvm": "22.1.8"}))
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("**~scalng", "there is no property 'scalng'; did you mean 'scaling'?"),
+        ("jax/linalg-loops/wasm/topk~scaling", "no suite states this property of such a test"),
+        ("laws~scaling", "'laws~scaling' has 1 part, but a test is framework/pipeline/target/workload"),
+    ],
+)
+def test_properties_that_there_are_not(argument: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(stating(), [argument])
+    assert says in str(caught.value)

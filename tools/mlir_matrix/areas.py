@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.suite_models import Law
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.names import SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
+from mlir_matrix.names import OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
 
 #: Framework and target of the IR tests of steps: ``mlir/<step>/ir/<case>``.
 IR_FRAMEWORK, IR_TARGET = "mlir", "ir"
-#: Framework, pipeline, target, workload and pins (``llvm=19``; empty where the suite varies none).
+#: Framework, pipeline, target, workload (``matmul~scaling`` for a property) and pins (``llvm=19``; empty where none vary).
 Key = tuple[str, str, str, str, str]
 #: Of tests whose suite varies no pins.
 NO_PINS = ("",)
@@ -25,7 +26,7 @@ NO_PINS = ("",)
 class Rule:
     """A line of a suite that speaks about tests, for messages and explanations."""
 
-    #: ``block``, ``steps``, ``include``, ``exclude``, ``expect``; ``catalog`` (no suite's), ``select`` (a person's).
+    #: ``block``, ``steps``, ``include``, ``property``, ``exclude``, ``expect``; ``catalog`` (no suite's), ``select`` (a person's).
     kind: str
     #: ``file:line:column``
     position: str
@@ -74,9 +75,21 @@ class Box:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Stated:
+    """A property as a suite states it: its name, what must hold, and where that stands."""
+
+    name: str
+    law: Law
+    position: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Area:
-    """Four ordered axes without repetition and the pins that vary, and the rule that put their product in."""
+    """Four ordered axes without repetition and the pins that vary, and the rule that put their product in.
+
+    Where it is of tests with a property, the names in the column hold it: ``matmul~scaling``.
+    """
 
     frameworks: tuple[str, ...]
     pipelines: tuple[str, ...]
@@ -84,12 +97,30 @@ class Area:
     column: tuple[str, ...]
     rule: Rule
     pins: tuple[str, ...] = NO_PINS
+    stated: Stated | None = None
 
     @classmethod
     def of(cls, axes: Iterable[tuple[str, ...]], rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Area:
         """An area of four axes in the order of the segments."""
         first, second, third, fourth = axes
         return cls(first, second, third, fourth, rule, pins)
+
+    def having(self, stated: Stated, box: Box) -> Area | None:
+        """The tests with a property of those that are in a box too; None where there are none."""
+        frameworks, pipelines, targets, workloads = (
+            tuple([name for name in axis if name in names])
+            for axis, names in (
+                (self.frameworks, box.frameworks),
+                (self.pipelines, box.pipelines),
+                (self.targets, box.targets),
+                (self.column, box.workloads),
+            )
+        )
+        pins = tuple(filter(box.takes, self.pins))
+        if not (frameworks and pipelines and targets and workloads and pins):
+            return None
+        column = tuple([having(name, stated.name) for name in workloads])
+        return Area(frameworks, pipelines, targets, column, box.rule, pins, stated)
 
     def __contains__(self, test: Key) -> bool:
         framework, pipeline, target, workload, pins = test
@@ -120,7 +151,8 @@ class Area:
 class Universe:
     """All names that a catalog has for each segment; turns globs into boxes and areas."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, properties: Iterable[str] = ()) -> None:
+        """``properties`` are the names of those that tests may have."""
         self._cases = {name: tuple(step.cases) for name, step in catalog.steps.items() if step.cases}
         self._axes = tuple(
             tuple(names) for names in (catalog.frameworks, catalog.pipelines, catalog.targets, catalog.workloads)
@@ -130,6 +162,7 @@ class Universe:
         if cases:
             extra = ((IR_FRAMEWORK,), self._cases, (IR_TARGET,), cases)
         self._names = tuple(frozenset((*axis, *more)) for axis, more in zip(self._axes, extra, strict=True))
+        self._properties = frozenset(properties)
         self._matching: dict[tuple[int, str], frozenset[str]] = {}
         if IR_TARGET in catalog.targets:
             position = catalog.targets[IR_TARGET].source.position()
@@ -167,10 +200,18 @@ class Universe:
         """
         found = test_glob(glob)
         pins = found.pins.matches if found.pins else None
-        return tuple(
+        boxes = tuple(
             Box.of((self.matching(segment, part.pattern) for segment, part in enumerate(parts)), rule, pins)
             for parts in found.segments
         )
+        if found.property is None:
+            return boxes
+        return tuple(replace(box, workloads=self.having(box.workloads, found.property.pattern)) for box in boxes)
+
+    def having(self, workloads: Iterable[str], pattern: str = "*") -> frozenset[str]:
+        """Workloads with each of the properties that a pattern matches, as tests name them."""
+        properties = name_glob(pattern).select(self._properties)
+        return frozenset(having(workload, name) for workload in workloads for name in properties)
 
     def exact(self, identifier: str) -> tuple[Box, ...]:
         """The box of one identifier, taken literally."""
@@ -205,10 +246,20 @@ class Universe:
 
     def why_nothing(self, glob: str) -> str:
         """Why a glob matches no test: the segment that is unknown, or nothing better."""
-        for segment, part in enumerate(test_glob(glob).segments[0]):
+        found = test_glob(glob)
+        for segment, part in enumerate(found.segments[0]):
             if not self.matching(segment, part.pattern):
                 return unknown(SEGMENT_NAMES[segment], part.pattern, self._names[segment])
-        return "the catalog has no test with this combination"
+        if found.property is None:
+            return "the catalog has no test with this combination"
+        if not found.property.select(self._properties):
+            return unknown("property", found.property.pattern, self._properties)
+        return "no suite states this property of such a test"
+
+
+def having(workload: str, name: str) -> str:
+    """A workload with a property, as the tests of a suite name it."""
+    return f"{workload}{OF}{name}"
 
 
 def unknown(kind: str, pattern: str, names: Iterable[str]) -> str:

@@ -1,23 +1,25 @@
 """From a suite's rules to its tests. What is wrong with a rule is found here, by set operations on names.
 
-The order of things: blocks, then ``steps``, then ``include`` put tests in; ``exclude`` takes any of them out; of what
-is left, ``expect`` speaks about those that can run. A test that several rules put in belongs to the first.
+The order of things: blocks, then ``steps``, then ``include`` put tests in, and ``properties`` more of them; ``exclude``
+takes any of them out, a test with all its properties; of what is left, ``expect`` speaks about those that can run. A test
+that several rules put in belongs to the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 from mlir_matrix.areas import NO_PINS, Area, Box, Rule, Universe, ir_area, unknown
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import Block, Expectation, Suite
+from mlir_matrix.catalog.suite_models import Block, Expectation, Suite
 from mlir_matrix.connect import Connector, listed
 from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expansion import Expansion
-from mlir_matrix.names import SEGMENT_NAMES, PatternError
+from mlir_matrix.names import OF, SEGMENT_NAMES, PatternError
 from mlir_matrix.pins import Pins
-from mlir_matrix.recipe import Unsupported
+from mlir_matrix.properties import check_properties, property_areas
 from mlir_matrix.rows import Row, walk
 
 Key = tuple[str | int, ...]
@@ -41,8 +43,9 @@ def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> E
 
 
 def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansion:
-    universe, connector = Universe(catalog), Connector(catalog, pins)
     document, place = suite.document, suite.source.position
+    universe = Universe(catalog, [stated.called for stated in document.properties])
+    connector = Connector(catalog, pins)
     areas: list[Area] = []
     derived = pins is None or not (pins.overrides or pins.swaps)
     for index, block in enumerate(document.blocks):
@@ -53,19 +56,28 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     areas += _step_areas(universe, suite)
     for index, glob in enumerate(document.include):
         areas += _include_areas(universe, Rule("include", place("include", index), glob))
+    if document.properties:
+        areas += property_areas(catalog, suite, areas, lambda rule: list(_touching(universe, areas, suite.name, rule)))
     excludes: list[Box] = []
     for index, exclusion in enumerate(document.exclude):
         for number, glob in enumerate(exclusion.tests):
             rule = Rule("exclude", place("exclude", index, "tests", number), glob, exclusion.reason.strip())
-            excludes += _touching(universe, areas, suite.name, rule)
+            touching = list(_touching(universe, areas, suite.name, rule))
+            excludes += [_with_properties(universe, box) for box in touching] if document.properties else touching
     expects: list[Box] = []
     for index, expectation in enumerate(document.expect):
         for rule in _expectation_rules(suite, expectation, index):
             expects += _touching(universe, areas, suite.name, rule)
     expansion = Expansion(suite.name, universe, connector, areas, excludes=excludes, expects=expects)
     if derived:
+        check_properties(expansion)
         _check_expectations(expansion)
     return expansion
+
+
+def _with_properties(universe: Universe, box: Box) -> Box:
+    """A test that is left out takes its properties along."""
+    return replace(box, workloads=box.workloads | universe.having(box.workloads))
 
 
 def varied(suite: Entry[Suite], pins: Pins) -> Iterator[tuple[int, str]]:
@@ -98,7 +110,8 @@ def everything(
     usual = _expand(catalog, suite, pins) if suite else None
     if usual:
         varied = tuple(dict.fromkeys(usual.spelling(each) for each in varied))
-    universe = Universe(catalog)
+    stated = [each.called for entry in catalog.suites.values() for each in entry.document.properties]
+    universe = Universe(catalog, stated)
     areas = universe.everything(Rule("catalog", ""), varied)
     return Expansion(None, universe, Connector(catalog, pins), areas, default=usual)
 
@@ -197,6 +210,8 @@ def _include_areas(universe: Universe, rule: Rule) -> list[Area]:
         why = universe.why_nothing(rule.text)
         if "@" in rule.text and universe.knows(_boxes(universe, rule)):
             why = "tests with pins come from a block with 'pins'"
+        elif OF in rule.text:
+            why = "tests with a property come from 'properties'"
         raise CatalogError(f"{rule.position}: include {rule.text} matches nothing: {why}")
     return areas
 
@@ -277,8 +292,7 @@ def _why_out(expansion: Expansion, row: Row, workload: str, excludes: Sequence[B
             return f"{box.rule.position} leaves {row.name(workload)} out"
     if row.area.is_ir:
         return ""
-    road = expansion.connector.road(row.framework, row.pipeline, row.target, workload, row.pins)
-    return road.reason if isinstance(road, Unsupported) else ""
+    return expansion.why_unsupported(row, workload)
 
 
 def describe(block: Block) -> str:

@@ -11,8 +11,10 @@ from typing import ClassVar
 from mlir_matrix.areas import IR_TARGET, Area, Box, Key, Rule, Universe
 from mlir_matrix.connect import Connector
 from mlir_matrix.errors import UsageError
+from mlir_matrix.names import OF
 from mlir_matrix.pins import MARK, read_pins
 from mlir_matrix.recipe import Recipe, Unsupported
+from mlir_matrix.relations import Relation, relate
 from mlir_matrix.roads import Road
 from mlir_matrix.rows import Columns, Row, walk
 
@@ -43,11 +45,18 @@ class Test:
     expectation: Rule | None
     #: True for what can run: neither unsupported nor left out.
     selected: bool
+    #: What must hold between runs, where that is the test.
+    relation: Relation | None = None
 
     @property
     def cell(self) -> str:
         """The identifier of its cell, with the pins that the suite varies."""
         return f"{self.framework}/{self.pipeline}/{self.target}{f'@{self.pins}' if self.pins else ''}"
+
+    @property
+    def called(self) -> str:
+        """The workload, with the property where the test is of one: ``matmul~scaling``."""
+        return f"{self.workload}{OF}{self.relation.name}" if self.relation else self.workload
 
     @property
     def excluded(self) -> bool:
@@ -147,17 +156,34 @@ class Expansion:
                 if excluded:
                     yield make(workload, reason=f"left out by {drop.position}: {drop.reason}")
                 continue
-            if target == IR_TARGET:
-                found: Road | Recipe | Unsupported = self.connector.recipe(pipeline, pins)
-            else:
-                found = self.connector.road(framework, pipeline, target, workload, pins)
+            found, relation = self._found(row, workload)
             if isinstance(found, Unsupported):
                 yield make(workload, reason=found.reason, outcome="unsupported")
                 continue
             expectation = _first(expects, workload)
             if expectation and self.default and not self.default.has((framework, pipeline, target, workload, pins)):
                 expectation = None
-            yield make(workload, reason=reason, found=found, expectation=expectation, selected=True)
+            yield make(workload, reason=reason, found=found, expectation=expectation, selected=True, relation=relation)
+
+    def why_unsupported(self, row: Row, called: str) -> str:
+        """Why a test of a row cannot run, left out or not; empty where it can."""
+        found = self._found(row, called)[0]
+        return found.reason if isinstance(found, Unsupported) else ""
+
+    def _found(self, row: Row, called: str) -> tuple[Road | Recipe | Unsupported, Relation | None]:
+        """What a test of a row takes, and the property that it is of; ``called`` is its name in the column."""
+        framework, pipeline, target, pins = row.framework, row.pipeline, row.target, row.pins
+        if target == IR_TARGET:
+            return self.connector.recipe(pipeline, pins), None
+        stated = row.area.stated
+        if stated is None:
+            return self.connector.road(framework, pipeline, target, called, pins), None
+        workload = called.partition(OF)[0]
+        road = self.connector.road(framework, pipeline, target, workload, pins)
+        if isinstance(road, Unsupported):
+            return road, None
+        relation = relate(self.connector, stated, (framework, pipeline, target, workload, pins), road)
+        return (relation, None) if isinstance(relation, Unsupported) else (road, relation)
 
 
 def why_in(rule: Rule) -> str:
@@ -172,6 +198,7 @@ class _Maker:
         self._prefix = f"{row.framework}/{row.pipeline}/{row.target}/"
         self._cell = (row.framework, row.pipeline, row.target)
         self._pins, self._suffix = row.pins, row.suffix
+        self._relation = Relation.of(row.area.stated) if row.area.stated else None
 
     def __call__(
         self,
@@ -182,11 +209,14 @@ class _Maker:
         outcome: str | None = None,
         expectation: Rule | None = None,
         selected: bool = False,
+        relation: Relation | None = None,
     ) -> Test:
         name = self._prefix + workload + self._suffix
         road, recipe = (None, found) if isinstance(found, Recipe) else (found, None)
+        if self._relation:
+            workload, relation = workload.partition(OF)[0], relation or self._relation
         return Test(
-            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected
+            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected, relation
         )  # fmt: skip
 
 

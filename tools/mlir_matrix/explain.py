@@ -12,6 +12,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.expansion import Expansion, Test
 from mlir_matrix.names import SEGMENTS, printable
 from mlir_matrix.recipe import Recipe
+from mlir_matrix.relations import Relation, in_words
 from mlir_matrix.roads import Road
 
 SCHEMA = "mlir-matrix/explanation/v1"
@@ -20,6 +21,7 @@ VERBS = {
     "block": "puts it in",
     "steps": "puts it in",
     "include": "puts it in",
+    "property": "states it",
     "catalog": "is in the catalog",
     "exclude": "leaves it out",
     "expect": "expects",
@@ -58,6 +60,7 @@ class Explanation:
             "pipeline": test.pipeline,
             "target": test.target,
             "workload": test.workload,
+            **({"property": property_json(test.relation)} if test.relation else {}),
             "suite": self.suite,
             "selected": test.selected,
             "outcome": test.outcome,
@@ -88,9 +91,15 @@ class Explanation:
         for applied in self.rules:
             of = f" of suite {applied.suite}" if applied.suite and applied.suite != self.suite else ""
             yield f"  {_rule_line(applied, of)}"
+        if test.relation:
+            yield ""
+            yield f"Property: {in_words(test.relation)} ({test.relation.position})"
         if test.road:
             yield ""
             yield from _road_lines(test.framework, test.road)
+        if test.relation and test.relation.cell and test.relation.road:
+            yield f"Compared with {'/'.join(test.relation.cell)}/{test.workload}"
+            yield from _road_lines(test.relation.cell[0], test.relation.road)
         if test.recipe:
             yield ""
             yield f"Step: {test.recipe.name} by {test.recipe.tool} in {test.recipe.environment}"
@@ -137,6 +146,20 @@ def explain(
     return Explanation(test, expansion.name, rules, definitions, actions, environments, tolerances)
 
 
+def property_json(relation: Relation) -> dict[str, Any]:
+    """A property as JSON: what must hold, in words too, and what the test is compared with."""
+    law = relation.law.model_dump(exclude_none=True)
+    found: dict[str, Any] = {
+        "name": relation.name,
+        "law": law,
+        "words": in_words(relation),
+        "position": relation.position,
+    }
+    if relation.cell and relation.road:
+        found |= {"cell": "/".join(relation.cell), "road": road_json(relation.road)}
+    return found
+
+
 def road_json(road: Road) -> dict[str, Any]:
     """A road as JSON: the kinds it passes, its steps, and where each value comes from."""
     return {
@@ -181,7 +204,7 @@ def _recipe_json(recipe: Recipe) -> dict[str, Any]:
 
 def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
     """All rules of an expansion that hold the test, in the order in which they are asked."""
-    key = (test.framework, test.pipeline, test.target, test.workload, test.pins)
+    key = (test.framework, test.pipeline, test.target, test.called, test.pins)
     areas = [area.rule for area in expansion.areas if key in area]
     excludes = _holding(expansion.excludes, key)
     expects = _holding(expansion.expects, key)

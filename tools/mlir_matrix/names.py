@@ -27,6 +27,8 @@ _NAME = re.compile(NAME_PATTERN)
 _MAGIC = re.compile(r"[*?\[\]{}]")
 _SEGMENT = re.compile(r"[A-Za-z0-9_.+*?\[\]{},!=:-]+")
 _PINS = re.compile(r"[^/@]*[=*?\]][^/@]*")
+#: Between a workload and the property of the test, in identifiers: ``matmul~scaling``.
+OF = "~"
 
 
 class PatternError(UsageError):
@@ -123,7 +125,8 @@ class NameGlob:
 class TestGlob:
     """A glob over test identifiers, segment by segment; ``**`` stands for any number of segments, none included.
 
-    After ``@`` comes a glob over the pins that a suite varies (``@llvm=1*``); without it, any pins match. Raises
+    After ``~`` comes a glob over properties (``**~scaling``); without it, only tests without a property match. After
+    ``@``, which is last, comes a glob over the pins that a suite varies (``@llvm=1*``); without it, any pins match. Raises
     PatternError when it cannot be read or does not come to four segments.
     """
 
@@ -132,7 +135,7 @@ class TestGlob:
     pattern: str
 
     def __post_init__(self) -> None:
-        _ = self.segments, self.pins
+        _ = self.property, self.segments, self.pins
 
     @cached_property
     def pins(self) -> NameGlob | None:
@@ -143,12 +146,23 @@ class TestGlob:
         return name_glob(in_order(pins)) if mark else None
 
     @cached_property
+    def property(self) -> NameGlob | None:
+        """The glob over properties; None where tests without one are meant."""
+        test = self.pattern.partition("@")[0]
+        _, mark, name = test.partition(OF)
+        if mark and ("/" in name or not name):
+            raise PatternError(
+                f"'{printable(self.pattern)}' has no property after its '{OF}', which comes after the workload"
+            )
+        return name_glob(name) if mark else None
+
+    @cached_property
     def segments(self) -> tuple[tuple[NameGlob, NameGlob, NameGlob, NameGlob], ...]:
         """One glob for each of framework, pipeline, target and workload; more than one set where ``**`` is ambiguous.
 
         A test matches when all four of any set do, so that a caller can match the cell once for all of its workloads.
         """
-        parts = self.pattern.partition("@")[0].split("/")
+        parts = self.pattern.partition("@")[0].partition(OF)[0].split("/")
         parts = [part for index, part in enumerate(parts) if part != "**" or parts[index - 1 : index] != ["**"]]
         stars = parts.count("**")
         free = SEGMENTS - (len(parts) - stars)
@@ -167,8 +181,11 @@ class TestGlob:
     def matches(self, identifier: str) -> bool:
         """Whether the test with this identifier matches."""
         test, _, pins = identifier.partition("@")
+        test, _, name = test.partition(OF)
         names = test.split("/")
         if self.pins is not None and not self.pins.matches(pins):
+            return False
+        if (self.property is None) is bool(name) or (self.property is not None and not self.property.matches(name)):
             return False
         return len(names) == SEGMENTS and any(
             all(glob.matches(name) for glob, name in zip(segments, names, strict=True)) for segments in self.segments

@@ -15,6 +15,7 @@ from mlir_matrix.digest import digest_bytes
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.execute.store import LostBlob
 from mlir_matrix.expansion import Test
+from mlir_matrix.names import OF
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.workloads import found_place
 from mlir_matrix.report.words import catalog_options
@@ -53,12 +54,19 @@ class TestResult:
     verdict: Mapping[str, Any] | None = None
     diagnostics: str = ""
     log: str = ""
+    #: The name of the property that the test is of; empty where it is of none.
+    relation: str = ""
 
     @property
     def cell(self) -> str:
         """The identifier of its cell, with the pins that the suite varies."""
         _, mark, pins = self.id.partition("@")
         return f"{self.framework}/{self.pipeline}/{self.target}{mark}{pins}"
+
+    @property
+    def called(self) -> str:
+        """The workload, with the property where the test is of one: ``matmul~scaling``."""
+        return f"{self.workload}{OF}{self.relation}" if self.relation else self.workload
 
     def to_json(self) -> dict[str, Any]:
         """The entry of this test in the results document."""
@@ -68,6 +76,7 @@ class TestResult:
             "pipeline": self.pipeline,
             "target": self.target,
             "workload": self.workload,
+            **({"property": self.relation} if self.relation else {}),
             "outcome": self.outcome,
             "stage": self.stage,
             "expected": self.expected,
@@ -164,6 +173,7 @@ class ResultMaker:
                 outcome = {"outcome": "infra-error", "stage": "judge", "reason": f"the cached verdict is lost: {error}"}
             else:
                 outcome = {"outcome": verdict["outcome"], "stage": "judge", "reason": verdict["reason"]}
+                outcome["diagnostics"] = verdict.get("diagnostics", "")
                 metrics = verdict.get("metrics", {})
         chain = self._chains[action]
         pins, environments = self._environment_facts(chain.environments)
@@ -215,6 +225,7 @@ def _names(test: Test) -> dict[str, Any]:
         "pipeline": test.pipeline,
         "target": test.target,
         "workload": test.workload,
+        "relation": test.relation.name if test.relation else "",
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mlir_matrix.catalog import container_models, models, toolchain_models
+from mlir_matrix.catalog import container_models, models, suite_models, toolchain_models
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.report import audit_document, documents
@@ -33,7 +33,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "known-good": toolchain_models.KnownGood,
     "pipeline": models.Pipeline,
     "step": models.Step,
-    "suite": models.Suite,
+    "suite": suite_models.Suite,
     "target": models.Target,
     "tolerances": models.Tolerances,
     "workload": models.Workload,
@@ -55,7 +55,8 @@ def schema(name: str) -> dict[str, Any]:
         raise UsageError(f"there is no schema '{printable(name)}'{did_you_mean(name, NAMES)}")
     made = _MODELS[name].model_json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
-    modules = (models, toolchain_models, container_models) if name in _FILES else (audit_document, documents)
+    files = (models, suite_models, toolchain_models, container_models)
+    modules = files if name in _FILES else (audit_document, documents)
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
         _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))
     result = {"$schema": DIALECT, **_without_titles(made)}

@@ -3,7 +3,8 @@
 - Nothing: the default suite.
 - ``SUITE``: a suite; several are united, a test belongs to the first that has it.
 - ``GLOB`` or a test's identifier (anything with a ``/`` or a glob character): with suites, what they have of it; alone,
-  what the whole catalog has of it, so that every test can be run whether or not a suite lists it.
+  what the whole catalog has of it, so that every test can be run whether or not a suite lists it. Tests with a property
+  (``…/matmul~scaling``) are those of all suites that state some: nothing else does.
 
 A glob takes unsupported tests along, with their reasons. A test that is named must be able to run. Pins after an
 identifier (``…/asin@llvm=19``) are what a suite varies, in any order and by any name of the release; without a suite
@@ -20,9 +21,9 @@ from typing import TypeVar
 from mlir_matrix.areas import NO_PINS, Box
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
 from mlir_matrix.errors import UsageError
-from mlir_matrix.expand import everything, expand
+from mlir_matrix.expand import everything, expand, varied
 from mlir_matrix.expansion import Expansion, Test
-from mlir_matrix.names import SEGMENT_NAMES, SEGMENTS, did_you_mean, in_order, name_glob, printable, test_glob
+from mlir_matrix.names import OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, in_order, name_glob, printable, test_glob
 from mlir_matrix.pins import Pins, read_pins
 
 T = TypeVar("T")
@@ -92,11 +93,26 @@ def choose(
         expansions = tuple(expand(catalog, catalog.suites[name], pins) for name in names)
     else:
         expansions = (whole_catalog(catalog, globs, default, pins),)
+        if any(OF in glob for glob in globs):
+            expansions += tuple(_stating(catalog, default, pins))
     if not globs:
         return Choice(expansions, (None,) * len(expansions))
     for glob in globs:
         _check(expansions, glob)
-    return Choice(expansions, tuple(tuple(_boxes(expansion, globs)) for expansion in expansions))
+    asked = [globs if suites or not number else _with_property(globs) for number in range(len(expansions))]
+    selectors = [tuple(_boxes(expansion, some)) for expansion, some in zip(expansions, asked, strict=True)]
+    return Choice(expansions, tuple(selectors))
+
+
+def _with_property(globs: Iterable[str]) -> list[str]:
+    return [glob for glob in globs if OF in glob]
+
+
+def _stating(catalog: Catalog, default: str, pins: Pins | None) -> Iterator[Expansion]:
+    """The suites that state properties, the default one first; those that run over the releases of what is pinned have no say."""
+    for suite in sorted(catalog.suites.values(), key=lambda each: each.name != default):
+        if suite.document.properties and not (pins and list(varied(suite, pins))):
+            yield expand(catalog, suite, pins)
 
 
 def whole_catalog(
@@ -120,15 +136,15 @@ def _varied(catalog: Catalog, globs: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_suite(argument: str) -> bool:
-    """Whether an argument names a suite: no ``/``, no ``@`` and no glob character."""
-    return "/" not in argument and "@" not in argument and not any(character in argument for character in "*?[]{}")
+    """Whether an argument names a suite: no ``/``, ``~``, ``@`` and no glob character."""
+    return not any(character in argument for character in f"/@{OF}*?[]{{}}")
 
 
 def is_identifier(glob: str) -> bool:
     """Whether a test is named exactly: four segments, no glob character."""
     found = test_glob(glob)
     exact = all(len(parts) == SEGMENTS and all(part.literal for part in parts) for parts in found.segments)
-    return exact and (found.pins is None or found.pins.literal)
+    return exact and all(part is None or part.literal for part in (found.property, found.pins))
 
 
 def _boxes(expansion: Expansion, globs: Iterable[str]) -> Iterator[Box]:
@@ -182,6 +198,8 @@ def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:
         return universe.why_nothing(glob)
     if not pins:
         return "the catalog has it, the suite does not; name it without the suite"
+    if OF in glob:
+        return f"no suite states it with these pins; say --pin {printable(pins.replace(',', ' --pin '))}"
     if expansions[0].name is None:
         return f"the identifiers of IR tests have no pins; say --pin {printable(pins.replace(',', ' --pin '))}"
     return "the suite has no such tests with these pins"

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mlir_matrix.catalog import models, toolchain_models, wording
+from mlir_matrix.catalog import models, suite_models, toolchain_models, wording
 from mlir_matrix.catalog.source import parse
 
 NAME_RULE = "letters, digits and '_', '+', '-', '.' between them, with a letter or digit first"
 
 
 def model_of(name: str) -> Any:
-    return getattr(toolchain_models if hasattr(toolchain_models, name) else models, name)
+    return getattr(next(module for module in (suite_models, toolchain_models, models) if hasattr(module, name)), name)
 
 
 def said(model: str, text: str) -> list[str]:
@@ -142,7 +142,7 @@ def test_a_sentence_for_what_no_rule_covers() -> None:
     assert "'number'" in sentence
 
 
-MODELS = [models.Kind, models.Framework, models.Workload, models.Step, models.Pipeline, models.Target, models.Suite,
+MODELS = [models.Kind, models.Framework, models.Workload, models.Step, models.Pipeline, models.Target, suite_models.Suite,
           models.Tolerances, toolchain_models.Environment, toolchain_models.Component, toolchain_models.KnownGood]  # fmt: skip
 KEYS = st.sampled_from(
     ["description", "file", "emits", "inputs", "outputs", "x", "shape", "dtype", "formula", "steps", "step", "with", "entry",

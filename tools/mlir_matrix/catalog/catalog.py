@@ -16,11 +16,11 @@ from mlir_matrix.catalog.models import (
     Layer,
     Pipeline,
     Step,
-    Suite,
     Target,
     Workload,
 )
 from mlir_matrix.catalog.source import Source
+from mlir_matrix.catalog.suite_models import Suite
 from mlir_matrix.catalog.toolchain_models import Component, Environment, KnownGood
 
 T = TypeVar("T", bound=Document)

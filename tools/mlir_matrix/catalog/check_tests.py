@@ -9,10 +9,12 @@ from mlir_matrix.actions.expression import ExpressionError
 from mlir_matrix.actions.formula import GRAMMAR, check_formula
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.check import Checker, GoldenFile
+from mlir_matrix.catalog.check_properties import check_opposing, check_properties
 from mlir_matrix.catalog.check_toolchains import release_known
 from mlir_matrix.catalog.goldens import SKETCH, WHOLE
-from mlir_matrix.catalog.models import Block, Suite, Workload
+from mlir_matrix.catalog.models import Workload
 from mlir_matrix.catalog.source import Key
+from mlir_matrix.catalog.suite_models import Block, Suite
 from mlir_matrix.names import SEGMENT_NAMES, PatternError, did_you_mean, printable, test_glob
 
 _FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
@@ -119,9 +121,12 @@ def _suite(checker: Checker, suite: Entry[Suite], segments: tuple[_Names, _Names
         _test_pattern(checker, suite, pattern, segments, "include", index)
     rules = [("exclude", number, rule.tests) for number, rule in enumerate(document.exclude)]
     rules += [("expect", number, rule.tests) for number, rule in enumerate(document.expect)]
+    rules += [("properties", number, rule.tests) for number, rule in enumerate(document.properties)]
     for key, number, patterns in rules:
         for index, pattern in enumerate(patterns):
             _test_pattern(checker, suite, pattern, segments, key, number, "tests", index)
+    check_properties(checker, suite)
+    check_opposing(checker, suite)
     for index, expectation in enumerate(document.expect):
         if expectation.outcome == "pass":
             message = "every test is expected to pass where nothing else is said"
@@ -175,9 +180,15 @@ def _test_pattern(
 ) -> None:
     """A pattern for tests can be read, and each of its segments matches something."""
     try:
-        choices = test_glob(pattern).segments
+        found = test_glob(pattern)
+        choices = found.segments
     except PatternError as error:
         checker.wrong(suite, str(error), *keys)
+        return
+    stated = [each.called for each in suite.document.properties]
+    if found.property and not found.property.select(stated):
+        near = did_you_mean(found.property.pattern, stated) if found.property.literal else ""
+        checker.wrong(suite, f"no property of this suite matches '{printable(found.property.pattern)}'{near}", *keys)
         return
     for globs in choices:
         for names in segments:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from mlir_matrix.catalog import check, container_models, models, toolchain_models
+from mlir_matrix.catalog import check, container_models, models, suite_models, toolchain_models
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.problems import Problems
@@ -45,7 +45,7 @@ ROOMS = (
     Room("pipelines", ("recipes", "pipelines"), models.Pipeline, "a pipeline"),
     Room("targets", ("matrix", "targets"), models.Target, "a target"),
     Room("workloads", ("matrix", "workloads"), models.Workload, "a workload", "workload.yaml"),
-    Room("suites", ("matrix", "suites"), models.Suite, "a suite"),
+    Room("suites", ("matrix", "suites"), suite_models.Suite, "a suite"),
 )
 #: In ``toolchains/``: the default pins.
 KNOWN_GOOD = "known-good.yaml"

@@ -16,7 +16,7 @@ from mlir_matrix.releases import parse_range
 
 Name = Annotated[StrictStr, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
 #: A glob over test identifiers, segment by segment: ``pytorch/*/x86_64/mlp``, ``jax/**``.
-Glob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!/@=:-]+$", max_length=400)]
+Glob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!/@=:~-]+$", max_length=400)]
 #: A glob over names of one kind: ``linalg-*``.
 NameGlob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!-]+$", max_length=200)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=20_000)]
@@ -71,6 +71,8 @@ class Framework(Document):
     environment: Name
     #: File in the workload's folder for each kind that this framework can emit, in order of preference.
     emits: Annotated[dict[Name, Name], Field(min_length=1)]
+    #: True where sources hold the sizes of their tensors, so that they cannot be imported for other sizes.
+    fixed_shapes: StrictBool = False
 
 
 class Tensor(Document):
@@ -213,47 +215,6 @@ class Target(Document):
     runner: tuple[StrictStr, ...] = ()
     #: What it has, e.g. ``libm: musl``. It counts before what a workload states.
     numerics: Facts = {}
-
-
-Axis = Literal["framework", "pipeline", "target", "workload"]
-
-
-class Block(Document):
-    """A part of a suite: the product of its axes. Axes under ``zip`` advance together; an absent axis is ``["*"]``."""
-
-    product: dict[Axis, tuple[NameGlob, ...]] = {}
-    zip: dict[Axis, tuple[NameGlob, ...]] = {}
-    #: Releases by component, one more axis each: ``llvm: ["18", "19"]`` gives every test as ``…@llvm=18`` and ``…@llvm=19``.
-    pins: dict[Name, tuple[Name, ...]] = {}
-
-
-class Exclusion(Document):
-    """Tests left out by judgment. What cannot work is derived and needs no exclusion."""
-
-    tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
-    reason: Text
-
-
-class Expectation(Document):
-    """Tests whose outcome is known to be other than ``pass``. Strict: when it passes, the run fails."""
-
-    tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
-    outcome: Outcome
-    reason: Text
-    link: StrictStr | None = None
-
-
-class Suite(Document):
-    """A matrix file (``matrix/suites/NAME.yaml``)."""
-
-    description: Text
-    blocks: tuple[Block, ...] = ()
-    #: Steps whose IR tests belong to the suite.
-    steps: tuple[NameGlob, ...] = ()
-    #: Tests added to the product.
-    include: tuple[Glob, ...] = ()
-    exclude: tuple[Exclusion, ...] = ()
-    expect: tuple[Expectation, ...] = ()
 
 
 class Match(Document):

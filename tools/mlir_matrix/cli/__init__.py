@@ -22,6 +22,7 @@ VERBS = {
     "explain": "Say everything that decides one test, with file and line.",
     "compare": "Compare files or folders of numbers, with a census of what is wrong.",
     "golden": "What is right, and how far from it is right enough.",
+    "opposing": "Find IR tests that cannot both pass.",
     "schema": "Print the JSON Schema of a kind of file.",
     "toolchain": "Lock, fetch, check and move on compilers and frameworks.",
     "container": "Make images of the environments, and check them.",

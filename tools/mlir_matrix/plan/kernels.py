@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models import Workload
@@ -28,6 +28,18 @@ _NO_PARAMS: Mapping[str, Any] = {}
 _KERNEL = {"kernel": "kernel"}
 
 
+class _Inputs(NamedTuple):
+    """What a run is given: a draw, the sizes of the dimensions, arguments instead of those that are drawn."""
+
+    draw: int
+    sizes: tuple[int, ...]
+    arguments: tuple[tuple[str, Produced], ...]
+
+
+def _inputs(workload: Entry[Workload], draw: int, arguments: Mapping[str, Produced] | None = None) -> _Inputs:
+    return _Inputs(draw, tuple(workload.document.dims.values()), tuple((arguments or {}).items()))
+
+
 class Kernels:
     """Adds links and runs to a graph; tests that differ in nothing that a run is told share it."""
 
@@ -36,14 +48,26 @@ class Kernels:
         self._catalog, self._graph, self._numpy = catalog, graph, numpy
         self._once = Once()
 
-    def run(self, artifact: Produced, test: Test, workload: Entry[Workload], *, draw: int = 0) -> str:
-        """The action that calls a kernel with inputs of draw ``draw``. Tests that differ in nothing that it is told share it."""
+    def run(
+        self,
+        artifact: Produced,
+        test: Test,
+        workload: Entry[Workload],
+        *,
+        draw: int = 0,
+        arguments: Mapping[str, Produced] | None = None,
+    ) -> str:
+        """The action that calls a kernel with inputs of draw ``draw``. Tests that differ in nothing that it is told share it.
+
+        ``arguments``: by input, instead of those of the draw.
+        """
         road = test.road
         assert road is not None
         # What only some targets are told of a pipeline: those that generate code as they run it.
         values = self._catalog.pipelines[test.pipeline].document.codegen
-        key = ("run", artifact, test.target, test.workload, road.linker, road.runner, tuple(values.items()), draw)
-        return self._once(key, lambda: self._new_run(artifact, test.target, road, workload, values, draw))  # type: ignore[no-any-return]
+        given = _inputs(workload, draw, arguments)
+        key = ("run", artifact, test.target, test.workload, road.linker, road.runner, tuple(values.items()), given)
+        return self._once(key, lambda: self._new_run(artifact, test.target, road, workload, values, given))  # type: ignore[no-any-return]
 
     def _new_run(
         self,
@@ -52,10 +76,10 @@ class Kernels:
         road: Road,
         workload: Entry[Workload],
         values: Mapping[str, Any],
-        draw: int,
+        given: _Inputs,
     ) -> str:
         document = self._catalog.targets[target].document
-        arguments, params, outputs = self._ran(workload, document.runner, draw)
+        arguments, params, outputs = self._ran(workload, document.runner, given)
         jit = document.tool == JIT
         if jit:
             library = self._once(
@@ -93,7 +117,7 @@ class Kernels:
         inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, road)}
         outputs = {"failures": "failures.json"}
         for draw in draws:
-            arguments, params, results = self._ran(workload, document.runner, draw)
+            arguments, params, results = self._ran(workload, document.runner, _inputs(workload, draw))
             inputs |= {name.replace("arg-", f"arg-{draw}-", 1): made for name, made in arguments.items()}
             outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
         return self._graph.add(
@@ -157,20 +181,24 @@ class Kernels:
         return Produced(action, name)
 
     def _ran(
-        self, workload: Entry[Workload], runner: Sequence[str], draw: int
+        self, workload: Entry[Workload], runner: Sequence[str], given: _Inputs
     ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
-        key = ("running", workload.name, tuple(runner), draw)
-        return self._once(key, lambda: self._running(workload, runner, draw))  # type: ignore[no-any-return]
+        key = ("running", workload.name, tuple(runner), given)
+        return self._once(key, lambda: self._running(workload, runner, given))  # type: ignore[no-any-return]
 
     def _running(
-        self, workload: Entry[Workload], runner: Sequence[str], draw: int
+        self, workload: Entry[Workload], runner: Sequence[str], given: _Inputs
     ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
         """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
-        made = add_inputs(self._graph, workload, self._numpy, draw=draw)
+        made = dict(given.arguments) or self._drawn(workload, given.draw)
         described = signature(workload.document)
         params = {"arguments": described["inputs"], "results": described["outputs"]}
         return (
-            {f"arg-{name}": Produced(made, name) for name in workload.document.inputs},
+            {f"arg-{name}": made[name] for name in workload.document.inputs},
             params | ({"runner": list(runner)} if runner else {}),
             {f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
         )
+
+    def _drawn(self, workload: Entry[Workload], draw: int) -> dict[str, Produced]:
+        made = add_inputs(self._graph, workload, self._numpy, draw=draw)
+        return {name: Produced(made, name) for name in workload.document.inputs}

@@ -14,6 +14,7 @@ from mlir_matrix.expansion import Test
 from mlir_matrix.pins import Pins
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.kernels import Kernels
+from mlir_matrix.plan.laws import Laws
 from mlir_matrix.plan.once import Once
 from mlir_matrix.plan.workloads import file_of, judged, plain, signature
 from mlir_matrix.recipe import Recipe
@@ -78,22 +79,25 @@ class Planner:
         self._tolerate = tolerate
         self._once = Once()
         self._kernels = Kernels(catalog, self.graph, self._numpy)
+        self._laws = Laws(self, catalog, tolerate, self._numpy)
         #: By identity, because tests of a cell share their road, and comparing roads costs more than planning a step.
         self._roads: dict[int, tuple[Road, tuple[_Use, ...]]] = {}
         self._uses: dict[RoadStep, _Use] = {}
 
     def add(self, test: Test) -> str:
         """Add what a test needs and return its last action."""
+        if test.relation is not None:
+            return self._laws.add(test)
         return self._ir_test(test) if test.is_ir else self._execution_test(test)
 
     def _execution_test(self, test: Test) -> str:
         artifact = self.lower(test, 0, self.enter(test))
         return self.judge(test, self.run(test, artifact))
 
-    def enter(self, test: Test) -> Produced:
-        """What the ingress of a test makes."""
+    def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Produced:
+        """What a test's framework makes of its workload; ``workload``: the same with dimensions of other sizes."""
         assert test.road is not None
-        return self._import(test.framework, test.road, self._catalog.workloads[test.workload])
+        return self._import(test.framework, test.road, workload or self._catalog.workloads[test.workload])
 
     def lower(self, test: Test, begin: int, artifact: Produced, end: int | None = None) -> Produced:
         """What the steps of a test's road from number ``begin`` to before ``end`` (None: all) make of an artifact."""
@@ -102,9 +106,21 @@ class Planner:
             artifact = use.made.get(artifact) or self._new_step(use, artifact)
         return artifact
 
-    def run(self, test: Test, artifact: Produced, *, draw: int = 0) -> str:
-        """The action that calls a kernel, with the inputs of draw ``draw``; its outputs are ``out-NAME``."""
-        return self._kernels.run(artifact, test, self._catalog.workloads[test.workload], draw=draw)
+    def run(
+        self,
+        test: Test,
+        artifact: Produced,
+        *,
+        draw: int = 0,
+        workload: Entry[Workload] | None = None,
+        arguments: Mapping[str, Produced] | None = None,
+    ) -> str:
+        """The action that calls a kernel, with the inputs of draw ``draw``; its outputs are ``out-NAME``.
+
+        ``workload``: the test's own with dimensions of other sizes; ``arguments``: by input, instead of those of the draw.
+        """
+        entry = workload or self._catalog.workloads[test.workload]
+        return self._kernels.run(artifact, test, entry, draw=draw, arguments=arguments)
 
     def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> str:
         """The one action that calls a kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``."""
@@ -119,7 +135,7 @@ class Planner:
         return self._once(key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})  # type: ignore[no-any-return]
 
     def _import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
-        key = (framework, road.kind, workload.name, road.ingress.environment)
+        key = (framework, road.kind, workload.name, road.ingress.environment, *workload.document.dims.values())
         return self._once(key, lambda: self._new_import(framework, road, workload))  # type: ignore[no-any-return]
 
     def _new_import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
@@ -136,7 +152,8 @@ class Planner:
         return Produced(action, "ir")
 
     def _signature(self, workload: Entry[Workload]) -> dict[str, Any]:
-        return self._once(("signature", workload.name), lambda: signature(workload.document))  # type: ignore[no-any-return]
+        key = ("signature", workload.name, *workload.document.dims.values())
+        return self._once(key, lambda: signature(workload.document))  # type: ignore[no-any-return]
 
     def _uses_of(self, road: Road) -> tuple[_Use, ...]:
         known = self._roads.get(id(road))
@@ -219,20 +236,44 @@ class Planner:
         }
 
     def _ir_test(self, test: Test) -> str:
-        entry = self._catalog.steps[test.pipeline]
-        case = file_of(self._catalog, entry.root, entry.cases[test.workload])
-        recipe = test.recipe
+        return self.check(test, self.alone(test))
+
+    def alone(self, test: Test) -> Produced:
+        """What the step of an IR test makes of the test's IR."""
+        entry, recipe = self._catalog.steps[test.pipeline], test.recipe
         assert recipe is not None
         use = self._once(("alone", entry.name), lambda: self._new_use(_alone(entry, recipe)))
+        return self._new_step(use, self._case(test))
+
+    def check(self, test: Test, ir: Produced) -> str:
+        """The action that holds IR against the directives of an IR test."""
         return self.graph.add(
-            f"filecheck/{entry.name}/{test.workload}",
+            f"filecheck/{test.pipeline}/{test.workload}",
             tool="irtest",
             stage="judge",
             environment=self._filecheck,
             params=_NO_PARAMS,
-            inputs={"ir": self._new_step(use, case), "test": case},
+            inputs={"ir": ir, "test": self._case(test)},
             outputs={"report": "report.json"},
         )
+
+    def printed(self, test: Test) -> str:
+        """The action that prints the IR of an IR test as MLIR does, whatever the file calls its values."""
+        recipe = test.recipe
+        assert recipe is not None
+        return self.graph.add(
+            "printed",
+            tool=recipe.tool,
+            stage="lower",
+            environment=recipe.environment,
+            params={"passes": "", **_bindings(recipe)},
+            inputs={"ir": self._case(test)},
+            outputs={"ir": "input.mlir"},
+        )
+
+    def _case(self, test: Test) -> File:
+        entry = self._catalog.steps[test.pipeline]
+        return file_of(self._catalog, entry.root, entry.cases[test.workload])
 
 
 def _bindings(recipe: Recipe) -> dict[str, Any]:

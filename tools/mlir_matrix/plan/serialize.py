@@ -61,6 +61,7 @@ def _test(test: Test, verdict: str | None) -> dict[str, Any]:
         "pipeline": test.pipeline,
         "target": test.target,
         "workload": test.workload,
+        **({"property": test.relation.name} if test.relation else {}),
         "selected": test.selected,
         "reason": test.reason,
     }

@@ -135,23 +135,27 @@ class Census(Part):
 
 
 class Verdict(Part):
-    """What the judge found, output by output."""
+    """What the judge found, output by output; of a property, what runs or IR gave against others."""
 
     outcome: Literal["pass", "mismatch"]
     reason: str
     outputs: list[Census]
     metrics: dict[str, Number]
+    #: How IR differs that should be the same.
+    diagnostics: str | None = None
 
 
 class TestEntry(Part):
     """The outcome of one test."""
 
-    #: framework/pipeline/target/workload
+    #: framework/pipeline/target/workload, ~property, @pins
     id: str
     framework: str
     pipeline: str
     target: str
     workload: str
+    #: What stands after the `~` of the id where the test is of a property; absent where it is of none.
+    property: str | None = None
     outcome: Outcome
     #: The stage that decided it; empty where nothing ran.
     stage: Stage | Literal[""]
@@ -203,12 +207,14 @@ class Results(Part):
 class PlannedTest(Part):
     """A test of the plan, or one that is left out, with the reason."""
 
-    #: framework/pipeline/target/workload
+    #: framework/pipeline/target/workload, ~property, @pins
     id: str
     framework: str
     pipeline: str
     target: str
     workload: str
+    #: What stands after the `~` of the id where the test is of a property; absent where it is of none.
+    property: str | None = None
     #: True for what runs: neither unsupported nor left out.
     selected: bool
     reason: str

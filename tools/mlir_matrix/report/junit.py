@@ -22,7 +22,7 @@ def _text(value: str) -> str:
 def _case(parent: ElementTree.Element, result: TestResult) -> None:
     cell = result.cell
     case = ElementTree.SubElement(
-        parent, "testcase", classname=cell.replace("/", "."), name=result.workload, time=f"{result.duration_s:.4f}"
+        parent, "testcase", classname=cell.replace("/", "."), name=result.called, time=f"{result.duration_s:.4f}"
     )
     if result.outcome in NOT_RUN:
         ElementTree.SubElement(case, "skipped", message=_text(f"{result.outcome}: {result.reason}"))

@@ -71,7 +71,7 @@ def _print_failure(console: Console, result: TestResult, folder: Path | None, co
     console.print(f"  {result.reason}", markup=False, soft_wrap=True)
     if result.verdict is not None and result.outcome == "mismatch":
         _indent(console, render(dict(result.verdict)))
-    elif result.diagnostics:
+    if result.diagnostics:
         lines = result.diagnostics.strip().splitlines()
         # The last lines of a traceback and the first of MLIR's diagnostics say most.
         shown = lines[-_DIAGNOSTIC_LINES:] if lines[0].startswith("Traceback") else lines[:_DIAGNOSTIC_LINES]

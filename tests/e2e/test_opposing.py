@@ -1,0 +1,151 @@
+"""Opposing tests that are planted are found, by what they take and over releases; those that a suite states are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from downstream import Downstream
+from house import House
+
+#: A named form and a generalised one, of the same input.
+INPUT = """\
+func.func @main(%{a}: tensor<4x4xf32>, %{b}: tensor<4x4xf32>, %{c}: tensor<4x4xf32>) -> tensor<4x4xf32> {{
+  %0 = linalg.matmul ins(%{a}, %{b} : tensor<4x4xf32>, tensor<4x4xf32>) outs(%{c} : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}}
+"""
+NAMED = "// CHECK: linalg.matmul\n// CHECK-NOT: linalg.generic\n" + INPUT.format(a="x", b="y", c="z")
+GENERIC = "// CHECK: linalg.generic\n// CHECK-NOT: linalg.matmul\n" + INPUT.format(a="first", b="second", c="third")
+EITHER = "// CHECK: func.func @main\n" + INPUT.format(a="p", b="q", c="r")
+#: Another input, so that nothing but the releases shows it.
+WIDER = GENERIC.replace("4x4", "8x8")
+STEP = "description: d\nenvironment: mlir\naccepts: [linalg]\ngives: linalg\n"
+KEEPS, CHANGES = "func.func(canonicalize)", "func.func(linalg-generalize-named-ops)"
+RULE = """\
+opposing:
+  - {tests: [mlir/to-generic/ir/mm, mlir/to-named/ir/mm], reason: One for each school.}
+"""
+PAIR = ["mlir/to-generic/ir/mm", "mlir/to-named/ir/mm"]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Downstream:
+    made = Downstream(tmp_path / "schools")
+    made.write("recipes/steps/to-named/step.yaml", f"{STEP}passes: {KEEPS}\n")
+    made.write("recipes/steps/to-named/tests/mm.mlir", NAMED)
+    made.write("recipes/steps/to-named/tests/either.mlir", EITHER)
+    made.write("recipes/steps/to-generic/step.yaml", f"{STEP}passes: {CHANGES}\n")
+    made.write("recipes/steps/to-generic/tests/mm.mlir", GENERIC)
+    made.write("matrix/suites/schools.yaml", "description: d\nsteps: ['to-*']\n")
+    return made
+
+
+def opposing(house: House, catalog: Downstream, *arguments: str | Path, code: int) -> Any:
+    done = house("opposing", *arguments, "--catalog", catalog.root, "--format", "json")
+    assert done.code == code, done.stderr or done.stdout
+    return json.loads(done.stdout)
+
+
+def test_two_tests_that_ask_opposite_things_of_one_input(house: House, catalog: Downstream) -> None:
+    document = opposing(house, catalog, "schools", code=1)
+    assert [(pair["tests"], pair["how"], pair["known"]) for pair in document["opposing"]] == [(PAIR, "input", None)]
+    assert (document["tests"], document["stale"]) == (3, [])
+    (repeated,) = document["repeated"]
+    assert repeated["tests"] == ["mlir/to-named/ir/either", "mlir/to-named/ir/mm"], "of one step, which passes both"
+    assert house.run("schools", catalog=catalog.root).surprises() == set(), "each by itself is right"
+    text = house("opposing", "schools", "--catalog", catalog.root)
+    assert text.stdout.splitlines() == [
+        "opposing mlir/to-generic/ir/mm mlir/to-named/ir/mm",
+        "  they take the same IR, and each output made of it satisfies exactly one of them (here)",
+        "repeated mlir/to-named/ir/either mlir/to-named/ir/mm",
+        "  they are of one step and take the same IR: one test could ask for both (here)",
+        "3 IR tests: 1 pair opposing, 1 not known; 1 repeated",
+    ]
+
+
+def test_what_a_suite_states_is_known(house: House, catalog: Downstream) -> None:
+    catalog.write("matrix/suites/schools.yaml", f"description: d\nsteps: ['to-*']\n{RULE}")
+    (pair,) = opposing(house, catalog, "schools", code=0)["opposing"]
+    assert pair["known"]["reason"] == "One for each school."
+    assert pair["known"]["position"].endswith("matrix/suites/schools.yaml:4:5")
+
+
+def test_what_is_stated_and_not_so_is_stale(house: House, catalog: Downstream) -> None:
+    stale = RULE.replace("mlir/to-named/ir/mm", "mlir/to-named/ir/either")
+    catalog.write("recipes/steps/to-generic/tests/mm.mlir", EITHER)
+    catalog.write("matrix/suites/schools.yaml", f"description: d\nsteps: ['to-*']\n{stale}")
+    document = opposing(house, catalog, "schools", code=1)
+    assert document["opposing"] == []
+    assert [each["tests"] for each in document["stale"]] == [["mlir/to-generic/ir/mm", "mlir/to-named/ir/either"]]
+
+
+def test_two_tests_of_a_step_that_ask_the_same(house: House, catalog: Downstream) -> None:
+    catalog.write("recipes/steps/to-named/tests/again.mlir", NAMED.replace("%x", "%left"))
+    document = opposing(house, catalog, "schools", "mlir/to-named/ir/*", code=0)
+    assert ["mlir/to-named/ir/again", "mlir/to-named/ir/mm"] in [pair["tests"] for pair in document["repeated"]]
+
+
+def turning(catalog: Downstream) -> None:
+    """A step that changes its mind at a release, with a test for either."""
+    variants = f"variants:\n  - {{when: {{llvm: '>=22'}}, passes: {CHANGES}}}\n  - {{when: {{llvm: '<22'}}, passes: {KEEPS}}}\n"
+    catalog.write("recipes/steps/turns/step.yaml", f"{STEP}{variants}")
+    catalog.write("recipes/steps/turns/tests/before.mlir", NAMED)
+    catalog.write("recipes/steps/turns/tests/after.mlir", WIDER)
+
+
+def test_tests_that_pass_in_turn_over_releases(house: House, catalog: Downstream) -> None:
+    turning(catalog)
+    once = opposing(house, catalog, "mlir/turns/ir/*", "--over", "llvm=19", code=0)
+    assert once["opposing"] == [], "one release shows nothing"
+    document = opposing(house, catalog, "mlir/turns/ir/*", "--over", "llvm=19,22", code=1)
+    assert document["opposing"] == [
+        {
+            "tests": ["mlir/turns/ir/after", "mlir/turns/ir/before"],
+            "how": "releases", "where": ["llvm=19", "llvm=22"], "known": None,
+        }
+    ]  # fmt: skip
+
+
+def test_the_same_in_documents_of_results(house: House, catalog: Downstream, tmp_path: Path) -> None:
+    turning(catalog)
+    files: list[str | Path] = []
+    for release in ("19", "22"):
+        done = house(
+            "run", "mlir/turns/ir/*", "--pin", f"llvm={release}", "--catalog", catalog.root, "--format", "json"
+        )
+        assert done.code == 1
+        files += ["--results", tmp_path / f"{release}.json"]
+        (tmp_path / f"{release}.json").write_text(done.stdout)
+    document = opposing(house, catalog, "mlir/turns/ir/*", *files, code=1)
+    assert [pair["tests"] for pair in document["opposing"]] == [["mlir/turns/ir/after", "mlir/turns/ir/before"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["mlir/to-named/ir/mm"], "there must be two IR tests or more to oppose each other; 1 test chosen"),
+        (["schools", "--over", "llvm"], "--over llvm: expected COMPONENT=RELEASE,RELEASE, e.g. llvm=19,22"),
+        (["schools", "--over", "llvm=99"], "llvm has no release '99'"),
+        (["schools", "--results", "none.json"], "--results none.json: No such file or directory"),
+        (["schools", "--results", "matrix"], ""),
+    ],
+)
+def test_what_cannot_be_asked(house: House, catalog: Downstream, arguments: list[str], says: str) -> None:
+    done = house("opposing", *arguments, "--catalog", catalog.root, cwd=catalog.root)
+    assert done.code == 2
+    assert says in done.stderr
+
+
+def test_a_document_that_is_none(house: House, catalog: Downstream, tmp_path: Path) -> None:
+    for text in ("", "[]", "{}", '{"schema": "mlir-matrix/plan/v1", "tests": []}'):
+        path = tmp_path / "odd.json"
+        path.write_text(text)
+        done = house("opposing", "schools", "--results", path, "--catalog", catalog.root)
+        assert (done.code, "it holds no results" in done.stderr) == (2, True)
+
+
+def test_none_of_our_own_oppose_each_other(house: House) -> None:
+    assert house("opposing").code == 0

@@ -1,0 +1,28 @@
+"""Whether two pipelines come to the same IR, by ``mlir-opt`` of whatever release the environment has: as ``same_ir``.
+
+Parameters: ``relation``, ``other``, ``same``. Inputs: ``ir`` and ``other``. Output: ``verdict``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlir_matrix.actions import ir_verdict, opt_passes
+from mlir_matrix.actions.contract import Action
+
+
+def run(action: Action) -> None:
+    """Write the verdict; ActionFailed where one of the two does not parse."""
+    generic, pretty = ((_text(action, "ir", *form), _text(action, "other", *form)) for form in (_GENERIC, ()))
+    told = action.params
+    found = ir_verdict.verdict(told["relation"], generic, pretty, same=told["same"], other=told["other"])
+    ir_verdict.write(action.outputs["verdict"], found)
+
+
+_GENERIC = ("--mlir-print-op-generic",)
+
+
+def _text(action: Action, name: str, *form: str) -> str:
+    target = f"{name}{len(form)}.mlir"
+    opt_passes.optimise(action.inputs[name], "", target, *form)
+    return Path(target).read_text(encoding="utf-8").rstrip("\n") + "\n"

@@ -124,6 +124,28 @@ def test_tolerances_of_a_workload_that_is_not_there(tree: Any) -> None:
     assert tree.errors() == ["golden/mpl/tolerances.yaml:1:1: there is no workload 'mpl'; did you mean 'mlp'?"]
 
 
+def test_a_golden_in_one_form(tree: Any) -> None:
+    (tree.path / "golden/mlp/y.npy").rename(tree.path / "golden/mlp/y.sketch.npy")
+    assert tree.load().workloads.keys() == {"mlp"}
+    tree.write("golden/mlp/y.npy", "")
+    assert tree.errors() == [
+        "golden/mlp/y.sketch.npy: is there twice: y.npy beside it is the same golden; remove one of them"
+    ]
+
+
+def test_nan_is_of_floating_point(tree: Any) -> None:
+    tree.edit(MLP, "  y: {shape: [B, 3], dtype: f32}", "  y: {shape: [B, 3], dtype: f32, nan: Roots of less than 0.}")
+    assert tree.load().workloads["mlp"].document.outputs["y"].nan == "Roots of less than 0."
+    tree.edit(MLP, "dtype: f32, nan", "dtype: i32, compare: exact, nan")
+    (error,) = tree.errors()
+    assert error.endswith("i32 has no NaN; leave 'nan' out")
+
+
+def test_an_output_that_is_called_like_a_sketch(tree: Any) -> None:
+    tree.edit(MLP, "  y: {shape: [B, 3]", "  y.sketch: {shape: [B, 3]")
+    assert any("an output's name may not end in .sketch" in error for error in tree.errors())
+
+
 def test_goldens_in_another_catalog_than_the_workload(tree: Any, make_tree: Callable[..., Any]) -> None:
     other = make_tree("other", {"golden/mlp/y.npy": ""})
     assert tree.errors(other.path) == [

@@ -17,8 +17,8 @@ from mlir_matrix.expansion import Test
 from mlir_matrix.pins import Pins
 from mlir_matrix.plan.graph import Action, File, Produced
 from mlir_matrix.plan.kernels import DRIVER_SOURCES
-from mlir_matrix.plan.planner import Plan
-from mlir_matrix.plan.references import add_forward_error, plan_references
+from mlir_matrix.plan.planner import Plan, Planner
+from mlir_matrix.plan.references import add_forward_error, plan_references, plan_update
 from mlir_matrix.plan.serialize import action_document
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
@@ -315,6 +315,43 @@ def test_references_read_only_their_source_and_the_inputs(current: Session) -> N
         **{f"arg-{name}": Produced(made.id, name) for name in entry.document.inputs},
     }
     assert list(end.outputs) == [f"expected-{name}" for name in entry.document.outputs]
+
+
+def enlarged(current: Session, **sizes: int) -> Session:
+    """The session with other dimensions of softmax."""
+    entry = current.catalog.workloads["softmax"]
+    document = entry.document.model_copy(update={"dims": {**entry.document.dims, **sizes}})
+    workloads = {**current.catalog.workloads, "softmax": replace(entry, document=document)}
+    catalog = replace(current.catalog, workloads=workloads)
+    return replace(current, catalog=catalog, pins=Pins(catalog))
+
+
+@pytest.mark.parametrize(("rows", "name"), [(1024, "expected-y"), (1025, "sketch-y")])
+def test_goldens_of_more_than_a_mebibyte_are_sketches(current: Session, rows: int, name: str) -> None:
+    session = enlarged(current, M=rows, N=128)
+    file = {"expected-y": "y.npy", "sketch-y": "y.sketch.npy"}[name]
+    test = "mlir/linalg-loops/x86_64/softmax"
+    judge = chain(planned(session, test), test)[-1]
+    assert {key: ref for key, ref in judge.inputs.items() if isinstance(ref, File)} == {
+        name: File(0, f"golden/softmax/{file}", optional=True)
+    }
+    graph, updates = plan_update(session.catalog, [session.catalog.workloads["softmax"]])
+    tools = [graph.actions[action].tool for action in graph.needed_by(updates["softmax"].differences)]
+    assert tools == ["inputs", "reference", *(["sketch"] if rows > 1024 else []), "golden_difference"]
+    assert graph.actions[updates["softmax"].differences].inputs == {
+        "new-y": updates["softmax"].made["y"],
+        "old-y": File(0, f"golden/softmax/{file}", optional=True),
+    }
+
+
+def test_other_draws_are_judged_by_all_of_what_is_expected(current: Session) -> None:
+    session = enlarged(current, M=2048)
+    planner = Planner(session.catalog, session.tolerance, session.pins)
+    (test,) = choose(session.catalog, ("mlir/linalg-loops/x86_64/softmax",)).tests()
+    expected = {"y": Produced("reference", "expected-y")}
+    judge = planner.graph.actions[planner.judge(test, "run", expected)]
+    assert judge.inputs["expected-y"] == expected["y"]
+    assert "sketch-y" not in judge.inputs
 
 
 def test_bounds_are_made_of_what_references_read(current: Session) -> None:

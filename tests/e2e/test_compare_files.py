@@ -234,3 +234,23 @@ def test_json_is_json(compare: Compare) -> None:
     special = np.array([np.nan, np.inf, -np.inf, 1.0])
     text = compare(special, special[::-1].copy(), "--format", "json", code=1).stdout
     assert json.loads(text, parse_constant=pytest.fail)["comparisons"][0]["wrong"] == 4
+
+
+def test_the_document_is_as_its_schema_says(compare: Compare) -> None:
+    from mlir_matrix.report.comparison_document import Comparisons
+
+    actual = RIGHT.copy()
+    actual[5] = np.inf
+    both = ({"a": npy(actual), "b": b"x 1 2", "c": b"fine", "d": b"", "e": npz(x=RIGHT)}, {"a": npy(RIGHT), "b": b"x 1 3", "c": b"fine",
+            "d": b"", "e": npz(x=RIGHT, y=RIGHT)})  # fmt: skip
+    document = compare(*both, "--format", "json", "--max-ulp", "2", code=2).document
+    found = Comparisons.model_validate(document)
+    assert [one.outcome for one in found.comparisons] == [
+        "mismatch",
+        "mismatch",
+        "pass",
+        "unreadable",
+        "pass",
+        "mismatch",
+    ]
+    assert found.summary.unreadable == 1

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from mlir_matrix.catalog import container_models, models, suite_models, toolchain_models
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
-from mlir_matrix.report import audit_document, documents
+from mlir_matrix.report import audit_document, comparison_document, documents, verdict_document
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
@@ -40,6 +40,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
 }
 _DOCUMENTS: Mapping[str, type[BaseModel]] = {
     "audit": audit_document.Audit,
+    "comparison": comparison_document.Comparisons,
     "plan": documents.Plan,
     "results": documents.Results,
 }
@@ -56,7 +57,8 @@ def schema(name: str) -> dict[str, Any]:
     made = _MODELS[name].model_json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
     files = (models, suite_models, toolchain_models, container_models)
-    modules = files if name in _FILES else (audit_document, documents)
+    described = (audit_document, comparison_document, documents, verdict_document)
+    modules = files if name in _FILES else described
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
         _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))
     result = {"$schema": DIALECT, **_without_titles(made)}
@@ -73,7 +75,9 @@ def text(name: str) -> str:
 def _describe(definition: dict[str, Any], model: type[BaseModel]) -> None:
     """Give each key the comment that stands above it in the model, and the model its docstring on one line."""
     definition["description"] = _one_line(inspect.getdoc(model) or "")
-    comments = _comments(model.__module__).get(model.__name__, {})
+    comments: dict[str, str] = {}
+    for base in reversed([kin for kin in model.__mro__ if kin.__module__.startswith(__package__)]):
+        comments |= {key: words for key, words in _comments(base.__module__).get(base.__name__, {}).items() if words}
     for name, field in model.model_fields.items():
         if comment := comments.get(name):
             definition["properties"][field.alias or name]["description"] = comment

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mlir_matrix.report.documents import Number, Part
+from mlir_matrix.report.verdict_document import Number, Part
 
 
 class AuditSummary(Part):

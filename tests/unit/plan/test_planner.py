@@ -20,6 +20,7 @@ from mlir_matrix.plan.kernels import DRIVER_SOURCES
 from mlir_matrix.plan.planner import Plan, Planner
 from mlir_matrix.plan.references import add_forward_error, plan_references, plan_update
 from mlir_matrix.plan.serialize import action_document
+from mlir_matrix.plan.workloads import judged
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 
@@ -375,3 +376,13 @@ def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke:
     # The suite leaves some workloads out.
     assert theirs <= ours.keys()
     assert len(theirs) > 20
+
+
+def test_the_judge_is_told_a_distance_in_numbers_where_a_layer_gives_one(current: Session) -> None:
+    (test,) = choose(current.catalog, ("mlir/linalg-loops/x86_64/matmul",)).tests()
+    workload = current.catalog.workloads["matmul"].document
+    bound = current.tolerance(test, "y")
+    (without,) = judged(current.catalog, workload, [bound])
+    assert not {"max_ulp", "max_ulp_text"} & without.keys()
+    (given,) = judged(current.catalog, workload, [replace(bound, max_ulp=2.0, max_ulp_text="2")])
+    assert given == without | {"max_ulp": 2.0, "max_ulp_text": "2"}

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-enum { BLOCK = 1024 };
+enum { BLOCK = 256 };
 
 typedef struct {
     int64_t wrong, over_atol, over_rtol, over_ulp, nan, inf, nan_expected;
@@ -52,16 +52,20 @@ static uint64_t double_bits(double value) {
     return number.word;
 }
 
+/* 1 where left > right, neither of which is NaN: by the sign of a difference, which vectors have at hand sooner than a comparison. */
+static uint64_t above_bit(double left, double right) { return double_bits(right - left) >> 63; }
+
 static double larger(double left, double right) { return left > right ? left : right; }
 
 /* Words: the unsigned type of a number's bits; Signed: the same, signed; value(bits): the number, which a double holds. */
 #define DEFINE_GATE(name, Words, Signed, value)                                                                        \
     static Words name##_apart(Words left, Words right) {                                                               \
-        const Signed least = (Signed)((Words)1 << (8 * sizeof(Words) - 1));                                            \
-        Signed a = (Signed)left, b = (Signed)right;                                                                    \
-        a = a < 0 ? (Signed)((Words)least - (Words)a) : a;                                                             \
-        b = b < 0 ? (Signed)((Words)least - (Words)b) : b;                                                             \
-        return a > b ? (Words)((Words)a - (Words)b) : (Words)((Words)b - (Words)a);                                    \
+        const int top = 8 * sizeof(Words) - 1;                                                                         \
+        const Words most = (Words)~((Words)1 << top);                                                                  \
+        Signed s = (Signed)((Signed)left >> top), t = (Signed)((Signed)right >> top);                                  \
+        Signed a = (Signed)((left ^ ((Words)s & most)) - (Words)s), b = (Signed)((right ^ ((Words)t & most)) - (Words)t); \
+        Signed high = a > b ? a : b, low = a > b ? b : a;                                                              \
+        return (Words)((Words)high - (Words)low);                                                                      \
     }                                                                                                                  \
                                                                                                                        \
     static double name##_error(Words left, Words right) {                                                              \
@@ -111,20 +115,21 @@ static double larger(double left, double right) { return left > right ? left : r
         for (int i = 0; i < count; ++i) {                                                                              \
             Words ulp = name##_apart(left[i], right[i]);                                                               \
             max_ulp = ulp > max_ulp ? ulp : max_ulp;                                                                   \
-            over_ulp += ulp > most;                                                                                    \
+            Words beyond = (Words)((ulp > most ? ulp : most) - most);                                                  \
+            over_ulp += beyond < 1 ? beyond : 1;                                                                       \
         }                                                                                                              \
         const double atol = bounds->atol, rtol = bounds->rtol;                                                         \
         const double rel = counts->max_rel * (1 - 0x1p-50), used = counts->used * (1 - 0x1p-50);                       \
-        int64_t wrong = 0, over_atol = 0, over_rtol = 0, above = 0;                                                    \
+        uint64_t wrong = 0, over_atol = 0, over_rtol = 0, above = 0;                                                   \
         uint64_t top = 0; /* the order of numbers that are not negative is that of their bits, and NaN comes last */   \
         for (int i = 0; i < count; ++i) {                                                                              \
             double e = value(right[i]), size = __builtin_fabs(e), error = __builtin_fabs(value(left[i]) - e);          \
             double relative = rtol * size, bound = atol + relative;                                                    \
             top = double_bits(error) > top ? double_bits(error) : top;                                                 \
-            over_atol += error > atol;                                                                                 \
-            over_rtol += error > relative;                                                                             \
-            wrong += error > bound;                                                                                    \
-            above += (error > rel * size) | (error > used * bound);                                                    \
+            over_atol += above_bit(error, atol);                                                                       \
+            over_rtol += above_bit(error, relative);                                                                   \
+            wrong += above_bit(error, bound);                                                                          \
+            above |= double_bits(rel * size - error) | double_bits(used * bound - error);                              \
         }                                                                                                              \
         if (top >= double_bits(INFINITE)) return 0;                                                                    \
         if (bounds->max_ulp != NONE && wrong) {                                                                        \
@@ -133,7 +138,7 @@ static double larger(double left, double right) { return left > right ? left : r
                 wrong += (name##_error(left[i], right[i]) > atol + rtol * __builtin_fabs((double)value(right[i]))) &   \
                          (name##_apart(left[i], right[i]) > most);                                                     \
         }                                                                                                              \
-        if (above) {                                                                                                   \
+        if (above >> 63) {                                                                                             \
             double max_rel = counts->max_rel, share = counts->used;                                                    \
             for (int i = 0; i < count; ++i) {                                                                          \
                 double size = __builtin_fabs((double)value(right[i])), relative = rtol * size;                         \
@@ -145,7 +150,7 @@ static double larger(double left, double right) { return left > right ? left : r
             }                                                                                                          \
             counts->max_rel = max_rel, counts->used = share;                                                           \
         }                                                                                                              \
-        counts->wrong += wrong, counts->over_atol += over_atol, counts->over_rtol += over_rtol;                        \
+        counts->wrong += (int64_t)wrong, counts->over_atol += (int64_t)over_atol, counts->over_rtol += (int64_t)over_rtol;\
         counts->over_ulp += bounds->max_ulp != NONE ? (int64_t)over_ulp : 0;                                           \
         counts->max_abs = larger(counts->max_abs, double_value(top));                                                  \
         counts->max_ulp = larger(counts->max_ulp, (double)max_ulp);                                                    \

@@ -36,8 +36,8 @@ _FLAGS = (
     "-fno-sanitize=all",
 )
 _DTYPES = ("f16", "bf16", "f32", "f64")
-#: Elements a thread takes at a time.
-_PART = 1 << 20
+#: Elements that are worth a thread.
+_PART = 1 << 17
 _NONE = 2**64 - 1
 
 
@@ -78,22 +78,27 @@ def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tu
     bounds = _Bounds(criteria.atol, criteria.rtol, _NONE if ulp is None else int(ulp), ulp or 0.0)
     width, left, right = actual.itemsize, actual.ctypes.data, expected.ctypes.data
 
+    # One stretch of memory a thread: the shorter they are, the more often the memory's own reading ahead begins anew.
+    threads = max(1, min(actual.size // _PART, len(os.sched_getaffinity(0))))
+    stretch = -(-actual.size // threads)
+
     def part(start: int) -> tuple[float, ...]:
         counts = _Counts()
-        size = min(_PART, actual.size - start)
+        size = min(stretch, actual.size - start)
         function(
             ctypes.c_void_p(left + start * width), ctypes.c_void_p(right + start * width), ctypes.c_int64(size),
             ctypes.byref(bounds), ctypes.byref(counts),
         )  # fmt: skip
         return tuple(getattr(counts, field[0]) for field in _Counts._fields_)
 
-    starts = range(0, actual.size, _PART)
-    threads = min(len(starts), len(os.sched_getaffinity(0)))
-    if threads < 2:
-        return [part(start) for start in starts]
-    # Foreign code runs without the interpreter's lock.
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(part, starts))
+    # Foreign code runs without the interpreter's lock; we take the first part while others take theirs.
+    others = [_helpers().submit(part, start) for start in range(stretch, actual.size, stretch)]
+    return [part(0), *(other.result() for other in others)]
+
+
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="compare")
 
 
 @cache

@@ -111,7 +111,7 @@ def perform(block: Block, folder: Path, home: Path, where: str) -> None:
 
 def test_every_verb_is_shown_running() -> None:
     text = "\n".join(block.text for page in PAGES for block in runnable(page))
-    for verb in ("plan", "run", "explain", "golden update", "schema"):
+    for verb in ("plan", "run", "explain", "compare", "golden update", "golden explain", "golden audit", "schema"):
         assert f"tools/matrix {verb} " in text, verb
 
 

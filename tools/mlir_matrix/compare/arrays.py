@@ -72,58 +72,66 @@ def compare_arrays(
     norms = norms or Norms()
     left, left_type = _stored(actual, dtype, "actual")
     right, right_type = (_golden(expected), left_type) if golden else _stored(expected, dtype, "expected")
-    record = _told(name, left_type, left, criteria, elementwise=elementwise, golden=golden)
+    told = _told(name, left_type, left, criteria, elementwise=elementwise, golden=golden)
     unfit = _unfit(left, right, left_type, right_type, golden=golden)
     if unfit:
-        return Comparison(record={**record, "outcome": "mismatch", "reason": unfit}, actual=left, expected=right)
-    return _compared(left, right, record, criteria, norms, elementwise=elementwise, golden=golden, full=full)
+        return Comparison({**told, "outcome": "mismatch", "reason": unfit}, actual=left, expected=right)
+    pair = _Pair(left, right, left_type, criteria, norms, elementwise, golden, told)
+    return pair.whole() if full or norms or left.size <= _SMALL else pair.gated()
 
 
-def _compared(
-    left: Array,
-    right: Array,
-    record: dict[str, Any],
-    criteria: Criteria,
-    norms: Norms,
-    *,
-    elementwise: bool,
-    golden: bool,
-    full: bool,
-) -> Comparison:
-    kind = str(record["dtype"])
-    small = left.size <= _SMALL
-    if small or full or norms:
-        engine = "numpy"
-        record |= _census(left, right, kind, criteria, golden=golden)
-    else:
-        counts, engine = gate(left, right, kind, criteria, golden=golden)
-        if counts.wrong:
-            record |= _census(left, right, kind, criteria, golden=golden)
+@dataclass(frozen=True)
+class _Pair:
+    """Two arrays that can be compared, and how."""
+
+    left: Array
+    right: Array
+    kind: str
+    criteria: Criteria
+    norms: Norms
+    elementwise: bool
+    golden: bool
+    told: Mapping[str, Any]
+
+    def whole(self) -> Comparison:
+        """With the census."""
+        return Comparison(self._judged("numpy"), actual=self.left, expected=self.right)
+
+    def gated(self) -> Comparison:
+        """By the counts alone; the census is taken where something is wrong and somebody asks."""
+        counts, engine = gate(self.left, self.right, self.kind, self.criteria, golden=self.golden)
+        numbers = {key: plain(value) for key, value in asdict(counts).items()}
+        known = {**self.told, "elements": self.left.size, **numbers, "engine": engine}
+        if counts.wrong or counts.nan_expected == self.left.size:
+            known["outcome"] = "mismatch"
+            return Comparison(known, census=lambda: self._judged(engine), actual=self.left, expected=self.right)
+        known |= {"outcome": "pass", "reason": _right(known)}
+        return Comparison(known, actual=self.left, expected=self.right)
+
+    def _judged(self, engine: str) -> dict[str, Any]:
+        """The whole record."""
+        record = {**self.told, **self._census(), "engine": engine}
+        unlike = record["nan_mismatches"] + record["inf_mismatches"]
+        wrong = record["wrong"] if self.elementwise else unlike
+        if record["nan_expected"] == self.left.size:
+            reason = "nothing but NaN is expected, which proves nothing"
         else:
-            record |= {"elements": left.size, **{key: plain(value) for key, value in asdict(counts).items()}}
-    record["engine"] = engine
-    broken = norms.broken(record) if norms else ""
-    unlike = record["nan_mismatches"] or record["inf_mismatches"]
-    wrong = record["wrong"] if elementwise else record["nan_mismatches"] + record["inf_mismatches"]
-    if record["nan_expected"] == left.size:
-        reason = "nothing but NaN is expected, which proves nothing"
-    elif wrong and (elementwise or unlike):
-        reason = _explain(record)
-    else:
-        reason = broken
-    fine = _right(record) if elementwise else "the norms are within their bounds"
-    record |= {"outcome": "mismatch" if reason else "pass", "reason": reason or fine}
-    if wrong and left.size <= _GUESSABLE:
-        looks = diagnose(left, right if golden else dtypes.decode(right, kind), kind, criteria)
-        record |= {"looks": looks} if looks else {}
-    return Comparison(record=record, actual=left, expected=right)
+            reason = _explain(record) if wrong else self.norms.broken(record) if self.norms else ""
+        fine = _right(record) if self.elementwise else "the norms are within their bounds"
+        record |= {"outcome": "mismatch" if reason else "pass", "reason": reason or fine}
+        if wrong and self.left.size <= _GUESSABLE:
+            looks = diagnose(self.left, self._expected(self.right), self.kind, self.criteria)
+            record |= {"looks": looks} if looks else {}
+        return record
 
+    def _census(self) -> dict[str, Any]:
+        census = Census(self.left.shape, self.kind, criteria=self.criteria)
+        for start, stored, expected in blocks(self.left, self.right):
+            census.add_block(start, stored, self._expected(expected))
+        return census.result()
 
-def _census(left: Array, right: Array, kind: str, criteria: Criteria, *, golden: bool) -> dict[str, Any]:
-    census = Census(left.shape, kind, criteria=criteria)
-    for start, stored, expected in blocks(left, right):
-        census.add_block(start, stored, expected if golden else dtypes.decode(expected, kind))
-    return census.result()
+    def _expected(self, stored: Array) -> Array:
+        return stored if self.golden else dtypes.decode(stored, self.kind)
 
 
 def _told(name: str, kind: str, array: Array, criteria: Criteria, *, elementwise: bool, golden: bool) -> dict[str, Any]:

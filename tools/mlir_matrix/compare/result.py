@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mlir_matrix.report.census_text import render
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """The result for one pair of arrays. In a condition it is true where they agree.
 
-    ``record`` holds everything: ``outcome`` (``pass`` or ``mismatch``), ``reason`` and, where elements could be compared, the
-    census; its keys are those of an output's verdict in the results of ``matrix run``.
+    Whether it passed, and how many elements are over which bound, is known at once. The whole census takes NumPy some seconds for a
+    hundred million bytes, and is taken when somebody asks for more; until then the arrays must stay as they are.
     """
 
-    record: Mapping[str, Any]
-    #: What was compared, as stored; for pictures.
-    actual: Any = field(default=None, compare=False)
-    expected: Any = field(default=None, compare=False)
+    def __init__(
+        self,
+        counts: Mapping[str, Any],
+        *,
+        census: Callable[[], Mapping[str, Any]] | None = None,
+        actual: Any = None,
+        expected: Any = None,
+    ) -> None:
+        """``counts``: what is known, ``outcome`` among it; ``census``: makes the whole record, None where that is all there is."""
+        self._counts, self._census = counts, census
+        #: What was compared, as stored.
+        self.actual, self.expected = actual, expected
+
+    @cached_property
+    def record(self) -> Mapping[str, Any]:
+        """Everything: ``outcome`` (``pass`` or ``mismatch``), ``reason`` and, where elements could be compared, the census.
+
+        Its keys are those of an output's verdict in the results of ``matrix run``.
+        """
+        return self._counts if self._census is None else self._census()
 
     @property
     def passed(self) -> bool:
         """Whether they agree."""
-        return bool(self.record["outcome"] == "pass")
+        return bool(self._counts["outcome"] == "pass")
 
     @property
     def reason(self) -> str:
@@ -36,15 +52,12 @@ class Comparison:
     @property
     def wrong(self) -> int:
         """How many elements are wrong; -1 where none could be compared."""
-        return int(self.record.get("wrong", -1))
+        return int(self._counts.get("wrong", -1))
 
     @property
     def elements(self) -> int:
         """How many elements there are."""
-        count = 1
-        for size in self.record["shape"]:
-            count *= size
-        return count
+        return math.prod(self._counts.get("shape", (0,)))
 
     @property
     def census(self) -> Mapping[str, Any]:
@@ -56,8 +69,11 @@ class Comparison:
 
     def __getattr__(self, name: str) -> Any:
         # The census by attribute: result.max_ulp, result.where.
-        if not name.startswith("_") and name in self.record:
-            return self.record[name]
+        if not name.startswith("_"):
+            if name in self._counts:
+                return self._counts[name]
+            if name in self.record:
+                return self.record[name]
         raise AttributeError(f"a comparison has no {name!r}")
 
     def report(self) -> str:

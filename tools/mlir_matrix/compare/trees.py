@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.compare.arrays import Norms, compare_arrays
 from mlir_matrix.compare.files import ArchiveFile, ArrayFile, Content, Raw, TextFile, read
 from mlir_matrix.compare.result import Comparison
-from mlir_matrix.compare.text import read_pairs
+from mlir_matrix.compare.text import Texts, read_pairs
 from mlir_matrix.errors import UsageError
 
 
@@ -77,7 +75,7 @@ def _listed(folder: Path) -> set[str]:
 
 
 def _lonely(name: str, reason: str) -> Comparison:
-    return Comparison(record={"name": name, "outcome": "mismatch", "reason": f"{name}: {reason}" if name else reason})
+    return Comparison({"name": name, "outcome": "mismatch", "reason": f"{name}: {reason}" if name else reason})
 
 
 def _pair(name: str, actual: Path, expected: Path, how: How) -> Iterator[Found]:
@@ -133,42 +131,26 @@ def compare_texts(actual: Any, expected: Any, how: How, name: str = "") -> Compa
     """Two texts: their numbers as arrays of doubles, the rest as it is."""
     texts = read_pairs(actual, expected, any_space=how.any_space)
     if texts.differs or not texts.actual.size:
-        record: dict[str, Any] = {
-            "name": name,
-            "compare": "text",
-            "numbers": int(texts.actual.size),
-            "words": texts.words,
-        }
-        if texts.differs:
-            return Comparison(record={**record, "outcome": "mismatch", "reason": texts.differs})
-        if not texts.words:
-            return Comparison(
-                record={
-                    **record,
-                    "outcome": "mismatch",
-                    "reason": "there is nothing but white space: nothing was compared",
-                }
-            )
-        return Comparison(
-            record={**record, "outcome": "pass", "reason": f"all {texts.words} words are equal; there are no numbers"}
-        )
+        return Comparison({"name": name, "compare": "text", "numbers": texts.actual.size, **_words(texts)})
     found = compare_arrays(
         texts.actual, texts.expected, how.criteria, norms=how.norms, elementwise=how.elementwise, name=name
     )
     record = {**found.record, "words": texts.words}
-    if record["nan_expected"] == texts.actual.size and np.isnan(texts.actual).all():
-        # Beside words that are equal, NaN is as good a word as others.
-        return Comparison(record=record, actual=found.actual, expected=found.expected)
     if "worst" in record:
-        record["worst"] = [
-            {
-                **element,
-                "line": int(texts.lines[element["index"][0]]),
-                "column": int(texts.columns[element["index"][0]]),
-            }
-            for element in record["worst"]
-        ]
-    if not found and record["worst"]:
-        worst = record["worst"][0]
-        record["reason"] += f" (line {worst['line']}, column {worst['column']})"
-    return Comparison(record=record, actual=found.actual, expected=found.expected)
+        places = list(zip(texts.lines.tolist(), texts.columns.tolist(), strict=True))
+        record["worst"] = [_placed(element, *places[element["index"][0]]) for element in record["worst"]]
+        if not found and record["worst"]:
+            record["reason"] += " (line {line}, column {column})".format(**record["worst"][0])
+    return Comparison(record, actual=found.actual, expected=found.expected)
+
+
+def _words(texts: Texts) -> dict[str, Any]:
+    """The outcome of texts that differ beside their numbers, or have none."""
+    right = f"all {texts.words} words are equal; there are no numbers"
+    empty = "" if texts.words else "there is nothing but white space: nothing was compared"
+    wrong = texts.differs or empty
+    return {"words": texts.words, "outcome": "mismatch" if wrong else "pass", "reason": wrong or right}
+
+
+def _placed(element: Mapping[str, Any], line: int, column: int) -> dict[str, Any]:
+    return {**element, "line": line, "column": column}

@@ -18,6 +18,9 @@ from mlir_matrix.runner import Run
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10
 _DIAGNOSTIC_LINES = 12
+#: The share of its bound from which on a passing test is said to be close to it, and how many are named.
+_CLOSE = 0.75
+_CLOSE_SHOWN = 3
 
 
 def print_summary(
@@ -29,6 +32,7 @@ def print_summary(
     print_lines(
         console, not_run((result.outcome, result.reason) for result in run.results if result.outcome in NOT_RUN)
     )
+    print_lines(console, _close(run.results))
     wrong = [result for result in run.results if not result.expected]
     for result in wrong[:_SHOWN]:
         _print_failure(console, result, folders.get(result.id), repeat(result.id))
@@ -37,6 +41,17 @@ def print_summary(
         for result in wrong[_SHOWN:]:
             console.print(f"  {result.outcome:<14} {result.id}", markup=False, soft_wrap=True)
     print_lines(console, _last_lines(run, len(wrong), pins))
+
+
+def _close(results: Sequence[TestResult]) -> list[str]:
+    """Tests that pass, but only just: an error that creeps up shows here before it fails."""
+    used = [(float(result.metrics.get("error_used", 0)), result.id) for result in results if result.outcome == "pass"]
+    close = sorted(((share, name) for share, name in used if share >= _CLOSE), reverse=True)
+    if not close:
+        return []
+    shown = [f"  {100 * share:.0f} % of its bound is used by {escape(name)}" for share, name in close[:_CLOSE_SHOWN]]
+    more = [f"  … and {len(close) - _CLOSE_SHOWN} more"] if len(close) > _CLOSE_SHOWN else []
+    return ["", "close to failing", *shown, *more]
 
 
 def _cells(results: Sequence[TestResult]) -> list[str]:

@@ -1,0 +1,35 @@
+"""What a person is told at the end of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlir_matrix.report.summary import print_summary
+from mlir_matrix.results import TestResult
+from mlir_matrix.runner import Run
+
+
+def result(workload: str, used: float | str) -> TestResult:
+    names = {"framework": "jax", "pipeline": "loops", "target": "x86_64", "workload": workload}
+    return TestResult(
+        id=f"jax/loops/x86_64/{workload}", **names, outcome="pass", stage="judge", expected=True, reason="",
+        metrics={"error_used": used},
+    )  # fmt: skip
+
+
+def told(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
+    print_summary(run, {}, repeat=str, pins={})
+    return capsys.readouterr().out
+
+
+def test_tests_that_only_just_pass_are_named_the_closest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(
+        results=[result(name, used) for name, used in (("a", 0.2), ("b", 0.8), ("c", 0.99), ("d", 0.76), ("e", 0.75))]
+    )
+    text = told(run, capsys)
+    assert "close to failing\n  99 % of its bound is used by jax/loops/x86_64/c\n  80 % of its bound is used by" in text
+    assert "… and 1 more" in text
+
+
+def test_nothing_is_said_where_none_is_close(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "close to failing" not in told(Run(results=[result("a", 0.5), result("b", 0.0)]), capsys)

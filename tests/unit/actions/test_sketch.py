@@ -28,11 +28,26 @@ def truth(seed: int = 1, size: int = SIZE) -> Any:
 
 
 def verdict(
-    actual: Any, expected: Any, dtype: str = "f32", compare: str = "numeric", *, atol: float = ATOL, rtol: float = 0.0
+    actual: Any,
+    expected: Any,
+    dtype: str = "f32",
+    compare: str = "numeric",
+    *,
+    atol: float = ATOL,
+    rtol: float = 0.0,
+    **more: Any,
 ) -> dict[str, Any]:
     """What the judge says of a stored output, by a sketch that the tool made."""
     shape = list(actual.shape)
-    spec = {"name": "y", "dtype": dtype, "shape": shape, "compare": compare, "atol": atol, "rtol": rtol, "layer": "l"}
+    spec = {
+        "name": "y",
+        "dtype": dtype,
+        "shape": shape,
+        "compare": compare,
+        "atol": atol,
+        "rtol": rtol,
+        "layer": "l",
+    } | more
     dtypes.save_npy("e.npy", np.asarray(expected, dtype=dtypes.golden_storage(dtype)))
     sketch.run(Action(params={"outputs": [spec]}, inputs={"expected-y": "e.npy"}, outputs={"sketch-y": "s.npy"}))
     dtypes.save_npy("a.npy", actual)
@@ -41,6 +56,14 @@ def verdict(
 
 def single(values: Any) -> Any:
     return np.asarray(values, dtype=np.float32)
+
+
+def test_units_in_the_last_place_are_a_bound_too() -> None:
+    stored = single(truth())
+    near = np.nextafter(stored, np.float32(np.inf))
+    assert verdict(near, truth(), atol=0.0)["outcome"] == "mismatch"
+    assert verdict(near, truth(), atol=0.0, max_ulp=2)["outcome"] == "pass"
+    assert verdict(stored * np.float32(1.001), truth(), atol=0.0, max_ulp=2)["outcome"] == "mismatch"
 
 
 def test_the_expected_values_rounded_pass_under_any_tolerance() -> None:

@@ -102,7 +102,14 @@ def test_the_folder_holds_the_ir_of_every_stage(copied: House, report: Report) -
     order = sorted(name for name in kept if name.endswith(".mlir") and "schedule" not in name)
     assert "torch" in order[0]
     assert "llvm.func" in kept[order[-1]].decode()
-    for needed in ("result.json", "repeat.sh", "pytorch.py", f"judge-{WORKLOAD}-y.npy", f"run-{WORKLOAD}-y.npy"):
+    for needed in (
+        "result.json",
+        "repeat.sh",
+        "pytorch.py",
+        f"judge-{WORKLOAD}-y.npy",
+        f"run-{WORKLOAD}-y.npy",
+        "error-y.svg",
+    ):
         assert any(name.endswith(needed) for name in kept), (needed, sorted(kept))
 
 

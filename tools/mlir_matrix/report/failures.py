@@ -11,8 +11,9 @@ from pathlib import Path
 
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.execute.store import Store
-from mlir_matrix.plan.graph import File
+from mlir_matrix.plan.graph import File, Input, Produced
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.report.error_map import draw_errors
 from mlir_matrix.results import TestResult
 from mlir_matrix.session import Session
 
@@ -24,28 +25,10 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
     folder = session.home.state / "failures" / result.id
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    store = Store(session.home.actions)
-    number = 0
-    for identifier in plan.graph.needed_by(plan.verdicts[result.id]):
-        action = plan.graph.actions[identifier]
-        if action.tool in BUILDING or identifier not in done:
-            continue
-        number += 1
-        label = identifier.rsplit("-", 1)[0].replace("/", "-")
-        for ref in action.inputs.values():
-            if isinstance(ref, File):
-                _copy(
-                    session.catalog.roots[ref.root] / ref.path,
-                    folder / f"{number:02}-{label}-{os.path.basename(ref.path)}",
-                )
-        for name, digest in done[identifier].result.outputs.items():
-            try:
-                path = folder / f"{number:02}-{label}-{action.outputs[name]}"
-                path.write_bytes(store.read_blob(digest))
-            except OSError:
-                continue
-            if action.tool in _MAKES_PROGRAMS:
-                path.chmod(0o755)
+    kept = _keep_actions(folder, result.id, plan, done, session)
+    last = plan.graph.actions[plan.verdicts[result.id]]
+    if result.verdict is not None and last.tool == "judge":
+        draw_errors(folder, result.verdict, {name: kept[ref] for name, ref in last.inputs.items() if ref in kept})
     report = result.to_json()
     (folder / "result.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if result.diagnostics:
@@ -56,6 +39,33 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
     script.write_text(_from_anywhere(command), encoding="utf-8")
     script.chmod(0o755)
     return folder
+
+
+def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done], session: Session) -> dict[Input, Path]:
+    """Write what the actions of a test read of catalogs and what they made; the files by what they are in the plan."""
+    store = Store(session.home.actions)
+    number = 0
+    kept: dict[Input, Path] = {}
+    for identifier in plan.graph.needed_by(plan.verdicts[test]):
+        action = plan.graph.actions[identifier]
+        if action.tool in BUILDING or identifier not in done:
+            continue
+        number += 1
+        label = identifier.rsplit("-", 1)[0].replace("/", "-")
+        for ref in action.inputs.values():
+            if isinstance(ref, File):
+                kept[ref] = folder / f"{number:02}-{label}-{os.path.basename(ref.path)}"
+                _copy(session.catalog.roots[ref.root] / ref.path, kept[ref])
+        for name, digest in done[identifier].result.outputs.items():
+            try:
+                path = folder / f"{number:02}-{label}-{action.outputs[name]}"
+                path.write_bytes(store.read_blob(digest))
+            except OSError:
+                continue
+            kept[Produced(identifier, name)] = path
+            if action.tool in _MAKES_PROGRAMS:
+                path.chmod(0o755)
+    return kept
 
 
 def _from_anywhere(command: str) -> str:

@@ -57,7 +57,7 @@ def test_what_is_twice_as_much_is_twice_as_much() -> None:
 def test_one_last_place_is_not_equal() -> None:
     found = verdict([[2.0, np.nextafter(np.float32(-4), np.float32(0))]], [1.0, -2.0], {"kind": "scale", "factor": 2})
     assert found["outcome"] == "mismatch"
-    assert found["reason"].startswith("it holds: y: 1 of 2 elements (50 %) are wrong, first at [1]: expected -4.0")
+    assert found["reason"].startswith("it holds: y: 1 of 2 elements (50 %) are wrong; worst at [1]: expected -4.0")
     assert found["metrics"]["max_ulp"] == 1
 
 

@@ -199,12 +199,64 @@ def test_what_was_not_compared_has_no_picture(tmp_path: Path) -> None:
 
 
 def test_bounds_that_are_none() -> None:
-    with pytest.raises(ValueError, match="rtol is -1"):
+    with pytest.raises(ValueError, match="rtol: -1 is no bound"):
         compare([1.0], [1.0], rtol=-1)
     with pytest.raises(ValueError, match="there is no dtype 'f9'"):
         compare([1.0], [1.0], dtype="f9")
     with pytest.raises(ValueError, match="not how bf16 is stored"):
         compare([1.0], [1.0], dtype="bf16")
+
+    for bound in ({"l1": math.nan}, {"max_norm": -1}, {"cosine": math.nan}, {"atol": "8*eps(dtype)"}, {"rtol": "8 *"}):
+        with pytest.raises(ValueError, match=next(iter(bound))):
+            compare([1.0], [1.0], **bound)  # type: ignore[arg-type]
+
+
+def test_a_bound_may_be_an_expression() -> None:
+    assert compare([1 + 2.0**-21], [1.0], rtol="4*eps(f32)")
+    assert not compare([1 + 2.0**-20], [1.0], rtol="4*eps(f32)")
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_norms_neither_overflow_nor_vanish(scale: float) -> None:
+    expected = np.full(4, 2 * scale)
+    assert not compare(expected / 2, expected, l2=0.4)
+    assert compare(expected / 2, expected, l2=0.5, cosine=0.999)
+    assert not compare(expected * [1, -1, 1, -1], expected, cosine=0.1)
+
+
+def test_what_is_within_a_bound_is_not_called_equal() -> None:
+    found = compare([1.0], [6.0], atol=math.inf)
+    assert found
+    assert "equal" not in found.reason
+
+
+class _Foreign:
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+@pytest.mark.parametrize("array", [np.ma.masked_array([1.0], mask=[True]), _Foreign()])
+def test_what_is_behind_a_mask_or_no_array_is_refused(array: Any) -> None:
+    with pytest.raises(ValueError, match="actual is"):
+        compare(array, [1.0])
+    with pytest.raises(ValueError, match="expected is"):
+        compare([1.0], array)
+
+
+def test_what_a_result_does_not_have_it_says_why() -> None:
+    with pytest.raises(AttributeError, match="'where': the shape is"):
+        _ = compare([1.0], [1.0, 2.0]).where
+    with pytest.raises(AttributeError, match="full=True"):
+        _ = compare(np.ones(1 << 19), np.ones(1 << 19)).where
+
+
+def test_a_picture_goes_by_the_policies(tmp_path: Path) -> None:
+    same = np.array([np.nan, 1.0])
+    for nan in ("same", "refuse"):
+        compare(same, same, nan=nan, name="a\0\udcff").picture(tmp_path / f"{nan}.png")  # type: ignore[arg-type]
+        compare(same, same, nan=nan, name="a\0\udcff").picture(tmp_path / f"{nan}.svg")  # type: ignore[arg-type]
+    assert (tmp_path / "same.png").read_bytes() != (tmp_path / "refuse.png").read_bytes()
+    assert "a\\x00\\udcff" in (tmp_path / "same.svg").read_text()
 
 
 def test_what_a_result_is() -> None:

@@ -258,11 +258,22 @@ def read_header(file: BinaryIO, size: int) -> Header:
         raise ValueError(str(error) or type(error).__name__) from None
     if dtype.hasobject:
         raise ValueError("the file holds Python objects, not numbers")
+    try:
+        # Sizes below 0, more axes or elements than there can be: a view of nothing takes no memory, and tells.
+        np.broadcast_to(np.empty((), dtype=dtype), tuple(map(_size, shape)))
+    except ValueError as error:
+        raise ValueError(f"no array has the shape {list(shape)}: {error}") from None
     elements = math.prod(shape)
     there, wanted = size - file.tell(), elements * dtype.itemsize
     if there != wanted:
         raise ValueError(f"{'truncated' if there < wanted else 'too long'}: {there} bytes of data, not {wanted}")
     return Header(tuple(shape), fortran, dtype)
+
+
+def _size(value: int) -> int:
+    if isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value} is no size")
+    return value
 
 
 def load_npy(path: str) -> Array:

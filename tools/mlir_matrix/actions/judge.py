@@ -207,7 +207,7 @@ def _explain(output: dict[str, Any]) -> str:
     order = " after sorting" if output["compare"] == "order-free" else ""
     place = f"at {worst['index']}{order}: expected {worst['expected']}, actual {worst['actual']}"
     if output["compare"] == "exact":
-        return f"{output['name']}: {share}, first {place}, and they must be equal"
+        return f"{output['name']}: {share}; worst {place}, and they must be equal"
     error = "" if worst["abs"] == "nan" else f", off by {float(worst['abs']):.3g}"
     bound = f"bound {float(worst['bound']):.3g} from {output.get('layer') or 'no layer'}"
     return f"{output['name']}: {share}; worst {place}{error}, {bound}"

@@ -28,27 +28,30 @@ class Moments:
     def __init__(self) -> None:
         self.count = self.positive = self.negative = 0
         #: Sums of d = actual - expected: of d, |d|, d * d, d * e; of |e| and e * e; of d * d where it is wrong.
-        self.d = self.abs_d = self.dd = self.de = self.abs_e = self.ee = self.wrong_dd = 0.0
+        self.d: Any = np.longdouble(0)
+        self.abs_d = self.dd = self.de = self.abs_e = self.ee = self.wrong_dd = self.d
         self.max_d = self.max_e = 0.0
 
     def add(self, block: Block) -> None:
         """Count a block."""
         with np.errstate(all="ignore"):
             finite = np.isfinite(block.actual) & np.isfinite(block.expected)
-            expected = _double(block.expected[finite])
-            apart = _double(block.actual[finite]) - expected
+            actual, expected = _double(block.actual[finite]), _double(block.expected[finite])
+            if _extreme(expected) or _extreme(actual - expected):
+                actual, expected = _wide(actual), _wide(expected)
+            apart = actual - expected
             size = np.abs(apart)
             self.count += int(apart.size)
-            self.abs_d += float(size.sum())
-            self.dd += float(np.square(size).sum())
-            self.wrong_dd += float(np.square(size[block.wrong[finite]]).sum())
-            self.abs_e += float(np.abs(expected).sum())
-            self.ee += float(np.square(np.abs(expected)).sum())
+            self.abs_d += size.sum()
+            self.dd += np.square(size).sum()
+            self.wrong_dd += np.square(size[block.wrong[finite]]).sum()
+            self.abs_e += np.abs(expected).sum()
+            self.ee += np.square(np.abs(expected)).sum()
             self.max_d = max(self.max_d, float(size.max(initial=0.0)))
             self.max_e = max(self.max_e, float(np.abs(expected).max(initial=0.0)))
-            self.de += float((apart * np.conj(expected)).real.sum())
+            self.de += (apart * np.conj(expected)).real.sum()
             if not np.iscomplexobj(apart):
-                self.d += float(apart.sum())
+                self.d += apart.sum()
                 self.positive += int(np.count_nonzero(apart > 0))
                 self.negative += int(np.count_nonzero(apart < 0))
 
@@ -57,21 +60,21 @@ class Moments:
         """Of the angle between the two as vectors; NaN where one is 0."""
         actual = self.ee + 2 * self.de + self.dd
         with np.errstate(all="ignore"):
-            length = math.sqrt(self.ee) * math.sqrt(max(actual, 0.0))
-            return min(1.0, (self.ee + self.de) / length) if length else math.nan
+            length = np.sqrt(self.ee) * np.sqrt(max(actual, 0 * actual))
+            return min(1.0, float((self.ee + self.de) / length)) if length else math.nan
 
     def norms(self) -> dict[str, dict[str, float]]:
         """L1, L2 and largest of the error, absolute, and relative to the same norm of what is expected."""
         pairs = {
             "l1": (self.abs_d, self.abs_e),
-            "l2": (math.sqrt(self.dd), math.sqrt(self.ee)),
+            "l2": (np.sqrt(self.dd), np.sqrt(self.ee)),
             "max": (self.max_d, self.max_e),
         }
-        return {name: {"abs": error, "rel": _ratio(error, size)} for name, (error, size) in pairs.items()}
+        return {name: {"abs": float(error), "rel": float(_ratio(error, size))} for name, (error, size) in pairs.items()}
 
     def character(self, wrong: int, elements: int) -> str:
         """What kind of error it is, in words: few wrong elements, or a drift of all, and what would explain it."""
-        if not self.dd or not math.isfinite(self.dd):
+        if not self.dd or not np.isfinite(self.dd):
             return ""
         if wrong < _FEW * elements and self.wrong_dd > 0.999 * self.dd:
             return f"few wrong elements: the other {elements - wrong} are as close as they should be"
@@ -81,9 +84,9 @@ class Moments:
         if self.count < _ENOUGH:
             return ""
         if self.ee and self.dd - self.de**2 / self.ee < _EXPLAINED**2 * self.dd:
-            return f"all scaled: actual is {1 + self.de / self.ee:.9g} times expected"
+            return f"all scaled: actual is {float(1 + self.de / self.ee):.9g} times expected"
         if self.dd - self.d**2 / self.count < _EXPLAINED**2 * self.dd:
-            return f"all shifted: actual is expected {'+' if self.d > 0 else '-'} {abs(self.d) / self.count:.4g}"
+            return f"all shifted: actual is expected {'+' if self.d > 0 else '-'} {float(abs(self.d) / self.count):.4g}"
         more, all_of = max(self.positive, self.negative), self.positive + self.negative
         if all_of >= _ENOUGH and more >= _LEANS * all_of:
             way = "large" if self.positive > self.negative else "small"
@@ -96,5 +99,16 @@ def _double(values: Any) -> Any:
     return values if values.dtype.kind in "fc" else values.astype(np.float64)
 
 
-def _ratio(error: float, size: float) -> float:
+def _extreme(values: Any) -> bool:
+    """Whether the square of the largest is none that a double holds."""
+    top = float(np.abs(values).max(initial=0.0))
+    return top != 0 and not 1e-140 < top < 1e140
+
+
+def _wide(values: Any) -> Any:
+    """With more room for exponents than a double has."""
+    return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
+
+
+def _ratio(error: Any, size: Any) -> Any:
     return error / size if size else 0.0 if not error else math.inf

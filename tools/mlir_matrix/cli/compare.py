@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from mlir_matrix.cli.common import Verb, format_option
 from mlir_matrix.errors import UsageError
 
 if TYPE_CHECKING:
+    from mlir_matrix.compare.result import Comparison
     from mlir_matrix.compare.trees import Found, How
 
 SCHEMA = "mlir-matrix/comparison/v1"
@@ -23,19 +25,12 @@ class Bound(click.ParamType[float]):
     name = "bound"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from mlir_matrix.actions.expression import ExpressionError
-        from mlir_matrix.bound import evaluate
+        from mlir_matrix.compare.bounds import read_bound
 
         try:
-            number = float(value)
-        except ValueError:
-            try:
-                return evaluate(str(value), {}, "f32")
-            except ExpressionError as error:
-                self.fail(f"{error}; a bound is a number, or an expression like 8*eps(f32)", param, ctx)
-        if not number >= 0:
-            self.fail(f"{value} is no bound; one is 0 or more", param, ctx)
-        return number
+            return read_bound(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command(
@@ -99,18 +94,28 @@ def command(
     An element is right when |a - e| <= atol + rtol * |e|, or within --max-ulp; bounds that are not given are 0. Norms bound the
     output as a whole. Dtype and shape must be the same. Exit code 1 where something is wrong, 2 where something cannot be read.
     """
+    from mlir_matrix.compare.result import Comparison
     from mlir_matrix.compare.trees import compare_paths
 
     if picture is not None and picture.suffix not in (".png", ".svg"):
         raise UsageError(f"--picture {picture}: a map is a .png or .svg file")
     how = _how(dtype, shape, golden=golden, any_space=ignore_whitespace, bounds=bounds)
-    found = list(compare_paths(actual, expected, how))
+    found: list[Found] = []
+    shown: Comparison | None = None
+    for one in compare_paths(actual, expected, how):
+        found.append(one)
+        if isinstance(one, Comparison):
+            # Of several, the picture shows the first that is wrong. What it does not show need not stay open.
+            better = picture is not None and "wrong" in one.record and (shown is None or (bool(shown) and not one))
+            unused, shown = (shown, one) if better else (one, shown)
+            if unused is not None:
+                unused.release()
     if form == "json":
         click.echo(json.dumps(_document(found), indent=2))
     else:
         _print(found)
     if picture is not None:
-        _draw(found, picture)
+        _draw(shown, picture)
     return _code(found)
 
 
@@ -129,6 +134,8 @@ def _how(dtype: str | None, shape: str | None, *, golden: bool, any_space: bool,
     if shape is not None and dtype is None:
         raise UsageError("--shape says how raw elements lie; say what they are by --dtype")
     raw = Raw(dtype=dtype, shape=None if shape is None else parse_shape(shape)) if dtype is not None else None
+    if bounds["cosine"] is not None and math.isnan(bounds["cosine"]):
+        raise UsageError("--cosine nan: a cosine is a number from -1 to 1")
     norms = Norms(l1=bounds.pop("l1"), l2=bounds.pop("l2"), max=bounds.pop("max_norm"), cosine=bounds.pop("cosine"))
     given = [bounds[name] for name in ("atol", "rtol", "max_ulp")]
     criteria = Criteria(**{**bounds, "atol": bounds["atol"] or 0.0, "rtol": bounds["rtol"] or 0.0})
@@ -186,13 +193,11 @@ def _reason(record: Any) -> str:
     return reason.removeprefix(f"{record['name']}: ") if record["name"] else reason
 
 
-def _draw(found: list[Found], picture: Path) -> None:
-    from mlir_matrix.compare.trees import Unreadable
-
-    drawable = [one for one in found if not isinstance(one, Unreadable) and "wrong" in one.record]
-    # Of several, the first that is wrong.
-    chosen = next((one for one in drawable if not one), drawable[0] if drawable else None)
+def _draw(chosen: Comparison | None, picture: Path) -> None:
     if chosen is None:
         raise UsageError(f"--picture {picture}: nothing could be compared, so that there is nothing to draw")
-    chosen.picture(picture)
+    try:
+        chosen.picture(picture)
+    except OSError as error:
+        raise UsageError(f"--picture {picture}: {error.strerror}") from None
     click.echo(f"{picture} shows {chosen.record['name'] or 'the error'}", err=True)

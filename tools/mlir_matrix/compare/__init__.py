@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.compare.arrays import Norms, compare_arrays
+from mlir_matrix.compare.bounds import read_bound
 from mlir_matrix.compare.result import Comparison
 
 __all__ = ["Comparison", "assert_close", "compare"]
@@ -26,12 +27,12 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
     actual: Any,
     expected: Any,
     *,
-    rtol: float | None = None,
-    atol: float | None = None,
-    max_ulp: float | None = None,
-    l1: float | None = None,
-    l2: float | None = None,
-    max_norm: float | None = None,
+    rtol: float | str | None = None,
+    atol: float | str | None = None,
+    max_ulp: float | str | None = None,
+    l1: float | str | None = None,
+    l2: float | str | None = None,
+    max_norm: float | str | None = None,
     cosine: float | None = None,
     nan: Policy = "same",
     inf: Policy = "same",
@@ -53,7 +54,7 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
     Args:
         actual: An array, or what NumPy makes one of; any shape.
         expected: The same, of the same dtype and shape.
-        rtol: Relative bound, of ``|expected|``.
+        rtol: Relative bound, of ``|expected|``; a number or, like all bounds, an expression: ``"8*eps(f32)"``.
         atol: Absolute bound, in the unit of the elements.
         max_ulp: Units in the last place of the dtype.
         l1: Largest ``sum|a - e| / sum|e|``.
@@ -76,10 +77,11 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
     Raises:
         ValueError: Something is no array of numbers, or no bound.
     """
-    norms = Norms(l1=l1, l2=l2, max=max_norm, cosine=cosine)
+    norms = Norms(l1=_bound("l1", l1), l2=_bound("l2", l2), max=_bound("max_norm", max_norm), cosine=cosine)
     criteria = Criteria(
-        atol=atol or 0.0, rtol=rtol or 0.0, max_ulp=max_ulp, nan=nan, inf=inf, zeros=zeros, subnormals=subnormals
-    )
+        atol=_bound("atol", atol) or 0.0, rtol=_bound("rtol", rtol) or 0.0, max_ulp=_bound("max_ulp", max_ulp), nan=nan, inf=inf,
+        zeros=zeros, subnormals=subnormals,
+    )  # fmt: skip
     elementwise = not norms or not (atol is None and rtol is None and max_ulp is None)
     return compare_arrays(
         actual,
@@ -92,6 +94,13 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
         name=name,
         full=full,
     )
+
+
+def _bound(name: str, value: float | str | None) -> float | None:
+    try:
+        return None if value is None else read_bound(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def assert_close(actual: Any, expected: Any, **bounds: Any) -> None:

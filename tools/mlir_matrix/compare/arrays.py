@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,6 +43,11 @@ class Norms:
 
     def __bool__(self) -> bool:
         return any(value is not None for value in asdict(self).values())
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not (value >= 0 or (name == "cosine" and value >= -1)):
+                raise ValueError(f"the bound on {name} is {value!r}; it is {'-1' if name == 'cosine' else '0'} or more")
 
     def broken(self, record: Mapping[str, Any]) -> str:
         """Which of them does not hold, in words; empty where all do."""
@@ -95,7 +100,7 @@ class _Pair:
 
     def whole(self) -> Comparison:
         """With the census."""
-        return Comparison(self._judged("numpy"), actual=self.left, expected=self.right)
+        return self._result(self._judged("numpy"))
 
     def gated(self) -> Comparison:
         """By the counts alone; the census is taken where something is wrong and somebody asks."""
@@ -104,9 +109,12 @@ class _Pair:
         known = {**self.told, "elements": self.left.size, **numbers, "engine": engine}
         if counts.wrong or counts.nan_expected == self.left.size:
             known["outcome"] = "mismatch"
-            return Comparison(known, census=lambda: self._judged(engine), actual=self.left, expected=self.right)
+            return self._result(known, lambda: self._judged(engine))
         known |= {"outcome": "pass", "reason": _right(known)}
-        return Comparison(known, actual=self.left, expected=self.right)
+        return self._result(known)
+
+    def _result(self, known: Mapping[str, Any], census: Callable[[], Mapping[str, Any]] | None = None) -> Comparison:
+        return Comparison(known, census=census, actual=self.left, expected=self.right, criteria=self.criteria)
 
     def _judged(self, engine: str) -> dict[str, Any]:
         """The whole record."""
@@ -148,7 +156,7 @@ def _told(name: str, kind: str, array: Array, criteria: Criteria, *, elementwise
 
 def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
     """The array as we store it, and our name of its type. Raises ValueError for what holds no numbers."""
-    values = np.asarray(array)
+    values = _array(array, side)
     if values.dtype.hasobject or values.dtype.fields or values.dtype.kind in "SUMmO":
         raise ValueError(f"{side} holds {values.dtype}, not numbers")
     if dtype is not None:
@@ -159,6 +167,18 @@ def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
     if kind in _BITS:
         return values.view(STORAGE[kind]), kind
     return values, kind
+
+
+def _array(array: Any, side: str) -> Array:
+    """What NumPy makes of it. Raises ValueError where that is no array, or where a mask would be lost."""
+    if np.ma.isMaskedArray(array):
+        raise ValueError(
+            f"{side} is a masked array: what is behind a mask is no number; compare its filled() or compressed()"
+        )
+    try:
+        return np.asarray(array)
+    except Exception as error:
+        raise ValueError(f"{side} is no array for NumPy: {type(error).__name__}: {error}") from error
 
 
 def _as(values: Array, dtype: str, side: str) -> Array:
@@ -175,7 +195,7 @@ def _as(values: Array, dtype: str, side: str) -> Array:
 
 
 def _golden(array: Any) -> Array:
-    values = np.asarray(array)
+    values = _array(array, "expected")
     if values.dtype.hasobject or values.dtype.kind not in "fcbiu":
         raise ValueError(f"expected holds {values.dtype}, not numbers")
     return values
@@ -198,7 +218,7 @@ def _unfit(left: Array, right: Array, left_type: str, right_type: str, *, golden
 
 
 def _right(record: Mapping[str, Any]) -> str:
-    if float(record["error_used"]) == 0:
+    if float(record["max_ulp"]) == 0:
         return f"all {record['elements']} elements are equal"
     return f"within the bound; the worst error takes {100 * float(record['error_used']):.3g} % of it"
 

@@ -5,8 +5,10 @@ Nothing is unpickled. Arrays are mapped, not read, so that their size is no matt
 
 from __future__ import annotations
 
+import lzma
 import math
 import mmap
+import stat
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -26,6 +28,10 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _PICKLE = b"\x80"
 #: Bytes of a member that is unpacked from an archive; more is a mistake, or malice.
 _LARGEST = 1 << 32
+#: What reading a member raises where the archive is broken, or made in a way that is not known here.
+_BROKEN = (
+    ValueError, EOFError, OSError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +66,7 @@ class ArchiveFile:
                 with archive.open(f"{name}.npy") as file:
                     header = dtypes.read_header(cast(BinaryIO, file), size)
                     flat = np.frombuffer(file.read(), dtype=header.dtype)
-            except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+            except _BROKEN as error:
                 raise _unreadable(self.path, f"its member {name}: {_first_line(error)}") from None
         return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
@@ -77,7 +83,10 @@ Content = ArrayFile | ArchiveFile | TextFile
 
 def read(path: Path, raw: Raw | None = None) -> Content:
     """What a file holds. ``raw``: files that do not say what they are hold such elements. Raises UsageError, OSError."""
-    size = path.stat().st_size
+    status = path.stat()
+    size = status.st_size
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{path}: is no regular file, but a pipe or a device: write what comes from it to a file")
     if not size:
         raise UsageError(f"{path}: the file is empty: nothing can be compared")
     with open(path, "rb") as file:
@@ -117,7 +126,7 @@ def _archive(path: Path) -> ArchiveFile:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise _unreadable(path, _first_line(error)) from None
     others = [name for name in names if not name.endswith(".npy")]
     if others:

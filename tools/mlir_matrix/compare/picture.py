@@ -11,13 +11,13 @@ import struct
 import zlib
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.criteria import Criteria, compare_block
+from mlir_matrix.actions.criteria import compare_block
 from mlir_matrix.compare.gate import blocks
 
 if TYPE_CHECKING:
@@ -61,20 +61,13 @@ def _shares(result: Comparison) -> NDArray[np.float64]:
     rows = max(1, result.actual.size // columns)
     height, width = min(rows, _SIDE), min(columns, _SIDE)
     cells = np.zeros(height * width)
-    criteria = Criteria(
-        atol=float(record["atol"]), rtol=float(record["rtol"]), max_ulp=_optional(record.get("ulp_bound"))
-    )
     for start, left, right in blocks(result.actual, result.expected):
         expected = right if record.get("golden") else dtypes.decode(right, kind)
-        block = compare_block(start, left, expected, kind, criteria)
+        block = compare_block(start, left, expected, kind, result.criteria)
         row, column = np.divmod(np.arange(start, start + left.size), columns)
         cell = row * height // rows * width + column * width // columns
         np.maximum.at(cells, cell, np.where(block.hopeless, np.inf, np.minimum(block.used, 1e300)))
     return cells.reshape(height, width)
-
-
-def _optional(value: Any) -> float | None:
-    return None if value is None else float(value)
 
 
 def _colours(shares: NDArray[np.float64]) -> Pixels:
@@ -111,7 +104,9 @@ def _svg(result: Comparison, pixels: Pixels) -> str:
     scale = _SIDE / max(pixels.shape[:2])
     height, width = max(12.0, pixels.shape[0] * scale), max(12.0, pixels.shape[1] * scale)
     image = base64.b64encode(_png(_enlarged(pixels))).decode("ascii")
-    title = f"{record['name'] or 'error'}: {record['dtype']} {list(shape)}, {record['wrong']} of {result.elements} elements wrong"
+    # What no XML may hold, and names that are no UTF-8, are shown as Python writes them.
+    name = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(record["name"])) or "error"
+    title = f"{name}: {record['dtype']} {list(shape)}, {record['wrong']} of {result.elements} elements wrong"
     across = f"axis {len(shape) - 1}: 0 … {shape[-1] - 1}" if shape else "one element"
     axes = "axis 0" if len(shape) == 2 else f"axes 0 to {len(shape) - 2}"
     down = f"{axes}: 0 … {result.elements // shape[-1] - 1}" if len(shape) > 1 else ""

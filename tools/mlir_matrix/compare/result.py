@@ -8,7 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.report.census_text import render
+
+#: What a comparison has where elements were compared one by one and some of them, or all by wish, were looked at.
+_CENSUS = frozenset({
+    "wrong_percent", "over_bound", "over_atol", "over_rtol", "over_ulp", "nan_mismatches", "inf_mismatches", "nan_expected",
+    "max_abs", "max_rel", "max_ulp", "error_used", "atol_needed", "rtol_needed", "ulp_needed", "norms", "cosine", "abs_decades",
+    "rel_decades_over_atol", "abs_decades_over_rtol", "worst", "where", "character", "looks",
+})  # fmt: skip
 
 
 class Comparison:
@@ -25,9 +33,13 @@ class Comparison:
         census: Callable[[], Mapping[str, Any]] | None = None,
         actual: Any = None,
         expected: Any = None,
+        criteria: Criteria | None = None,
     ) -> None:
-        """``counts``: what is known, ``outcome`` among it; ``census``: makes the whole record, None where that is all there is."""
-        self._counts, self._census = counts, census
+        """``counts``: what is known, ``outcome`` among it; ``census``: makes the whole record, None where that is all there is.
+
+        ``criteria``: what was right, for a picture.
+        """
+        self._counts, self._census, self._criteria = counts, census, criteria
         #: What was compared, as stored.
         self.actual, self.expected = actual, expected
 
@@ -60,6 +72,11 @@ class Comparison:
         return math.prod(self._counts.get("shape", (0,)))
 
     @property
+    def criteria(self) -> Criteria:
+        """What was right, element by element."""
+        return self._criteria or Criteria()
+
+    @property
     def census(self) -> Mapping[str, Any]:
         """The same as ``record``."""
         return self.record
@@ -74,7 +91,15 @@ class Comparison:
                 return self._counts[name]
             if name in self.record:
                 return self.record[name]
+        if name in _CENSUS:
+            more = "; full=True takes the census where nothing is wrong, too" if self else ""
+            raise AttributeError(f"this comparison has no {name!r}: {self.reason}{more}")
         raise AttributeError(f"a comparison has no {name!r}")
+
+    def release(self) -> None:
+        """Keep what is known, the census included, and let go of the arrays: files that were mapped are closed."""
+        self._counts, self._census = self.record, None
+        self.actual = self.expected = None
 
     def report(self) -> str:
         """The census as text, as ``matrix compare`` prints it."""

@@ -44,14 +44,22 @@ Found = Comparison | Unreadable
 def compare_paths(actual: Path, expected: Path, how: How) -> Iterator[Found]:
     """Compare two files or two folders, pair by pair, in the order of their names. Raises UsageError where there is nothing to."""
     for path, side in ((actual, "ACTUAL"), (expected, "EXPECTED")):
-        if not path.exists():
+        if not os.path.exists(path):
             raise UsageError(f"{side}: there is no file or folder {path}")
     if actual.is_dir() != expected.is_dir():
         folder, file = (actual, expected) if actual.is_dir() else (expected, actual)
         raise UsageError(f"{folder} is a folder and {file} is a file: give two of a kind")
-    if not actual.is_dir():
+    yield from _folders(actual, expected, how) if actual.is_dir() else _files(actual, expected, how)
+
+
+def _files(actual: Path, expected: Path, how: How) -> Iterator[Found]:
+    try:
         yield from _pair("", actual, expected, how)
-        return
+    except OSError as error:
+        raise UsageError(_why(error)) from None
+
+
+def _folders(actual: Path, expected: Path, how: How) -> Iterator[Found]:
     ours, theirs = _listed(actual), _listed(expected)
     if not theirs:
         raise UsageError(f"{expected}: the folder holds no files: nothing is expected, which proves nothing")
@@ -64,14 +72,36 @@ def compare_paths(actual: Path, expected: Path, how: How) -> Iterator[Found]:
             try:
                 yield from _pair(name, actual / name, expected / name, how)
             except (UsageError, OSError) as error:
-                yield Unreadable(name, str(error))
+                yield Unreadable(name, _why(error))
 
 
 def _listed(folder: Path) -> set[str]:
-    """The files of a folder and those below it, by their paths from there."""
-    return {
-        os.path.relpath(os.path.join(parent, name), folder) for parent, _, names in os.walk(folder) for name in names
-    }
+    """The files of a folder and those below it, also by links, by their paths from there. Raises UsageError."""
+    files: set[str] = set()
+    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(os.fspath(folder), frozenset())]
+    while waiting:
+        place, above = waiting.pop()
+        try:
+            status = os.stat(place)
+            if (status.st_dev, status.st_ino) in above:
+                raise UsageError(f"{place}: the link leads back to a folder that it lies in")
+            within = above | {(status.st_dev, status.st_ino)}
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        waiting.append((entry.path, within))
+                    else:
+                        files.add(os.path.relpath(entry.path, folder))
+        except OSError as error:
+            raise UsageError(_why(error)) from None
+    return files
+
+
+def _why(error: Exception) -> str:
+    """What an error says, the file before the reason."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
 
 
 def _lonely(name: str, reason: str) -> Comparison:
@@ -141,7 +171,7 @@ def compare_texts(actual: Any, expected: Any, how: How, name: str = "") -> Compa
         record["worst"] = [_placed(element, *places[element["index"][0]]) for element in record["worst"]]
         if not found and record["worst"]:
             record["reason"] += " (line {line}, column {column})".format(**record["worst"][0])
-    return Comparison(record, actual=found.actual, expected=found.expected)
+    return Comparison(record, actual=found.actual, expected=found.expected, criteria=found.criteria)
 
 
 def _words(texts: Texts) -> dict[str, Any]:

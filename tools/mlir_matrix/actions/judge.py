@@ -9,7 +9,6 @@ unreadable is a mismatch that says so; where the golden is what is wrong the out
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.census import Census, plain
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.actions.diagnosis import diagnose
 from mlir_matrix.actions.dtypes import STORAGE, Array
@@ -39,9 +38,7 @@ class _NoMeasureError(_UnfitError):
 def run(action: Action) -> None:
     """Write the verdict. A mismatch is a verdict, not a failure of the action."""
     verdict = judge(action.params["outputs"], action.inputs)
-    with open(action.outputs["verdict"], "w", encoding="utf-8") as file:
-        json.dump(verdict, file, sort_keys=True, allow_nan=False)
-        file.write("\n")
+    write_json(action.outputs["verdict"], verdict)
 
 
 def judge(specs: list[dict[str, Any]], files: Mapping[str, str]) -> dict[str, Any]:
@@ -146,7 +143,7 @@ def _judge_sketched(spec: dict[str, Any], files: Mapping[str, str], criteria: Cr
     if spec["compare"] == "order-free" and shape:
         actual = _sorted(actual, spec["dtype"])
     try:
-        return judge_by_sketch(spec, actual, rows, criteria.atol, criteria.rtol)
+        return judge_by_sketch(spec, actual, rows, criteria)
     except SketchError as error:
         raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
 

@@ -7,11 +7,11 @@ of squares of ``a - e`` less one square, not of numbers a million times larger.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from mlir_matrix.actions.criteria import Block
+from mlir_matrix.actions.dtypes import numbers
 
 #: A residue less than this share of the error says that one number explains it.
 _EXPLAINED = 0.05
@@ -35,8 +35,8 @@ class Moments:
         """Count a block."""
         with np.errstate(all="ignore"):
             finite = np.isfinite(block.actual) & np.isfinite(block.expected)
-            expected = _double(block.expected[finite])
-            apart = _double(block.actual[finite]) - expected
+            expected = numbers(block.expected[finite])
+            apart = numbers(block.actual[finite]) - expected
             size = np.abs(apart)
             self.count += int(apart.size)
             self.abs_d += float(size.sum())
@@ -89,11 +89,6 @@ class Moments:
             way = "large" if self.positive > self.negative else "small"
             return f"a drift: {100 * more / all_of:.3g} % of the errors have one sign, actual is too {way}"
         return ""
-
-
-def _double(values: Any) -> Any:
-    """Integers and booleans as doubles, which may round them; what is floating point stays."""
-    return values if values.dtype.kind in "fc" else values.astype(np.float64)
 
 
 def _ratio(error: float, size: float) -> float:

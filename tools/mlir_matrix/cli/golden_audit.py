@@ -173,4 +173,4 @@ def _exact(current: Session, tests: Iterable[Test]) -> frozenset[str]:
     """The layers that leave no room, by nature never used."""
     outputs = {(test, name) for test in tests for name in current.catalog.workloads[test.workload].document.outputs}
     bounds = [current.tolerance(test, name) for test, name in outputs]
-    return frozenset(bound.location for bound in bounds if not (bound.atol or bound.rtol))
+    return frozenset(bound.location for bound in bounds if not (bound.atol or bound.rtol or bound.max_ulp))

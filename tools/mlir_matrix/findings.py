@@ -112,9 +112,12 @@ class Found:
 
     @property
     def sound(self) -> bool:
-        """Whether enough of what mattered was caught, nothing allowed was flagged, nothing trivial passes."""
+        """Whether enough of what mattered was caught, nothing allowed was flagged, nothing trivial passes.
+
+        Mistakes of which none matters say nothing about any tolerance.
+        """
         total = self.summary()
-        enough = total["caught"] >= ENOUGH * total["mattered"]
+        enough = total["caught"] >= ENOUGH * total["mattered"] and bool(total["mattered"] or not total["planted"])
         return enough and not (total["allowed_flagged"] or total["weak"] or total["not_audited"])
 
 

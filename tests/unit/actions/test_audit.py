@@ -124,6 +124,14 @@ def test_a_mutant_that_is_the_output_is_not_planted() -> None:
     )
 
 
+def test_not_even_where_the_output_is_off_already() -> None:
+    same = [1.001] * 4
+    assert (
+        report("outputs", [same, same], expected=[[1.0] * 4] * 2, mutations=["output-shifted", "output-stale-tail"])
+        == []
+    )
+
+
 def test_trivial_outputs_that_pass_are_named() -> None:
     arguments = [{"name": "x", "dtype": "f32", "shape": [4]}]
     loose = {"atol": 5.0}

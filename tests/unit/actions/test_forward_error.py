@@ -146,6 +146,29 @@ def test_cancellation_leaves_the_errors_of_what_cancelled() -> None:
     assert bound < 2.0**-22
 
 
+def test_a_quotient_may_be_a_product_with_the_reciprocal() -> None:
+    x, y = singles(5, 1000), np.abs(singles(6, 1000))
+    right, bound = bounds("return x / np.sqrt(y)", x, y)
+    reciprocal = np.float32(1) / np.sqrt(y.astype(np.float32))
+    assert (np.abs(x.astype(np.float32) * reciprocal - right) <= bound).all()
+    assert bound == pytest.approx(3 * U * np.abs(right), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "near"),
+    [("np.log(z)", 0), ("np.log2(z)", 0), ("np.log10(z)", 0), ("np.log1p(z)", -1), ("np.arctanh(z)", 1), ("np.arctanh(-z)", 1),
+     ("np.tan(z)", np.pi / 2), ("np.tan(z)", -3 * np.pi / 2)],
+)  # fmt: skip
+def test_nothing_is_known_of_what_may_be_on_either_side_of_a_pole(body: str, near: float) -> None:
+    """``z`` is next to the pole, and comes with an error larger than the distance."""
+    away = -1.0 if body.startswith("np.arctanh") else 1.0
+    x, y = np.array([1e7]), np.array([near + away * 1e-3])
+    _, bound = bounds(f"z = (x + y) - x\nreturn {body}", x, y)
+    assert bound[0] > 1e20
+    _, bound = bounds(f"z = y + 0\nreturn {body}", x, dtypes.decode(dtypes.encode(y, "f32"), "f32"))
+    assert bound[0] < 0.1, "where the argument is exact it is the function that errs"
+
+
 def test_infinities_are_right_or_wrong_and_what_overflows_is_not_known() -> None:
     x = np.array([np.inf, -np.inf, 1 + 2.0**-23, 3e38])
     right, bound = bounds("return x * 2.2", x)

@@ -167,6 +167,15 @@ def test_integers_are_rounded_to_nearest_even(dtype: str) -> None:
     assert stored.tolist() == [0, 1, 0, 1]
 
 
+@pytest.mark.parametrize("dtype", ["i64", "u64", "u32"])
+def test_the_first_power_of_two_that_does_not_fit_is_refused(dtype: str) -> None:
+    first = 2.0 ** int(np.iinfo(dtypes.STORAGE[dtype]).max).bit_length()
+    with pytest.raises(dtypes.DtypeError, match="element 1 is"):
+        dtypes.encode(np.array([0.0, first]), dtype)
+    fits = np.nextafter(first, 0.0) if dtype[1:] == "64" else first - 1
+    assert int(dtypes.encode(np.array([fits]), dtype)[0]) == int(fits)
+
+
 def test_the_action_writes_one_file_per_input_and_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     specs = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.output_mutations import MUTATIONS, Planting, flips, trivial
+from mlir_matrix.catalog.models import Dtype
 from mlir_matrix.plan.plants import OUTPUTS
 
 
@@ -31,7 +32,7 @@ def test_plans_know_the_names() -> None:
 
 
 @given(
-    st.sampled_from(sorted(dtypes.STORAGE)),
+    st.sampled_from(get_args(Dtype)),
     st.lists(st.integers(1, 9), min_size=0, max_size=3),
     st.integers(0, 60),
     st.sampled_from(OUTPUTS),

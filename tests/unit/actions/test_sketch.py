@@ -47,7 +47,8 @@ def verdict(
         "atol": atol,
         "rtol": rtol,
         "layer": "l",
-    } | more
+        **more,
+    }
     dtypes.save_npy("e.npy", np.asarray(expected, dtype=dtypes.golden_storage(dtype)))
     sketch.run(Action(params={"outputs": [spec]}, inputs={"expected-y": "e.npy"}, outputs={"sketch-y": "s.npy"}))
     dtypes.save_npy("a.npy", actual)
@@ -86,6 +87,20 @@ def test_errors_within_the_bound_pass(seed: int, share: float) -> None:
     # The kept elements use their bounds as usual.
     assert share - 0.01 <= found["metrics"]["error_used"] <= 1.0
     assert "like the sketch in all 4 blocks" in found["outputs"][0]["reason"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_last_places_are_a_bound_of_sketches_too(dtype: str, steps: int) -> None:
+    """Every element is the nearest number but for so many steps to the same side; small ones are subnormal."""
+    expected = truth() * np.where(np.arange(SIZE) % 2, dtypes.least_normal(dtype), 1.0)
+    stored = dtypes.rounded(expected, dtype)
+    words = stored.view(f"<u{stored.itemsize}")
+    moved = (words + words.dtype.type(steps)).view(stored.dtype)
+    found = verdict(moved, expected, dtype, atol=0.0, max_ulp=steps, max_ulp_text=str(steps))
+    assert found["outcome"] == "pass", found["reason"]
+    less = verdict(moved, expected, dtype, atol=0.0, max_ulp=steps - 1, max_ulp_text=str(steps - 1))
+    assert less["outcome"] == "mismatch"
 
 
 @pytest.mark.parametrize("drift", [1.0, -1.0])

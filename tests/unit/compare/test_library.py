@@ -113,6 +113,19 @@ def test_arrays_of_ml_dtypes_go_by_their_names() -> None:
         assert compare(values, -values).wrong == 2
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("ours", dtypes.FLOAT8)
+def test_what_is_too_large_for_8_bits_is_beyond_its_largest_number(ours: str, sign: float) -> None:
+    values = dtypes.decode(np.arange(256, dtype=np.uint8), ours) * sign
+    largest = np.flatnonzero(values == values[np.isfinite(values)].max()).astype(np.uint8)
+    for expected in (sign * 1e9, sign * np.inf):
+        zeros = compare(np.zeros(1, np.uint8), np.array([expected]), dtype=ours, golden=True)
+        assert not zeros, "0 is not what is right"
+        near = compare(largest, np.array([expected]), dtype=ours, golden=True, max_ulp=1)
+        assert near.max_ulp == 1
+        assert bool(near) == np.isfinite(expected)
+
+
 @pytest.mark.parametrize("ours", dtypes.FLOAT8)
 def test_8_bit_types_are_those_of_ml_dtypes(ours: str) -> None:
     theirs = getattr(ml_dtypes, f"float8_{ours.removeprefix('f8').lower()}")

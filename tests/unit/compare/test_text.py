@@ -54,6 +54,16 @@ def test_every_number_is_read_as_python_reads_it(library: ctypes.CDLL, number: f
         assert math.copysign(1, value) == math.copysign(1, float(written))
 
 
+def test_numbers_that_are_too_long_are_text(library: ctypes.CDLL) -> None:
+    for digits in (text.LONGEST, text.LONGEST + 1):
+        left, right = b"1" * digits + b" 2", b"1" * (digits - 1) + b"2 2"
+        compiled = text._compiled(library, left, right, any_space=False)
+        assert content(compiled) == content(text._interpreted(left, right, any_space=False))
+        assert bool(compiled.differs) == (digits > text.LONGEST)
+        same = text._compiled(library, left, left, any_space=False)
+        assert (same.actual.size, same.words) == ((1, 1) if digits > text.LONGEST else (2, 0))
+
+
 def test_large_texts_go_by_compiled_code_in_chunks(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(0).normal(size=(3000, 3))
     data = "".join(f"row {number}: {' '.join(map(repr, row.tolist()))}\n" for number, row in enumerate(rows)).encode()

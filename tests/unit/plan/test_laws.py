@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Action, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.laws import Laws
+from mlir_matrix.plan.planner import Plan, Planner
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
+from mlir_matrix.tolerance import Resolved
 
 BASE = "pytorch/linalg-loops/x86_64"
 
@@ -76,6 +81,25 @@ def test_equal_is_equal(plan: Plan) -> None:
     assert (spec["compare"], spec["atol"], spec["rtol"]) == ("exact", 0, 0)
 
 
+def test_last_places_are_bounds_of_both_runs_and_none_of_what_is_equal(current: Session, plan: Plan) -> None:
+    def tolerate(test: Test, output: str) -> Resolved:
+        places = 2.0 if "linalg-loops" in test.pipeline else None
+        text = None if places is None else "2"
+        return replace(current.tolerance(test, output), max_ulp=places, max_ulp_text=text)
+
+    laws = Laws(Planner(current.catalog, tolerate, current.pins), current.catalog, tolerate, "numpy")
+    tests = {test.id: test for test in plan.tests}
+    within, exact = tests[f"{BASE}/matmul~tripled"], tests[f"{BASE}/matmul~doubled"]
+    other = replace(within, pipeline="linalg-vectorized")
+    for one, another, wanted in (
+        (within, within, (4, "2 + 2")),
+        (within, other, (2, "2")),
+        (exact, exact, (None, None)),
+    ):
+        (spec,) = laws._specs(one, another, {})
+        assert (spec.get("max_ulp"), spec.get("max_ulp_text")) == wanted
+
+
 def test_ir_is_compared_where_the_next_step_would_read_it(plan: Plan) -> None:
     test = "mlir/linalg-named/x86_64/matmul~same-loops"
     last = plan.graph.actions[plan.verdicts[test]]
@@ -85,8 +109,6 @@ def test_ir_is_compared_where_the_next_step_would_read_it(plan: Plan) -> None:
 
 
 def test_a_release_without_bindings_compares_by_programs(current: Session) -> None:
-    from dataclasses import replace
-
     from mlir_matrix.pins import Pins
 
     own = replace(current, pins=Pins(current.catalog, {"llvm": "19.1.7"}))

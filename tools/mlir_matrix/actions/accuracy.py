@@ -56,14 +56,15 @@ FORMATS = {
 class Function:
     """A function of one argument: errors of its own in units in the last place, and how it passes on that of its argument.
 
-    ``slope`` is the size of the derivative; between two places it is largest at one of them, or (``peak``) at 0 if between.
+    ``slope`` is the size of the derivative; between two places it is largest at one of them or, if between, at the ``peak`` that is
+    nearest to the argument, where it may be infinite.
     ``limit``: the most that two values can differ whose arguments are ``e`` apart, where the slope is no help.
     """
 
     compute: Callable[[Doubles], Doubles]
     ulps: float
     slope: Callable[[Doubles], Doubles]
-    peak: bool = False
+    peak: Callable[[Doubles], Doubles] | None = None
     limit: Callable[[Doubles], Doubles] | None = None
 
     @property
@@ -85,8 +86,24 @@ def _elementwise(name: str) -> Callable[[Doubles], Doubles]:
     return np.vectorize(getattr(math, name), otypes=[np.float64])
 
 
+def _zero(x: Doubles) -> Doubles:
+    return np.zeros_like(x)
+
+
 def _one(x: Doubles) -> Doubles:
     return np.ones_like(x)
+
+
+def _minus_one(x: Doubles) -> Doubles:
+    return -np.ones_like(x)
+
+
+def _either_one(x: Doubles) -> Doubles:
+    return np.copysign(1.0, x)
+
+
+def _pole_of_tan(x: Doubles) -> Doubles:
+    return (np.floor(x / np.pi) + 0.5) * np.pi
 
 
 #: By NumPy's name, or that of ``math``.
@@ -94,29 +111,29 @@ FUNCTIONS = {
     "exp": Function(compute=np.exp, ulps=3, slope=np.exp),
     "exp2": Function(compute=np.exp2, ulps=3, slope=lambda x: np.exp2(x) * np.log(2)),
     "expm1": Function(compute=np.expm1, ulps=3, slope=np.exp),
-    "log": Function(compute=np.log, ulps=3, slope=lambda x: 1 / np.abs(x)),
-    "log2": Function(compute=np.log2, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(2))),
-    "log10": Function(compute=np.log10, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(10))),
-    "log1p": Function(compute=np.log1p, ulps=2, slope=lambda x: 1 / np.abs(1 + x)),
+    "log": Function(compute=np.log, ulps=3, slope=lambda x: 1 / np.abs(x), peak=_zero),
+    "log2": Function(compute=np.log2, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(2)), peak=_zero),
+    "log10": Function(compute=np.log10, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(10)), peak=_zero),
+    "log1p": Function(compute=np.log1p, ulps=2, slope=lambda x: 1 / np.abs(1 + x), peak=_minus_one),
     "sqrt": Function(compute=np.sqrt, ulps=0.5, slope=lambda x: 0.5 / np.sqrt(x), limit=np.sqrt),
     "cbrt": Function(
-        compute=np.cbrt, ulps=2, slope=lambda x: np.cbrt(x) ** -2 / 3, peak=True, limit=lambda e: np.cbrt(4 * e)
+        compute=np.cbrt, ulps=2, slope=lambda x: np.cbrt(x) ** -2 / 3, peak=_zero, limit=lambda e: np.cbrt(4 * e)
     ),
     # The slope of sine and cosine is at most 1; between two places it may be that anywhere.
     "sin": Function(compute=np.sin, ulps=4, slope=_one),
     "cos": Function(compute=np.cos, ulps=4, slope=_one),
-    "tan": Function(compute=np.tan, ulps=5, slope=lambda x: np.cos(x) ** -2),
+    "tan": Function(compute=np.tan, ulps=5, slope=lambda x: np.cos(x) ** -2, peak=_pole_of_tan),
     "arcsin": Function(compute=np.arcsin, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
     "arccos": Function(compute=np.arccos, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
-    "arctan": Function(compute=np.arctan, ulps=5, slope=lambda x: 1 / (1 + x**2), peak=True),
+    "arctan": Function(compute=np.arctan, ulps=5, slope=lambda x: 1 / (1 + x**2), peak=_zero),
     "sinh": Function(compute=np.sinh, ulps=4, slope=np.cosh),
     "cosh": Function(compute=np.cosh, ulps=4, slope=lambda x: np.abs(np.sinh(x))),
-    "tanh": Function(compute=np.tanh, ulps=5, slope=lambda x: np.cosh(x) ** -2, peak=True),
-    "arcsinh": Function(compute=np.arcsinh, ulps=4, slope=lambda x: 1 / np.sqrt(1 + x**2), peak=True),
+    "tanh": Function(compute=np.tanh, ulps=5, slope=lambda x: np.cosh(x) ** -2, peak=_zero),
+    "arcsinh": Function(compute=np.arcsinh, ulps=4, slope=lambda x: 1 / np.sqrt(1 + x**2), peak=_zero),
     "arccosh": Function(compute=np.arccosh, ulps=4, slope=lambda x: 1 / np.sqrt(x**2 - 1)),
-    "arctanh": Function(compute=np.arctanh, ulps=5, slope=lambda x: 1 / np.abs(1 - x**2)),
-    "erf": Function(compute=_elementwise("erf"), ulps=16, slope=_bell, peak=True),
-    "erfc": Function(compute=_elementwise("erfc"), ulps=16, slope=_bell, peak=True),
+    "arctanh": Function(compute=np.arctanh, ulps=5, slope=lambda x: 1 / np.abs(1 - x**2), peak=_either_one),
+    "erf": Function(compute=_elementwise("erf"), ulps=16, slope=_bell, peak=_zero),
+    "erfc": Function(compute=_elementwise("erfc"), ulps=16, slope=_bell, peak=_zero),
 }
 #: Functions of two arguments, in units in the last place.
 POWER, HYPOTENUSE, ANGLE = 16.0, 4.0, 6.0

@@ -25,7 +25,7 @@ import numpy as np
 
 from mlir_matrix.actions import dtypes, judge, output_mutations
 from mlir_matrix.actions.census import plain
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.dtypes import FLOATS, Array
 from mlir_matrix.actions.output_mutations import MUTATIONS, Planting
 
@@ -46,9 +46,7 @@ class Effect:
 def run(action: Action) -> None:
     """Write the report. Nothing that a kernel gave fails the action."""
     plants = list(_KINDS[action.params["kind"]](action))
-    with open(action.outputs["report"], "w", encoding="utf-8") as file:
-        json.dump({"plants": plants}, file, sort_keys=True, allow_nan=False)
-        file.write("\n")
+    write_json(action.outputs["report"], {"plants": plants})
 
 
 def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
@@ -175,8 +173,8 @@ def _outputs(action: Action) -> Iterator[dict[str, Any]]:
                     worst = effect(spec, mutant, expected, bound)
                     verdict = _judge(draw, spec, mutant) if worst.share > 1 else None
                     place = f"{spec['name']}, {where}" if len(draw.specs) > 1 else where
-                    # Where the output is stored by value, what stays as it was was not planted.
-                    if worst.share > 0 or not np.array_equal(mutant, planting.stored):
+                    # What stays as it was was not planted.
+                    if mutant.tobytes() != planting.stored.tobytes():
                         yield {"mutation": name} | _plant(draw, worst, verdict, where=place)
 
 

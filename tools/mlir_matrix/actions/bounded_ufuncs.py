@@ -46,14 +46,17 @@ def _multiply(a: Bounded, b: Bounded) -> Bounded:
 
 
 def _divide(a: Bounded, b: Bounded) -> Bounded:
-    """By a constant programs may multiply with its reciprocal, which is rounded. What overflows in the dtype divides to 0."""
+    """Programs may multiply with the reciprocal, which is rounded, as they do by constants and after ``rsqrt``.
+
+    What overflows in the dtype divides to 0.
+    """
     value = a.value / b.value
     room = np.abs(b.value) - b.error
     passed = np.where(room > 0, (a.error + _times(b.error, np.abs(value))) / room, np.inf)
     passed = np.where((a.error == 0) & (b.error == 0), 0.0, passed)
     over = np.abs(b.value) > a.format.largest
     passed = np.where(over, (np.abs(a.value) + a.error) / a.format.largest, passed)
-    own = np.where(_factor(b) | _nothing(a), 0, np.where(b.error == 0, 2, 1))
+    own = np.where(_factor(b) | _nothing(a), 0, 2)
     return settle(value, passed, own, a.format)
 
 
@@ -97,7 +100,7 @@ def evaluate(function: Function, a: Bounded) -> Bounded:
     """The function of an array: by its slope, at its steepest within reach of the error."""
     value = function.compute(a.value)
     low, high = a.value - a.error, a.value + a.error
-    places = [a.value, low, high, *([np.clip(0.0, low, high)] if function.peak else [])]
+    places = [a.value, low, high, *([np.clip(function.peak(a.value), low, high)] if function.peak else [])]
     slope = np.max([np.nan_to_num(function.slope(place), nan=np.inf, posinf=np.inf) for place in places], axis=0)
     passed = _times(a.error, slope)
     if function.limit is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ class Action:
     params: Mapping[str, Any]
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
+
+
+def write_json(path: str, value: Any) -> None:
+    """Write what an action found so that equal values give equal bytes. Raises ValueError for NaN and infinities."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file, sort_keys=True, allow_nan=False)
+        file.write("\n")
 
 
 def signal_name(number: int) -> str:

@@ -7,7 +7,6 @@ finds wrong, and only then; which change of the compiler did it is for people to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -33,18 +32,16 @@ def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> 
     if not wrong.any():
         return ""
     with np.errstate(all="ignore"):
-        apart = np.abs(_number(given) - _number(right))
+        apart = np.abs(dtypes.numbers(given) - dtypes.numbers(right))
         for words, guess in _guesses(expected, dtype):
             values = guess.reshape(-1)[sample] if guess.shape == expected.shape else np.broadcast_to(guess, right.shape)
-            nearer = np.abs(_number(given) - _number(values)) * _NEARER <= np.where(np.isnan(apart), np.inf, apart)
+            nearer = np.abs(dtypes.numbers(given) - dtypes.numbers(values)) * _NEARER <= np.where(
+                np.isnan(apart), np.inf, apart
+            )
             same = (given == values) | nearer
             if np.count_nonzero(same & wrong) >= _EXPLAINS * np.count_nonzero(wrong) and not _trivial(values, right):
                 return words
         return _constant(given[wrong])
-
-
-def _number(values: Array) -> Any:
-    return values if values.dtype.kind in "fc" else values.astype(np.float64)
 
 
 def _trivial(values: Array, right: Array) -> bool:

@@ -9,14 +9,13 @@ others is how many ``blocks`` differ, and the Euclidean ``norm`` of the differen
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 
 from mlir_matrix.actions import dtypes, sketch
 from mlir_matrix.actions.census import plain
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.dtypes import Array, Doubles
 
 
@@ -27,9 +26,7 @@ def run(action: Action) -> None:
         name = spec["name"]
         if f"old-{name}" in action.inputs:
             found[name] = compare(action.inputs[f"old-{name}"], action.inputs[f"new-{name}"], sketched=spec["sketch"])
-    with open(action.outputs["differences"], "w", encoding="utf-8") as file:
-        json.dump(found, file, sort_keys=True, allow_nan=False)
-        file.write("\n")
+    write_json(action.outputs["differences"], found)
 
 
 def compare(old_path: str, new_path: str, *, sketched: bool) -> dict[str, Any]:

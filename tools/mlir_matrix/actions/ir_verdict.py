@@ -7,20 +7,12 @@ the order of their names, locations are left out. Equal structure gives equal te
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from typing import Any
 
 #: Lines of the difference that are kept.
 _MOST = 60
 _OPERATION = re.compile(r'^\s*(?:%[^=]*= )?"[\w.$-]+"\(', re.MULTILINE)
-
-
-def write(path: str, verdict: dict[str, Any]) -> None:
-    """Write a verdict as the judge does."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(verdict, file, sort_keys=True, allow_nan=False)
-        file.write("\n")
 
 
 def verdict(

@@ -9,7 +9,6 @@ unreadable is a mismatch that says so; where the golden is what is wrong the out
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.accuracy import FORMATS
 from mlir_matrix.actions.census import Census, plain
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.actions.diagnosis import diagnose
 from mlir_matrix.actions.dtypes import STORAGE, Array
@@ -40,9 +38,7 @@ class _NoMeasureError(_UnfitError):
 def run(action: Action) -> None:
     """Write the verdict. A mismatch is a verdict, not a failure of the action."""
     verdict = judge(action.params["outputs"], action.inputs)
-    with open(action.outputs["verdict"], "w", encoding="utf-8") as file:
-        json.dump(verdict, file, sort_keys=True, allow_nan=False)
-        file.write("\n")
+    write_json(action.outputs["verdict"], verdict)
 
 
 def judge(specs: list[dict[str, Any]], files: Mapping[str, str]) -> dict[str, Any]:
@@ -133,15 +129,6 @@ def judge_arrays(actual: Array, expected: Array, spec: Mapping[str, Any], criter
     return result | {"reason": _explain(result)}
 
 
-def _absolute_and_relative(criteria: Criteria, dtype: str) -> tuple[float, float]:
-    """The bounds without units in the last place, each of which is at most eps of the element: sketches know no elements."""
-    if criteria.max_ulp is None:
-        return criteria.atol, criteria.rtol
-    if dtype not in FORMATS:
-        return max(criteria.atol, criteria.max_ulp), criteria.rtol
-    return criteria.atol, max(criteria.rtol, criteria.max_ulp * 2 * FORMATS[dtype].u)
-
-
 def _told(spec: Mapping[str, Any]) -> dict[str, Any]:
     """What the output's result says of its specification: ``max_ulp`` is what was found there, the bound is ``ulp_bound``."""
     renamed = {"max_ulp": "ulp_bound", "max_ulp_text": "ulp_bound_text"}
@@ -156,7 +143,7 @@ def _judge_sketched(spec: dict[str, Any], files: Mapping[str, str], criteria: Cr
     if spec["compare"] == "order-free" and shape:
         actual = _sorted(actual, spec["dtype"])
     try:
-        return judge_by_sketch(spec, actual, rows, *_absolute_and_relative(criteria, str(spec["dtype"])))
+        return judge_by_sketch(spec, actual, rows, criteria)
     except SketchError as error:
         raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
 

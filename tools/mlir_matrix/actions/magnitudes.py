@@ -6,12 +6,10 @@ No ``params``; inputs ``golden-NAME``, those that there are; output ``magnitudes
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
 from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, write_json
 
 _PREFIX = "golden-"
 
@@ -27,9 +25,7 @@ def run(action: Action) -> None:
             raise ActionFailed(
                 f"{name.removeprefix(_PREFIX)}: the golden is not a readable .npy file: {what}"
             ) from None
-    with open(action.outputs["magnitudes"], "w", encoding="utf-8") as file:
-        json.dump(found, file, sort_keys=True, allow_nan=False)
-        file.write("\n")
+    write_json(action.outputs["magnitudes"], found)
 
 
 def measure(array: dtypes.Array) -> dict[str, float]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions.criteria import Block
+from mlir_matrix.actions.dtypes import numbers
 
 #: A residue less than this share of the error says that one number explains it.
 _EXPLAINED = 0.05
@@ -36,7 +37,7 @@ class Moments:
         """Count a block."""
         with np.errstate(all="ignore"):
             finite = np.isfinite(block.actual) & np.isfinite(block.expected)
-            actual, expected = _double(block.actual[finite]), _double(block.expected[finite])
+            actual, expected = numbers(block.actual[finite]), numbers(block.expected[finite])
             if _extreme(expected) or _extreme(actual - expected):
                 actual, expected = _wide(actual), _wide(expected)
             apart = actual - expected
@@ -92,11 +93,6 @@ class Moments:
             way = "large" if self.positive > self.negative else "small"
             return f"a drift: {100 * more / all_of:.3g} % of the errors have one sign, actual is too {way}"
         return ""
-
-
-def _double(values: Any) -> Any:
-    """Integers and booleans as doubles, which may round them; what is floating point stays."""
-    return values if values.dtype.kind in "fc" else values.astype(np.float64)
 
 
 def _extreme(values: Any) -> bool:

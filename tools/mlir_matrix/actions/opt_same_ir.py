@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlir_matrix.actions import ir_verdict, opt_passes
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, write_json
 
 
 def run(action: Action) -> None:
@@ -16,7 +16,7 @@ def run(action: Action) -> None:
     generic, pretty = ((_text(action, "ir", *form), _text(action, "other", *form)) for form in (_GENERIC, ()))
     told = action.params
     found = ir_verdict.verdict(told["relation"], generic, pretty, same=told["same"], other=told["other"])
-    ir_verdict.write(action.outputs["verdict"], found)
+    write_json(action.outputs["verdict"], found)
 
 
 _GENERIC = ("--mlir-print-op-generic",)

@@ -20,8 +20,6 @@ from mlir_matrix.actions.dtypes import FLOATS, Array
 _TILE = 8
 #: Bits of mantissa that are stored.
 _MANTISSA = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}
-#: The least numbers with a leading bit.
-_LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
 #: Bits of an f32's mantissa that are flipped, the last place first; in other types those as far up their mantissa.
 _BITS = (0, 2, 4, 8, 12, 16, 20, 22)
 #: A relative error of 2.4e-4 everywhere: a constant with its fourth digit wrong.
@@ -58,7 +56,7 @@ def _elements(planting: Planting) -> list[int]:
     than rounding anything else costs, and the sign next to nothing.
     """
     values = dtypes.decode(planting.stored, planting.dtype).reshape(-1).astype(np.float64)
-    least = _LEAST.get(planting.dtype, 0.0)
+    least = dtypes.least_normal(planting.dtype) if planting.dtype in FLOATS else 0.0
     fit = np.flatnonzero(~(np.abs(values) < least))
     if not fit.size:
         return []

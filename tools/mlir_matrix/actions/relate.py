@@ -8,23 +8,20 @@ together), ``parts`` (how many there are, 1 where the run is whole), ``same`` (t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mlir_matrix.actions import dtypes, judge, transform
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.dtypes import FLOATS, STORAGE, Array
 
 
 def run(action: Action) -> None:
     """Write the verdict. A property that does not hold is a verdict, not a failure of the action."""
     verdict = relate(action.params, action.inputs)
-    with open(action.outputs["verdict"], "w", encoding="utf-8") as file:
-        json.dump(verdict, file, sort_keys=True, allow_nan=False)
-        file.write("\n")
+    write_json(action.outputs["verdict"], verdict)
 
 
 def relate(params: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, Any]:

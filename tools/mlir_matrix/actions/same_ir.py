@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_matrix.actions import bindings, ir_verdict
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, write_json
 
 preload = bindings.preload
 
@@ -27,7 +27,7 @@ def run(action: Action) -> None:
     found = ir_verdict.verdict(
         told["relation"], (generic[0], generic[1]), (pretty[0], pretty[1]), same=told["same"], other=told["other"]
     )
-    ir_verdict.write(action.outputs["verdict"], found)
+    write_json(action.outputs["verdict"], found)
 
 
 def _text(module: Any, *, generic: bool) -> str:

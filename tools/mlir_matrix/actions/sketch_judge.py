@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions import dtypes, sketch
-from mlir_matrix.actions.accuracy import FORMATS
+from mlir_matrix.actions.accuracy import FORMATS, Format
 from mlir_matrix.actions.census import Census, plain
+from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.actions.dtypes import FLOATS, Array, Doubles
 from mlir_matrix.actions.sketch_power import BLOCK, FACTOR, PROJECTIONS, SAMPLES, false_alarm, missed, missed_alone
 
@@ -62,7 +63,7 @@ def _told(row: Doubles) -> str:
     return str([int(value) if np.isfinite(value) else plain(value) for value in row[1:9]])
 
 
-def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, atol: float, rtol: float) -> dict[str, Any]:
+def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, criteria: Criteria) -> dict[str, Any]:
     """What the judge says of an output of at least one element; ``actual`` as stored, sorted where that is asked for."""
     shape, dtype, compare = actual.shape, str(spec["dtype"]), str(spec["compare"])
     flat = actual.reshape(-1)
@@ -70,8 +71,8 @@ def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, atol:
     expected = rows[1:]
     with np.errstate(all="ignore"):
         found = sketch.summary(np.asarray(dtypes.decode(flat, dtype), dtype=np.float64), flat)
-        census, samples = _samples(flat, expected, dtype, atol, rtol)
-        checks, seen = _checks(expected, found, flat.size, dtype, atol, rtol)
+        census, samples = _samples(flat, expected, dtype, criteria)
+        checks, seen = _checks(expected, found, flat.size, dtype, criteria)
     checks = [samples, *checks]
     fails = np.asarray(np.any([check.fails for check in checks], axis=0))
     used = max(float(np.nanmax(check.used, initial=0.0)) for check in checks)
@@ -92,20 +93,20 @@ def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, atol:
     return {**told, "outcome": "mismatch", "reason": f"{spec['name']}: {_reason(checks, fails, flat.size, shape)}"}
 
 
-def _samples(flat: Array, expected: Doubles, dtype: str, atol: float, rtol: float) -> tuple[dict[str, Any], _Check]:
+def _samples(flat: Array, expected: Doubles, dtype: str, criteria: Criteria) -> tuple[dict[str, Any], _Check]:
     """The elements that were kept, each compared as usual."""
     places = sketch.picks(flat.size)
     kept = expected[:, sketch.PICKED]
     golden = dtypes.golden_storage(dtype)
     # Whole numbers beyond 2**53 are not kept exactly; hashes have them.
     known = (np.abs(kept) < 2.0**53) if golden.kind != "f" else np.ones(kept.shape, dtype=bool)
-    whole = Census((places.size,), dtype, atol=atol, rtol=rtol)
+    whole = Census((places.size,), dtype, criteria=criteria)
     right = np.where(known, kept, 0.0).astype(golden)
     got = np.where(known, flat[places], np.zeros((), dtype=flat.dtype))
     whole.add(got.reshape(-1), right.reshape(-1))
     fails, words = np.zeros(len(kept), dtype=bool), [""] * len(kept)
     for block in range(len(kept)) if whole.wrong else ():
-        census = Census((SAMPLES,), dtype, atol=atol, rtol=rtol)
+        census = Census((SAMPLES,), dtype, criteria=criteria)
         census.add(got[block], right[block])
         if census.wrong:
             worst = census.result()["worst"][0]
@@ -118,20 +119,19 @@ def _samples(flat: Array, expected: Doubles, dtype: str, atol: float, rtol: floa
 
 
 def _checks(
-    expected: Doubles, found: Doubles, elements: int, dtype: str, atol: float, rtol: float
+    expected: Doubles, found: Doubles, elements: int, dtype: str, criteria: Criteria
 ) -> tuple[list[_Check], float]:
     """All other checks, and what one element may be off by without being seen for sure, at most."""
     exact = found[:, sketch.EXACT] == expected[:, sketch.EXACT]
     special = _special(expected, found)
-    if dtype not in FLOATS or atol == rtol == 0:
+    if dtype not in FLOATS or not (criteria.atol or criteria.rtol or criteria.max_ulp):
         unequal = _Check(
             fails=~exact,
             used=np.where(exact, 0.0, np.inf),
             words=["not equal, by the hash of all elements"] * len(exact),
         )
         return [special, unequal], 0.0
-    # Whatever the tolerance, the nearest number of the dtype is right.
-    rtol = max(rtol, FORMATS[dtype].u)
+    atol, rtol = _reach(criteria, FORMATS[dtype])
     count = np.full(len(expected), float(BLOCK))
     count[-1] = elements - BLOCK * (len(expected) - 1)
     count -= expected[:, sketch.COUNTS].sum(axis=1)
@@ -149,6 +149,19 @@ def _checks(
     skip = special.fails | exact
     rest = [_Check(fails=each.fails & ~skip, used=np.where(skip, 0.0, each.used), words=each.words) for each in checks]
     return [special, *rest], float(seen.max())
+
+
+def _reach(criteria: Criteria, format: Format) -> tuple[float, float]:
+    """Absolute and relative bounds within which all is that is right, by whichever criterion.
+
+    Whatever the tolerance, the nearest number of the dtype is right: it is within a last place, the next ones are within two and so
+    on. A last place is at most 2 u of the number before it, or the least of all.
+    """
+    places = 1 + (criteria.max_ulp or 0)
+    return (
+        max(criteria.atol, places * format.least),
+        max(criteria.rtol, float(np.expm1(places * np.log1p(2 * format.u))) if criteria.max_ulp else format.u),
+    )
 
 
 def _special(expected: Doubles, found: Doubles) -> _Check:

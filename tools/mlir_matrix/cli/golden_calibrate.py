@@ -196,6 +196,8 @@ def _rows(found: Iterable[Calibration], bounded: Mapping[str, _Bounded], failure
 def _row(calibration: Calibration, bounded: Mapping[str, _Bounded], why_not: str) -> Row:
     bound = bounded[calibration.worst.tests[0]][calibration.worst.output]
     now = {key: str(getattr(bound.layer.document, key)) for key in ("atol", "rtol")}
+    if bound.max_ulp is not None:
+        why_not = why_not or "its max_ulp decides, too: shares are of whichever bound leaves more room"
     factor = calibration.factor
     if why_not or factor is None:
         return Row(calibration=calibration, bounds=now, proposed={}, factor=None, why_not=why_not)

@@ -109,7 +109,7 @@ static double decimal(const char *at, const char *mantissa, const char *end, Con
     return power < 0 ? (double)value / TENS[-power] : (double)value * TENS[power];
 }
 
-/* The length of the number that begins here, and its value; 0 where none does. */
+/* The length of the number that begins here, and its value; 0 where none does, less where it is so long that it is text. */
 static int64_t number(const char *begin, const char *limit, Convert convert, double *value) {
     const char *at = begin;
     int negative = at < limit && *at == '-';
@@ -120,13 +120,13 @@ static int64_t number(const char *begin, const char *limit, Convert convert, dou
         end = at + length;
     } else if (limit - at > 2 && *at == '0' && (at[1] | 32) == 'x' && mantissa_end(at + 2, limit, is_hex) > at + 2) {
         end = exponent_end(mantissa_end(at + 2, limit, is_hex), limit, 'p', 'p');
-        if (end - begin > LONGEST) return 0;
+        if (end - begin > LONGEST) return begin - end;
         *value = converted(at, end - at, convert);
     } else {
         const char *mantissa = mantissa_end(at, limit, is_digit);
         if (mantissa == at) return 0;
         end = exponent_end(mantissa, limit, 'e', 'd');
-        if (end - begin > LONGEST) return 0;
+        if (end - begin > LONGEST) return begin - end;
         *value = decimal(at, mantissa, end, convert);
     }
     if (negative) *value = -*value;
@@ -160,11 +160,11 @@ void matrix_text(const char *left, int64_t left_size, const char *right, int64_t
         }
         double x, y;
         int64_t m = number(a.at, a.end, convert, &x), n = number(b.at, b.end, convert, &y);
-        if (m && n) {
+        if (m > 0 && n > 0) {
             lefts[count] = x, rights[count] = y, lines[count] = state->lines, columns[count] = a.at - line;
             ++count, ++state->pairs;
         } else {
-            m = m ? 0 : text_length(a.at, a.end), n = n ? 0 : text_length(b.at, b.end);
+            m = m > 0 ? 0 : m ? -m : text_length(a.at, a.end), n = n > 0 ? 0 : n ? -n : text_length(b.at, b.end);
             int same = m && m == n && m <= a.end - a.at;
             for (int64_t i = 0; same && i < m; ++i) same = a.at[i] == b.at[i];
             if (!same) {

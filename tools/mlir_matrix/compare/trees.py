@@ -23,9 +23,8 @@ class How:
     criteria: Criteria
     norms: Norms = field(default_factory=Norms)
     elementwise: bool = True
+    #: What the elements are of files that do not say it, or hold them as bits that NumPy has no type for.
     raw: Raw | None = None
-    #: What the elements of ``.npy`` files are, where NumPy has no type for them.
-    dtype: str | None = None
     golden: bool = False
     any_space: bool = False
 
@@ -125,7 +124,6 @@ def _kind(content: Content) -> str:
 
 
 def _arrays(name: str, left: Any, right: Any, how: How, place: Path) -> Comparison:
-    dtype = how.raw.dtype if how.raw is not None else how.dtype
     try:
         return compare_arrays(
             left,
@@ -133,7 +131,7 @@ def _arrays(name: str, left: Any, right: Any, how: How, place: Path) -> Comparis
             how.criteria,
             norms=how.norms,
             elementwise=how.elementwise,
-            dtype=dtype,
+            dtype=how.raw.dtype if how.raw is not None else None,
             golden=how.golden,
             name=name,
         )

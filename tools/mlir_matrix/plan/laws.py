@@ -36,6 +36,8 @@ _EQUAL = {
     "rationale": "equal, as the suite says",
 }
 _EXACTLY = {"numeric": "exact"}
+#: What a layer may say besides, which is said anew of two runs.
+_LAST_PLACES = ("max_ulp", "max_ulp_text")
 
 
 class Laws:
@@ -161,7 +163,10 @@ class Laws:
         law = test.relation.law
         exact = not isinstance(law, SameIr) and law.within == "exact"
         bounds = [(self._tolerate(test, name), self._tolerate(other, name)) for name in document.outputs]
-        specs = judged(self._catalog, document, [own for own, _ in bounds])
+        specs = [
+            {key: value for key, value in spec.items() if key not in _LAST_PLACES}
+            for spec in judged(self._catalog, document, [own for own, _ in bounds])
+        ]
         if exact:
             return [{**spec, **_EQUAL, "compare": _EXACTLY.get(spec["compare"], spec["compare"])} for spec in specs]
         factors = [abs(ops.get(name, {}).get("factor", 1)) for name in document.outputs]
@@ -212,5 +217,14 @@ def _sum(own: Resolved, its: Resolved, factor: float) -> dict[str, Any]:
         "rtol": own.rtol + its.rtol,
         "atol_text": f"{scale:g} * ({atol})" if scale > 1 else atol,
         "rtol_text": f"{own.rtol_text} + {its.rtol_text}",
+        **_last_places(own, its),
         "rationale": f"Two runs, of which each may be off: {own.rationale}",
     }
+
+
+def _last_places(own: Resolved, its: Resolved) -> dict[str, Any]:
+    given = [each for each in (own, its) if each.max_ulp is not None]
+    if not given:
+        return {}
+    total = sum(each.max_ulp or 0.0 for each in given)
+    return dict(zip(_LAST_PLACES, (total, " + ".join(str(each.max_ulp_text) for each in given)), strict=True))

@@ -64,13 +64,8 @@ class Plant:
     reports: tuple[Report, ...]
 
 
-def has_loops(test: Test) -> bool:
-    """Whether the IR of a test can be mutated: its road comes by loops, in an environment that has Python bindings."""
-    return _middle(test) is not None
-
-
 def _middle(test: Test) -> int | None:
-    """How many steps of a test's road lead to loops."""
+    """How many steps of a test's road lead to loops, where an environment with Python bindings makes them; else None."""
     assert test.road is not None
     for number, step in enumerate(test.road.steps, 1):
         if step.gives == _LOOPS:

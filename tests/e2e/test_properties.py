@@ -68,12 +68,16 @@ def test_each_property_is_a_test(report: Report) -> None:
 
 def test_what_does_not_hold_is_said(report: Report) -> None:
     linear = report.tests[f"{CELL}/shifted~linear"]
-    assert linear["reason"].startswith("x times 2 gives y times 2, exactly: y: 4 of 4 elements (100 %) are wrong")
+    assert linear["reason"].startswith(
+        "expected: x times 2 gives y times 2, exactly; found: y: 4 of 4 elements (100 %) are wrong"
+    )
     assert linear["verdict"]["outputs"][0]["worst"][0]["used"] == "inf"
     rows = report.tests[f"{CELL}/centred~rows"]
-    assert rows["reason"].startswith("a batch along B gives what its halves give, exactly: y: ")
+    assert rows["reason"].startswith("expected: a batch along B gives what its halves give, exactly; found: y: ")
     same = report.tests[f"{CELL}/shifted~same"]
-    assert same["reason"].startswith("the IR at linalg is that of pytorch/linalg-loops/x86_64: the IR differs in ")
+    assert same["reason"].startswith(
+        "expected: the IR at linalg is that of pytorch/linalg-loops/x86_64; found: the IR differs in "
+    )
     assert same["diagnostics"].startswith("--- pytorch/linalg-loops/x86_64\n+++ this\n")
 
 

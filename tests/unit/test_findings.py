@@ -95,9 +95,10 @@ def test_a_trivial_output_that_passes_is_a_failure() -> None:
 
 def test_what_does_not_even_run_is_caught() -> None:
     found = Found(seeds=3)
-    fold_failure(found, plant("mutant", "stale-buffer", draws=3), {"outcome": "codegen-failed", "reason": "no"})
+    fold_failure(found, plant("mutant", "stale-buffer", draws=3), {"outcome": "crashed", "reason": "no"})
+    fold_failure(found, plant("mutant", "stale-buffer", draws=2), {"outcome": "codegen-failed", "reason": "no"})
     summary = found.summary()
-    assert (summary["planted"], summary["caught"], summary["by_runner"]) == (3, 3, 3)
+    assert (summary["planted"], summary["caught"], summary["by_runner"], summary["rejected"]) == (3, 3, 3, 2)
     fold_failure(found, plant("allowed", "allowed-fma"), {"outcome": "lower-failed", "reason": "no"})
     assert found.flagged[0]["reason"] == "lower-failed: no"
     fold_failure(found, plant("allowed"), {"outcome": "lower-failed", "reason": "no"})

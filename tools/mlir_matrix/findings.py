@@ -19,6 +19,8 @@ ENOUGH = 0.99
 LOOSE = 8.0
 #: The mutation that is none.
 UNMUTATED = "unmutated"
+#: How a kernel that was called may fail.
+_RAN = ("run-failed", "crashed", "timed-out")
 _COUNTS = ("planted", "mattered", "caught", "by_runner")
 
 
@@ -74,6 +76,8 @@ class Found:
     #: By layer: the largest share of its bound that anything allowed took, the tests that it wins in.
     used: dict[str, float] = field(default_factory=dict)
     wins: dict[str, set[str]] = field(default_factory=dict)
+    #: Mutants, by draw, that no compiler takes: nothing was planted.
+    rejected: int = 0
     #: Test to the reason why it could not be audited.
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -107,6 +111,7 @@ class Found:
             "allowed_flagged": len(self.flagged),
             "weak": len(self.weak),
             "slack": len(self.slack()),
+            "rejected": self.rejected,
             "not_audited": len(self.failed),
         }
 
@@ -179,10 +184,15 @@ def _fold_mistake(found: Found, plant: Plant, entry: Mapping[str, Any]) -> None:
 
 
 def fold_failure(found: Found, plant: Plant, outcome: Mapping[str, str]) -> None:
-    """Add a plant whose kernel did not come as far as being judged: a mistake that is caught, a liberty that is flagged."""
+    """Add a plant whose kernel did not come as far as being judged.
+
+    A mistake that ran is caught by that; one that does not compile is none, and a liberty that fails is flagged.
+    """
     draws = [draw for report in plant.reports for draw in report.draws]
     reason = f"{outcome['outcome']}: {outcome['reason']}"
-    if plant.kind == "mutant":
+    if plant.kind == "mutant" and outcome["outcome"] not in _RAN:
+        found.rejected += len(draws)
+    elif plant.kind == "mutant":
         for draw in draws:
             _fold_mistake(found, plant, {"draw": draw, "matters": True, "caught": True, "failed": reason, "layer": ""})
     elif plant.mutation:

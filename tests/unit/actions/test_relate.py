@@ -57,7 +57,9 @@ def test_what_is_twice_as_much_is_twice_as_much() -> None:
 def test_one_last_place_is_not_equal() -> None:
     found = verdict([[2.0, np.nextafter(np.float32(-4), np.float32(0))]], [1.0, -2.0], {"kind": "scale", "factor": 2})
     assert found["outcome"] == "mismatch"
-    assert found["reason"].startswith("it holds: y: 1 of 2 elements (50 %) are wrong; worst at [1]: expected -4.0")
+    assert found["reason"].startswith(
+        "expected: it holds; found: y: 1 of 2 elements (50 %) are wrong; worst at [1]: expected -4.0"
+    )
     assert found["metrics"]["max_ulp"] == 1
 
 
@@ -123,7 +125,10 @@ def test_one_run_is_not_compared_with_itself() -> None:
     spec = {"name": "y", "dtype": "f32", "shape": [1], "compare": "exact"}
     params = {"relation": "it holds", "outputs": [spec], "ops": {}, "join": {}, "parts": 1, "same": True}
     found = relate.relate(params, {})
-    assert (found["outcome"], found["reason"]) == ("mismatch", "it holds: y: both are one and the same run")
+    assert (found["outcome"], found["reason"]) == (
+        "mismatch",
+        "expected: it holds; found: y: both are one and the same run",
+    )
     assert not is_measurable(found)
 
 

@@ -65,7 +65,10 @@ def test_what_does_not_parse_is_no_match(compare: Any) -> None:
 def test_one_and_the_same_output_proves_nothing() -> None:
     text = '"builtin.module"() ({\n  "func.func"() ({\n'
     found = ir_verdict.verdict("r", (text, text), (text, text), same=True)
-    assert (found["outcome"], found["reason"]) == ("mismatch", "r: both are the output of one and the same action")
+    assert (found["outcome"], found["reason"]) == (
+        "mismatch",
+        "expected: r; found: both are the output of one and the same action",
+    )
 
 
 def test_an_empty_module_proves_nothing() -> None:

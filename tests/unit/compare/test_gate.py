@@ -116,7 +116,21 @@ def test_memory_stays_small() -> None:
     assert most < 16 << 20
 
 
-@pytest.mark.parametrize("criteria", [Criteria(nan="refuse"), Criteria(atol=math.inf), Criteria(max_ulp=2.0**60)])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), power=st.integers(-323, -260), rtol=BOUND)
+def test_subnormal_doubles_are_counted_alike(library: ctypes.CDLL, seed: int, power: int, rtol: float) -> None:
+    rng = np.random.default_rng(seed)
+    expected = rng.normal(size=1500) * 10.0**power
+    actual = expected * (1 + rng.normal(size=1500) * rng.choice([0, 1e-9, 0.3], size=1500))
+    expected[rng.random(1500) < 0.3] *= 1e200
+    criteria = Criteria(rtol=rtol)
+    (part,) = native.count(actual, expected, "f64", criteria) or ()
+    assert Counts(*part) == by_numpy(actual, expected, "f64", criteria)
+
+
+@pytest.mark.parametrize(
+    "criteria", [Criteria(nan="refuse"), Criteria(atol=1e-310), Criteria(atol=math.inf), Criteria(max_ulp=2.0**60)]
+)
 def test_what_compiled_code_does_not_do_is_left_to_numpy(criteria: Criteria) -> None:
     assert not native.takes("f32", criteria)
     assert not native.takes("i32", Criteria())

@@ -189,30 +189,29 @@ def _judge(draw: _Draw, spec: Spec, mutant: Array) -> dict[str, Any]:
 
 
 def _trivial(action: Action) -> Iterator[dict[str, Any]]:
-    """One plant for each trivial output and draw that passes, for all outputs of the workload at once."""
+    """One plant for each trivial output and draw that passes, each output of the workload by itself."""
     draws = [_Draw(action, number) for number in action.params["draws"]]
     for at, draw in enumerate(draws):
         arguments = {each["name"]: (draw.argument(each["name"]), each["dtype"]) for each in action.params["arguments"]}
-        before = draws[at - 1] if len(draws) > 1 else None
-        made: dict[str, dict[str, Array]] = {}
         for spec in draw.specs:
-            other = before.expected(spec) if before else None
-            for name, array in output_mutations.trivial(draw.expected(spec), spec["dtype"], arguments, other).items():
-                made.setdefault(name, {})[spec["name"]] = array
-        for name, arrays in made.items():
-            if len(arrays) == len(draw.specs) and _passes(draw, arrays):
-                yield {"draw": draw.number, "output": name}
+            other = draws[at - 1].expected(spec) if len(draws) > 1 else None
+            made = output_mutations.trivial(draw.expected(spec), spec["dtype"], arguments, other)
+            for name, array in made.items():
+                if _passes(draw, spec, array):
+                    yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
 
 
-def _passes(draw: _Draw, arrays: Mapping[str, Array]) -> bool:
-    paths = {name: f"trivial-{at}.npy" for at, name in enumerate(arrays)}
-    for name, array in arrays.items():
-        dtypes.save_npy(paths[name], array)
+def _passes(draw: _Draw, spec: Spec, array: Array) -> bool:
+    path, name = "trivial.npy", spec["name"]
+    dtypes.save_npy(path, array)
     try:
-        return bool(judge.judge(draw.specs, draw.files(paths))["outcome"] == "pass")
+        files = draw.files({name: path})
+        return bool(
+            judge.judge([spec], {key: files[key] for key in (f"actual-{name}", f"expected-{name}")})["outcome"]
+            == "pass"
+        )
     finally:
-        for path in paths.values():
-            os.unlink(path)
+        os.unlink(path)
 
 
 _KINDS: Mapping[str, Callable[[Action], Iterator[dict[str, Any]]]] = {

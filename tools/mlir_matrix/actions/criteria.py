@@ -112,8 +112,7 @@ def _floating(actual: Array, expected: Array, ulp: Doubles, criteria: Criteria) 
     """Where NaN is on a side, where a bound decides, where they are the same, and the error elsewhere."""
     nan = np.isnan(actual) | np.isnan(expected)
     finite = np.isfinite(actual) & np.isfinite(expected)
-    # Nobody can do better than the expected value rounded to the dtype, which may be infinite.
-    same = np.where(nan, np.isnan(actual) & np.isnan(expected), ulp == 0)
+    same = _same(actual, expected, ulp)
     error: Doubles = np.where(finite & ~same, np.abs(actual - expected), 0.0)
     if criteria.nan == "refuse":
         same &= ~nan
@@ -124,6 +123,22 @@ def _floating(actual: Array, expected: Array, ulp: Doubles, criteria: Criteria) 
         # An error of 0 is within any bound.
         same, finite = same & ~unlike, finite & ~unlike
     return nan, finite, same, error
+
+
+def _same(actual: Array, expected: Array, ulp: Doubles) -> Mask:
+    """Where nobody can do better: the expected value rounded to the dtype, which may be infinite, or NaN where that is expected.
+
+    Of complex numbers that have a NaN or an infinity, the other part must be the expected one, too.
+    """
+    missing = np.isnan(actual) | np.isnan(expected)
+    if not np.iscomplexobj(actual):
+        real: Mask = np.where(missing, np.isnan(actual) & np.isnan(expected), ulp == 0)
+        return real
+    parts = ((actual.real, expected.real), (actual.imag, expected.imag))
+    equal = [(a == e) | (np.isnan(a) & np.isnan(e)) for a, e in parts]
+    special = missing | np.isinf(actual) | np.isinf(expected)
+    same: Mask = np.where(special, equal[0] & equal[1], ulp == 0)
+    return same
 
 
 def _unlike_zeros(actual: Array, expected: Array) -> Mask:

@@ -10,6 +10,8 @@ import difflib
 import re
 from typing import Any
 
+from mlir_matrix.actions.relation import of_relation
+
 #: Lines of the difference that are kept.
 _MOST = 60
 _OPERATION = re.compile(r'^\s*(?:%[^=]*= )?"[\w.$-]+"\(', re.MULTILINE)
@@ -43,4 +45,9 @@ def verdict(
 
 
 def _wrong(relation: str, reason: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    return {"outcome": "mismatch", "reason": f"{relation}: {reason}", "outputs": [], "metrics": metrics}
+    return {
+        "outcome": "mismatch",
+        "reason": of_relation(relation, "mismatch", reason),
+        "outputs": [],
+        "metrics": metrics,
+    }

@@ -16,6 +16,7 @@ import numpy as np
 from mlir_matrix.actions import dtypes, judge, transform
 from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.relation import of_relation
 
 
 def run(action: Action) -> None:
@@ -48,7 +49,7 @@ def relate(params: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, An
     if empty or not specs:
         return _vacuous(specs, empty, params)
     verdict = judge.judge(specs, files)
-    return {**verdict, "reason": f"{params['relation']}: {verdict['reason']}"}
+    return {**verdict, "reason": of_relation(params["relation"], verdict["outcome"], verdict["reason"])}
 
 
 def _joined(params: Mapping[str, Any], inputs: Mapping[str, str], name: str) -> Array | str:
@@ -101,7 +102,7 @@ def _vacuous(specs: list[dict[str, Any]], why: Mapping[str, str], params: Mappin
     reason = outputs[0]["reason"] if outputs else "nothing was compared: the workload has no outputs"
     return {
         "outcome": "mismatch",
-        "reason": f"{params['relation']}: {reason}",
+        "reason": of_relation(params["relation"], "mismatch", reason),
         "outputs": outputs,
         "metrics": {},
     }

@@ -60,7 +60,7 @@ def check_sketch(rows: Doubles, elements: int, dtype: str, compare: str) -> None
 
 
 def _told(row: Doubles) -> str:
-    return str([int(value) if np.isfinite(value) else plain(value) for value in row[1:9]])
+    return str([int(value) if np.isfinite(value) and value == np.rint(value) else plain(value) for value in row[:9]])
 
 
 def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, criteria: Criteria) -> dict[str, Any]:

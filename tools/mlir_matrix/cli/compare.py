@@ -171,16 +171,20 @@ def _document(found: list[Found]) -> dict[str, Any]:
 
 
 def _print(found: list[Found]) -> None:
+    from mlir_matrix.compare.result import Comparison
     from mlir_matrix.compare.trees import Unreadable
+    from mlir_matrix.names import printable
 
     for one in found:
         if isinstance(one, Unreadable):
-            click.echo(f"matrix: {one.reason}", err=True)
+            click.echo(f"matrix: {printable(one.reason, 600)}", err=True)
         elif one or "wrong" not in one.record:
-            name = one.record["name"]
-            click.echo(f"{_outcome(one)}{f' {name}' if name else ''}: {_reason(one.record)}")
+            name = printable(f" {one.record['name']}", 400) if one.record["name"] else ""
+            click.echo(f"{_outcome(one)}{name}: {printable(_reason(one.record), 600)}")
         else:
-            click.echo(f"mismatch: {one.reason}\n{one.report()}")
+            # The name of a file may be anything; of its record only the report shows it.
+            shown = Comparison({**one.record, "name": printable(one.record["name"], 400)})
+            click.echo(f"mismatch: {printable(one.reason, 600)}\n{shown.report()}")
     if len(found) > 1:
         outcomes = [_outcome(one) for one in found]
         counts = [f"{outcomes.count(word)} {word}" for word in ("pass", "mismatch", "unreadable") if word in outcomes]

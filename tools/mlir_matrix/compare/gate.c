@@ -1,7 +1,7 @@
 /* Pass or fail, the counts and the largest errors of two arrays of floating-point numbers, in one pass over memory.
  *
  * The answers are those of census.py to the last bit: the same operations on doubles in the same order of rounding, without contraction.
- * What is finite goes by vector loops without branches; a block in which something is not goes element by element. Divisions
+ * What is finite goes by vector loops without branches; a block in which something is not, or is tiny, goes element by element. Divisions
  * are slow, so ratios are only computed in blocks where a multiplication shows that one may be larger than any before.
  */
 
@@ -22,6 +22,8 @@ typedef struct {
 
 static const uint64_t NONE = UINT64_MAX;
 static const double INFINITE = __builtin_inf();
+/* Products with less than this (and not 0) may lose bits to the end of the exponents. */
+static const double TINY = 0x1p-900;
 
 static float half_value(uint16_t bits) {
     /* Shifted into a float whose exponent is 112 too small: one multiplication, which is exact, mends all but the top exponent. */
@@ -120,7 +122,7 @@ static double larger(double left, double right) { return left > right ? left : r
         }                                                                                                              \
         const double atol = bounds->atol, rtol = bounds->rtol;                                                         \
         const double rel = counts->max_rel * (1 - 0x1p-50), used = counts->used * (1 - 0x1p-50);                       \
-        uint64_t wrong = 0, over_atol = 0, over_rtol = 0, above = 0;                                                   \
+        uint64_t wrong = 0, over_atol = 0, over_rtol = 0, above = 0, tiny = 0;                                         \
         uint64_t top = 0; /* the order of numbers that are not negative is that of their bits, and NaN comes last */   \
         for (int i = 0; i < count; ++i) {                                                                              \
             double e = value(right[i]), size = __builtin_fabs(e), error = __builtin_fabs(value(left[i]) - e);          \
@@ -130,8 +132,9 @@ static double larger(double left, double right) { return left > right ? left : r
             over_rtol += above_bit(error, relative);                                                                   \
             wrong += above_bit(error, bound);                                                                          \
             above |= double_bits(rel * size - error) | double_bits(used * bound - error);                              \
+            if (sizeof(Words) == 8) tiny |= double_bits(size - TINY) & double_bits(0.0 - size);                        \
         }                                                                                                              \
-        if (top >= double_bits(INFINITE)) return 0;                                                                    \
+        if (top >= double_bits(INFINITE) || tiny >> 63) return 0;                                                      \
         if (bounds->max_ulp != NONE && wrong) {                                                                        \
             wrong = 0;                                                                                                 \
             for (int i = 0; i < count; ++i)                                                                            \

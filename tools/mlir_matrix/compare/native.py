@@ -39,6 +39,8 @@ _DTYPES = ("f16", "bf16", "f32", "f64")
 #: Elements that are worth a thread.
 _PART = 1 << 17
 _NONE = 2**64 - 1
+#: Bounds whose products with elements may be subnormal are left to NumPy.
+_LEAST = 1e-100
 
 
 class _Counts(ctypes.Structure):
@@ -64,8 +66,8 @@ class _Bounds(ctypes.Structure):
 
 def takes(dtype: str, criteria: Criteria) -> bool:
     """Whether the compiled gate does this type and these criteria."""
-    finite = max(criteria.atol, criteria.rtol) < float("inf") and (criteria.max_ulp is None or criteria.max_ulp < 2**53)
-    return dtype in _DTYPES and criteria.plain and finite
+    usual = all(bound == 0 or _LEAST < bound < float("inf") for bound in (criteria.atol, criteria.rtol))
+    return dtype in _DTYPES and criteria.plain and usual and (criteria.max_ulp is None or criteria.max_ulp < 2**53)
 
 
 def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tuple[float, ...]] | None:

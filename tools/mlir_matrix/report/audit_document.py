@@ -26,6 +26,8 @@ class AuditSummary(Part):
     missed: int
     #: Of those caught: by not running to their end.
     by_runner: int
+    #: Mutants, in each draw, that do not compile; they are not among those planted.
+    rejected: int
     #: Runs of what must pass: kernels as they are, contracted, reassociated.
     allowed: int
     #: Of those the ones that were no pass.

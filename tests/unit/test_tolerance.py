@@ -14,7 +14,7 @@ from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models import Tolerances
 from mlir_matrix.catalog.source import parse
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.tolerance import KEYS, Resolved, problems, resolve
+from mlir_matrix.tolerance import KEYS, Resolved, resolve
 
 QUERY: dict[str, Any] = {
     "workload": "matmul",
@@ -189,22 +189,6 @@ def test_a_wrong_bound_is_reported_at_its_place() -> None:
     text = "layers:\n  - atol: 0\n    rtol: sqrt(Q)\n    rationale: r\n"
     with pytest.raises(CatalogError, match=r"golden/tolerances.yaml:3:5: rtol: 'sqrt\(Q\)', column 6: unknown name Q"):
         found(layers(text))
-
-
-def test_problems_are_those_of_the_workloads_that_a_layer_matches() -> None:
-    text = (
-        "layers:\n"
-        "  - {atol: 0, rtol: 0, rationale: fine}\n"
-        "  - {match: {workload: 'm*'}, atol: K * eps(f32), rtol: 0, rationale: r}\n"
-        "  - {match: {workload: [mtmul, softmax]}, atol: 0, rtol: 0, rationale: r}\n"
-    )
-    workloads: dict[str, dict[str, int]] = {"matmul": {"K": 3}, "mlp": {"H": 4}, "softmax": {}}
-    unknown, nobody = problems(layers(text), workloads)
-    assert "golden/tolerances.yaml:3:" in unknown
-    assert "unknown name K" in unknown
-    assert unknown.endswith("(workload mlp)")
-    assert "golden/tolerances.yaml:4:" in nobody
-    assert "mtmul; did you mean 'matmul'?" in nobody
 
 
 def test_a_hundred_thousand_tests_are_resolved_with_few_matches_of_globs(monkeypatch: pytest.MonkeyPatch) -> None:

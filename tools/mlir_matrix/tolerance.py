@@ -19,7 +19,7 @@ from mlir_matrix.bound import evaluate
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.facts import Facts, Value, shown
-from mlir_matrix.names import NameGlob, did_you_mean
+from mlir_matrix.names import NameGlob
 
 #: What a layer can match on, from general to specific.
 KEYS = ("workload", "output", "dtype", "target", "numerics", "pipeline", "framework")
@@ -222,26 +222,3 @@ def _bound(layer: LocatedLayer, name: str, dims: Mapping[str, int], dtype: str) 
     except ExpressionError as error:
         place = layer.source.position("layers", layer.index, name)
         raise CatalogError(f"{place}: {name}: {error}") from None
-
-
-def problems(layers: Sequence[LocatedLayer], workloads: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """What is wrong with the layers, each with its place: ``workloads`` gives the dimensions of all that there are.
-
-    A bound must have a value for every workload that its layer matches; a workload that a layer names must exist.
-    """
-    found: dict[str, None] = {}
-    for layer in layers:
-        ranked = Ranked(layer)
-        matching = [workload for workload in workloads if ranked.matches(0, workload)]
-        wanted = ranked.layer.document.match.workload
-        for name in (wanted,) if isinstance(wanted, str) else wanted or ():
-            if not NameGlob(name).select(workloads):
-                place = layer.source.position("layers", layer.index, "match", "workload")
-                found[f"{place}: no workload is {name}{did_you_mean(name, workloads)}"] = None
-        for workload in matching:
-            for name in BOUNDS if layer.document.max_ulp is not None else BOUNDS[:2]:
-                try:
-                    _bound(layer, name, workloads[workload], "f32")
-                except CatalogError as error:
-                    found[f"{error} (workload {workload})"] = None
-    return list(found)

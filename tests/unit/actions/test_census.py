@@ -24,7 +24,7 @@ BOUNDS = st.sampled_from([0.0, 1e-6, 0.25, 1.0])
 
 def census(actual: Any, expected: Any, dtype: str = "f32", *, atol: float = 0.0, rtol: float = 0.0) -> dict[str, Any]:
     right = np.asarray(expected, dtype=dtypes.golden_storage(dtype))
-    counted = Census(right.shape, dtype, atol=atol, rtol=rtol)
+    counted = Census(right.shape, dtype, criteria=Criteria(atol=atol, rtol=rtol))
     counted.add(np.asarray(actual, dtype=dtypes.STORAGE[dtype]), right)
     result = counted.result()
     assert json.loads(json.dumps(result, allow_nan=False)) == result

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.census import Census
+from mlir_matrix.actions.counts import Counts
 from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.compare import native
-from mlir_matrix.compare.gate import Counts, gate
+from mlir_matrix.compare.gate import gate
 
 BOUND = st.sampled_from([0.0, 1e-30, 1e-6, 0.25, 1e30])
 ULPS = st.sampled_from([None, 0.0, 1.0, 3.5, 1e6])

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mlir_matrix.actions.counts import Counts, count
 from mlir_matrix.actions.criteria import Block, Criteria, Mask, compare_block
 from mlir_matrix.actions.dtypes import Array, Doubles
 from mlir_matrix.actions.moments import Moments
@@ -32,18 +34,12 @@ class Census:
         shape: Sequence[int],
         dtype: str,
         *,
-        atol: float = 0.0,
-        rtol: float = 0.0,
-        criteria: Criteria | None = None,
+        criteria: Criteria,
     ) -> None:
-        """``criteria``: what is right; without it ``atol`` and ``rtol`` say so."""
-        self._shape, self._dtype = tuple(shape), dtype
-        self._criteria = criteria or Criteria(atol=atol, rtol=rtol)
+        self._shape, self._dtype, self._criteria = tuple(shape), dtype, criteria
         self.elements = 0
-        self.wrong = 0
-        self._nan = self._inf = self._over = self._nan_expected = 0
-        self._over_each = {"atol": 0, "rtol": 0, "ulp": 0}
-        self._max_abs = self._max_rel = self._max_ulp = self.error_used = 0.0
+        self._over = 0
+        self._counts = Counts()
         self._needed = {"atol": 0.0, "rtol": 0.0, "ulp": 0.0}
         self._by_abs: dict[float, int] = {}
         self._rel_over_atol: dict[float, int] = {}
@@ -52,6 +48,16 @@ class Census:
         #: Wrong ones by their index of each axis: those over the bound, and those that no bound would help.
         self._places = tuple([np.zeros(size, dtype=np.int64) for size in self._shape] for _ in range(2))
         self._moments = Moments()
+
+    @property
+    def wrong(self) -> int:
+        """How many elements are wrong."""
+        return self._counts.wrong
+
+    @property
+    def error_used(self) -> float:
+        """The largest share of its bound that an error takes."""
+        return self._counts.error_used
 
     def add(self, actual: Array, expected: Array) -> None:
         """Count all elements of the two arrays: as stored, and as a golden; both of the output's shape."""
@@ -64,22 +70,15 @@ class Census:
         """Count some neighbouring elements, the first of which has the linear index ``start``."""
         block = compare_block(start, stored, expected, self._dtype, self._criteria)
         self.elements += block.error.size
-        self.wrong += int(np.count_nonzero(block.wrong))
-        self._nan += int(np.count_nonzero(block.nan))
-        self._inf += int(np.count_nonzero(block.inf))
         self._over += int(np.count_nonzero(block.over))
-        if expected.dtype.kind in "fc":
-            self._nan_expected += int(np.count_nonzero(np.isnan(expected)))
-        self._max_abs = max(self._max_abs, float(block.error.max()))
-        self._max_ulp = max(self._max_ulp, float(block.ulp.max()))
-        self.error_used = max(self.error_used, float(block.used.max()))
-        relative = _relative(block.error, block.size)
-        defined = (block.size > 0) & np.isfinite(block.size)
-        self._max_rel = max(self._max_rel, float(relative.max(where=defined, initial=0.0)))
+        self._counts.merge(count(block))
         self._moments.add(block)
-        self._count_each(block, relative)
+        # Histograms; of those that are over one bound that of the other error.
+        _count_decades(self._by_abs, block.error[~block.hopeless])
+        _count_decades(self._rel_over_atol, block.relative[block.over_atol])
+        _count_decades(self._abs_over_rtol, block.error[block.over_rtol])
         self._need(block)
-        self._remember(block, relative)
+        self._remember(block)
         if block.wrong.any():
             for axes, mask in zip(self._places, (block.over, block.hopeless), strict=True):
                 self._mark(axes, block.start + np.flatnonzero(mask))
@@ -90,20 +89,6 @@ class Census:
             for axis, indices in enumerate(np.unravel_index(places, self._shape)):
                 axes[axis] += np.bincount(indices, minlength=axes[axis].size)
 
-    def _count_each(self, block: Block, relative: Doubles) -> None:
-        """Histograms, and how many are over each bound alone: of these, the histogram of the other one."""
-        comparable = ~block.hopeless
-        _count_decades(self._by_abs, block.error[comparable])
-        over_atol = comparable & (block.error > self._criteria.atol)
-        with np.errstate(all="ignore"):
-            over_rtol = comparable & (block.error > self._criteria.rtol * block.size)
-        self._over_each["atol"] += int(np.count_nonzero(over_atol))
-        self._over_each["rtol"] += int(np.count_nonzero(over_rtol))
-        if self._criteria.max_ulp is not None:
-            self._over_each["ulp"] += int(np.count_nonzero(comparable & (block.ulp > self._criteria.max_ulp)))
-        _count_decades(self._rel_over_atol, relative[over_atol])
-        _count_decades(self._abs_over_rtol, block.error[over_rtol])
-
     def _need(self, block: Block) -> None:
         """The least bounds that let this block pass, each with the others as they are."""
         if block.hopeless.any():
@@ -112,9 +97,8 @@ class Census:
         error, size, most = block.error, block.size, self._criteria.max_ulp
         by_ulp: Mask = block.ulp <= most if most is not None else np.zeros(error.shape, dtype=bool)
         with np.errstate(all="ignore"):
-            relative = self._criteria.rtol * size if self._criteria.rtol else np.zeros_like(size)
-            beyond = (error > relative) & ~by_ulp
-            needed = _least((error - relative)[beyond], error[beyond], relative[beyond], None)
+            beyond = (error > block.by_rtol) & ~by_ulp
+            needed = _least((error - block.by_rtol)[beyond], error[beyond], block.by_rtol[beyond], None)
             self._needed["atol"] = max(self._needed["atol"], needed)
             beyond = (error > self._criteria.atol) & ~by_ulp
             rtol = np.where(size > 0, (error - self._criteria.atol) / size, np.inf)[beyond]
@@ -123,7 +107,7 @@ class Census:
             beyond = error > block.bound
             self._needed["ulp"] = max(self._needed["ulp"], float(block.ulp[beyond].max(initial=0.0)))
 
-    def _remember(self, block: Block, relative: Doubles) -> None:
+    def _remember(self, block: Block) -> None:
         """Keep the worst elements: by the share of the bound, then by the error, then the first."""
         least = self._worst[-1][0][0] if len(self._worst) == WORST else 0.0
         candidates = np.flatnonzero((block.used > 0) & (block.used >= -least))
@@ -135,17 +119,17 @@ class Census:
         for at, error in zip(candidates[order], errors[order], strict=True):
             linear = block.start + int(at)
             rank = (-float(block.used[at]), -float(error), linear)
-            self._worst.append((rank, self._element(block, relative, int(at))))
+            self._worst.append((rank, self._element(block, int(at))))
         self._worst = sorted(self._worst, key=lambda entry: entry[0])[:WORST]
 
-    def _element(self, block: Block, relative: Doubles, at: int) -> dict[str, Any]:
+    def _element(self, block: Block, at: int) -> dict[str, Any]:
         unlike = bool(block.nan[at] or block.inf[at])
         return {
             "index": [int(place) for place in np.unravel_index(block.start + at, self._shape)],
             "expected": plain(block.expected[at]),
             "actual": plain(block.actual[at]),
             "abs": plain(np.nan if unlike else block.error[at]),
-            "rel": plain(np.nan if unlike else relative[at]),
+            "rel": plain(np.nan if unlike else block.relative[at]),
             "ulp": plain(np.nan if unlike else block.ulp[at]),
             "bound": plain(block.bound[at]),
             "used": plain(block.used[at]),
@@ -155,11 +139,11 @@ class Census:
     def _where(self) -> str:
         hopeless = self.wrong - self._over
         found = [
-            (where(axes, count, self.elements), kind)
-            for axes, count, kind in zip(
+            (where(axes, number, self.elements), kind)
+            for axes, number, kind in zip(
                 self._places, (self._over, hopeless), ("over the bound", "NaN or infinite"), strict=True
             )
-            if count
+            if number
         ]
         return "; ".join(f"{kind}: {text}" if len(found) > 1 else text for text, kind in found)
 
@@ -167,17 +151,9 @@ class Census:
         """All of it, ready for JSON: numbers that JSON does not have are the strings ``nan``, ``inf`` and ``-inf``."""
         return {
             "elements": self.elements,
-            "wrong": self.wrong,
+            **{name: plain(value) for name, value in asdict(self._counts).items()},
             "wrong_percent": round(100.0 * self.wrong / max(1, self.elements), 4),
             "over_bound": self._over,
-            **{f"over_{name}": count for name, count in self._over_each.items()},
-            "nan_mismatches": self._nan,
-            "inf_mismatches": self._inf,
-            "nan_expected": self._nan_expected,
-            "max_abs": plain(self._max_abs),
-            "max_rel": plain(self._max_rel),
-            "max_ulp": plain(self._max_ulp),
-            "error_used": plain(self.error_used),
             **{f"{name}_needed": plain(value) for name, value in self._needed.items()},
             "norms": {
                 name: {key: plain(value) for key, value in norm.items()} for name, norm in self._moments.norms().items()
@@ -192,12 +168,6 @@ class Census:
         }
 
 
-def _relative(error: Doubles, size: Doubles) -> Doubles:
-    """Error by size of what is expected; infinite where 0 is expected and something else came."""
-    with np.errstate(all="ignore"):
-        return np.where(error == 0, 0.0, error / size)
-
-
 def _least(bounds: Doubles, error: Doubles, offset: Doubles | float, size: Doubles | None) -> float:
     """The largest of ``bounds``, each carried up by the few last places that rounding took from it."""
     for _ in range(3):
@@ -210,12 +180,12 @@ def _count_decades(counts: dict[float, int], values: Doubles) -> None:
     """Add to the counts by decade, which are named by where they begin; 0 and infinity stand for themselves."""
     decades = _DECADES[np.maximum(np.searchsorted(_DECADES, values, side="right") - 1, 0)]
     decades = np.where((values == 0) | np.isinf(values), values, decades)
-    for decade, count in zip(*np.unique(decades, return_counts=True), strict=True):
-        counts[float(decade)] = counts.get(float(decade), 0) + int(count)
+    for decade, number in zip(*np.unique(decades, return_counts=True), strict=True):
+        counts[float(decade)] = counts.get(float(decade), 0) + int(number)
 
 
 def _listed(counts: dict[float, int]) -> list[list[Any]]:
-    return [[plain(decade), count] for decade, count in sorted(counts.items())]
+    return [[plain(decade), number] for decade, number in sorted(counts.items())]
 
 
 def plain(value: Any) -> int | float | str | bool:

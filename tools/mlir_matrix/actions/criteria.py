@@ -67,13 +67,18 @@ class Block:
     expected: Array
     size: Doubles  # |expected|
     error: Doubles  # |actual - expected|, 0 where nothing nearer exists and where either is not finite
+    relative: Doubles  # the error by the size, infinite where 0 is expected and something else came
     ulp: Doubles
+    by_rtol: Doubles  # rtol * |expected|
     bound: Doubles
     used: Doubles
     wrong: Mask
     hopeless: Mask  # wrong whatever the bound
     nan: Mask  # wrong, and NaN on a side
     inf: Mask  # wrong, and infinite on a side (NaN on none)
+    over_atol: Mask  # beyond each bound alone; not of what is hopeless
+    over_rtol: Mask
+    over_ulp: Mask
 
     @property
     def over(self) -> Mask:
@@ -90,7 +95,8 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
     size: Doubles = np.abs(expected if dtype in COMPLEX else expected.astype(np.float64))
     with np.errstate(all="ignore"):
         # Not 0 * inf, which is no number.
-        bound = criteria.atol + (criteria.rtol * size if criteria.rtol else np.zeros_like(size))
+        by_rtol = criteria.rtol * size if criteria.rtol else np.zeros_like(size)
+        bound = criteria.atol + by_rtol
         if dtype in FLOATS or dtype in COMPLEX:
             nan, finite, same, error = _floating(actual, expected, ulp, criteria)
             infinite = np.isinf(actual) | np.isinf(expected)
@@ -102,9 +108,13 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
         if criteria.max_ulp is not None:
             wrong &= ~(finite & (ulp <= criteria.max_ulp))
             used = np.minimum(used, np.where(same, 0.0, np.where(finite, ulp / criteria.max_ulp, np.inf)))
+        relative = np.where(error == 0, 0.0, error / size)
+    hopeless = wrong & ~finite
+    most = np.inf if criteria.max_ulp is None else criteria.max_ulp
     return Block(
-        start=start, actual=actual, expected=expected, size=size, error=error, ulp=ulp, bound=bound, used=used, wrong=wrong,
-        hopeless=wrong & ~finite, nan=wrong & nan, inf=wrong & ~nan & infinite,
+        start=start, actual=actual, expected=expected, size=size, error=error, relative=relative, ulp=ulp, by_rtol=by_rtol,
+        bound=bound, used=used, wrong=wrong, hopeless=hopeless, nan=wrong & nan, inf=wrong & ~nan & infinite,
+        over_atol=~hopeless & (error > criteria.atol), over_rtol=~hopeless & (error > by_rtol), over_ulp=~hopeless & (ulp > most),
     )  # fmt: skip
 
 

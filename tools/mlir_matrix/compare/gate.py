@@ -6,40 +6,16 @@ last bit. Arrays are taken as they lie in memory, mapped files included; nothing
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 
 import numpy as np
 
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.census import BLOCK
+from mlir_matrix.actions.counts import Counts, count
 from mlir_matrix.actions.criteria import Criteria, compare_block
 from mlir_matrix.actions.dtypes import Array
 from mlir_matrix.compare import native
-
-
-@dataclass
-class Counts:
-    """What the gate counts; names as in the census."""
-
-    wrong: int = 0
-    over_atol: int = 0
-    over_rtol: int = 0
-    over_ulp: int = 0
-    nan_mismatches: int = 0
-    inf_mismatches: int = 0
-    nan_expected: int = 0
-    max_abs: float = 0.0
-    max_rel: float = 0.0
-    max_ulp: float = 0.0
-    error_used: float = 0.0
-
-    def merge(self, other: Counts) -> None:
-        """Add what was counted elsewhere: counts are summed, of floats the larger stays."""
-        for field in fields(self):
-            mine, its = getattr(self, field.name), getattr(other, field.name)
-            setattr(self, field.name, mine + its if isinstance(mine, int) else max(mine, its))
 
 
 def gate(actual: Array, expected: Array, dtype: str, criteria: Criteria, *, golden: bool = False) -> tuple[Counts, str]:
@@ -56,7 +32,8 @@ def gate(actual: Array, expected: Array, dtype: str, criteria: Criteria, *, gold
             return total, "native"
     total = Counts()
     for start, left, right in blocks(actual, expected):
-        total.merge(_count(start, left, right if golden else dtypes.decode(right, dtype), dtype, criteria))
+        doubles = right if golden else dtypes.decode(right, dtype)
+        total.merge(count(compare_block(start, left, doubles, dtype, criteria)))
     return total, "numpy"
 
 
@@ -73,27 +50,3 @@ def blocks(actual: Array, expected: Array) -> Iterator[tuple[int, Array, Array]]
         for left, right in iterator:
             yield start, left.copy(), right.copy()
             start += left.size
-
-
-def _count(start: int, stored: Array, expected: Array, dtype: str, criteria: Criteria) -> Counts:
-    block = compare_block(start, stored, expected, dtype, criteria)
-    comparable = ~block.hopeless
-    most = math.inf if criteria.max_ulp is None else criteria.max_ulp
-    with np.errstate(all="ignore"):
-        relative = np.where(block.error == 0, 0.0, block.error / block.size)
-        over_rtol = block.error > (criteria.rtol * block.size if criteria.rtol else 0.0)
-    defined = (block.size > 0) & np.isfinite(block.size)
-    floating = expected.dtype.kind in "fc"
-    return Counts(
-        wrong=int(np.count_nonzero(block.wrong)),
-        over_atol=int(np.count_nonzero(comparable & (block.error > criteria.atol))),
-        over_rtol=int(np.count_nonzero(comparable & over_rtol)),
-        over_ulp=int(np.count_nonzero(comparable & (block.ulp > most))),
-        nan_mismatches=int(np.count_nonzero(block.nan)),
-        inf_mismatches=int(np.count_nonzero(block.inf)),
-        nan_expected=int(np.count_nonzero(np.isnan(expected))) if floating else 0,
-        max_abs=float(block.error.max(initial=0.0)),
-        max_rel=float(relative.max(where=defined, initial=0.0)),
-        max_ulp=float(block.ulp.max(initial=0.0)),
-        error_used=float(block.used.max(initial=0.0)),
-    )

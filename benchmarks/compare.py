@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.compare import compare, native
 from mlir_matrix.compare.gate import gate
+from mlir_matrix.compare.rules import rules
 from mlir_matrix.compare.trees import How, compare_texts
 
 ELEMENTS = 100 * (1 << 20) // 4
@@ -88,7 +89,7 @@ def _texts() -> list[bool]:
         for path, numbers in zip(paths, (values * (1 + 1e-9), values), strict=True):
             lines = (" ".join(f"{number:.12g}" for number in row) for row in numbers.reshape(-1, 10).tolist())
             path.write_text("\n".join(lines) + "\n")
-        how = How(criteria=Criteria(atol=1e-6, rtol=1e-6))
+        how = How(rules=rules(atol=1e-6, rtol=1e-6))
         contenders = {"compare": partial(_compare_texts, paths, how)}
         source = os.environ.get("FPCMP_SOURCE")
         if source:

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.cli.compare import command
 from mlir_matrix.compare.trees import How, compare_paths
 from mlir_matrix.errors import UsageError
 
-HOW = How(criteria=Criteria())
+HOW = How()
 
 
 def _two(folder: Path) -> tuple[Path, Path]:

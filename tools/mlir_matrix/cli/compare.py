@@ -120,10 +120,9 @@ def command(
 
 
 def _how(dtype: str | None, shape: str | None, *, golden: bool, any_space: bool, bounds: dict[str, Any]) -> How:
-    from mlir_matrix.actions.criteria import Criteria
     from mlir_matrix.actions.dtypes import STORAGE
-    from mlir_matrix.compare.arrays import Norms
     from mlir_matrix.compare.files import Raw, parse_shape
+    from mlir_matrix.compare.rules import rules
     from mlir_matrix.compare.trees import How
     from mlir_matrix.names import did_you_mean
 
@@ -136,11 +135,7 @@ def _how(dtype: str | None, shape: str | None, *, golden: bool, any_space: bool,
     raw = Raw(dtype=dtype, shape=None if shape is None else parse_shape(shape)) if dtype is not None else None
     if bounds["cosine"] is not None and math.isnan(bounds["cosine"]):
         raise UsageError("--cosine nan: a cosine is a number from -1 to 1")
-    norms = Norms(l1=bounds.pop("l1"), l2=bounds.pop("l2"), max=bounds.pop("max_norm"), cosine=bounds.pop("cosine"))
-    given = [bounds[name] for name in ("atol", "rtol", "max_ulp")]
-    criteria = Criteria(**{**bounds, "atol": bounds["atol"] or 0.0, "rtol": bounds["rtol"] or 0.0})
-    elementwise = not norms or any(bound is not None for bound in given)
-    return How(criteria=criteria, norms=norms, elementwise=elementwise, raw=raw, golden=golden, any_space=any_space)
+    return How(rules=rules(**bounds), raw=raw, golden=golden, any_space=any_space)
 
 
 def _outcome(one: Found) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from mlir_matrix.actions.criteria import Criteria
-from mlir_matrix.compare.arrays import Norms, compare_arrays
+from mlir_matrix.compare.arrays import compare_arrays
 from mlir_matrix.compare.bounds import read_bound
 from mlir_matrix.compare.result import Comparison
+from mlir_matrix.compare.rules import rules
 
 __all__ = ["Comparison", "assert_close", "compare"]
 
@@ -77,23 +77,12 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
     Raises:
         ValueError: Something is no array of numbers, or no bound.
     """
-    norms = Norms(l1=_bound("l1", l1), l2=_bound("l2", l2), max=_bound("max_norm", max_norm), cosine=cosine)
-    criteria = Criteria(
-        atol=_bound("atol", atol) or 0.0, rtol=_bound("rtol", rtol) or 0.0, max_ulp=_bound("max_ulp", max_ulp), nan=nan, inf=inf,
-        zeros=zeros, subnormals=subnormals,
+    asked = rules(
+        atol=_bound("atol", atol), rtol=_bound("rtol", rtol), max_ulp=_bound("max_ulp", max_ulp), l1=_bound("l1", l1),
+        l2=_bound("l2", l2), max_norm=_bound("max_norm", max_norm), cosine=cosine, nan=nan, inf=inf, zeros=zeros,
+        subnormals=subnormals,
     )  # fmt: skip
-    elementwise = not norms or not (atol is None and rtol is None and max_ulp is None)
-    return compare_arrays(
-        actual,
-        expected,
-        criteria,
-        norms=norms,
-        elementwise=elementwise,
-        dtype=dtype,
-        golden=golden,
-        name=name,
-        full=full,
-    )
+    return compare_arrays(actual, expected, asked, dtype=dtype, golden=golden, name=name, full=full)
 
 
 def _bound(name: str, value: float | str | None) -> float | None:

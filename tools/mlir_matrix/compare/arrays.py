@@ -10,11 +10,11 @@ import numpy as np
 
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.census import Census, plain
-from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.actions.diagnosis import diagnose
 from mlir_matrix.actions.dtypes import COMPLEX, FLOATS, STORAGE, Array
 from mlir_matrix.compare.gate import blocks, gate
 from mlir_matrix.compare.result import Comparison
+from mlir_matrix.compare.rules import Rules
 
 #: Elements up to which everything is counted, also where nothing is wrong.
 _SMALL = 1 << 18
@@ -32,57 +32,25 @@ _NAMES = {
 _BITS = tuple(name for name in ("bf16", *dtypes.FLOAT8))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Norms:
-    """Bounds on outputs as a whole: norms of the error by those of what is expected, and the cosine between the two."""
-
-    l1: float | None = None
-    l2: float | None = None
-    max: float | None = None
-    cosine: float | None = None
-
-    def __bool__(self) -> bool:
-        return any(value is not None for value in asdict(self).values())
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if value is not None and not (value >= 0 or (name == "cosine" and value >= -1)):
-                raise ValueError(f"the bound on {name} is {value!r}; it is {'-1' if name == 'cosine' else '0'} or more")
-
-    def broken(self, record: Mapping[str, Any]) -> str:
-        """Which of them does not hold, in words; empty where all do."""
-        for name, bound in (("l1", self.l1), ("l2", self.l2), ("max", self.max)):
-            found = float(record["norms"][name]["rel"])
-            if bound is not None and not found <= bound:
-                return f"the {name} norm of the error is {found:.3g} of that of what is expected, over {bound:g}"
-        found = float(record["cosine"])
-        if self.cosine is not None and not found >= self.cosine:
-            return f"the cosine is {found:.9g}, under {self.cosine:g}"
-        return ""
-
-
 def compare_arrays(
     actual: Any,
     expected: Any,
-    criteria: Criteria,
+    rules: Rules,
     *,
-    norms: Norms | None = None,
-    elementwise: bool = True,
     dtype: str | None = None,
     golden: bool = False,
     name: str = "",
     full: bool = False,
 ) -> Comparison:
-    """Compare; see :func:`mlir_matrix.compare.compare`. ``elementwise``: False where only norms bound it."""
-    norms = norms or Norms()
+    """Compare; see :func:`mlir_matrix.compare.compare`."""
     left, left_type = _stored(actual, dtype, "actual")
     right, right_type = (_golden(expected), left_type) if golden else _stored(expected, dtype, "expected")
-    told = _told(name, left_type, left, criteria, elementwise=elementwise, golden=golden)
+    told = _told(name, left_type, left, rules, golden=golden)
     unfit = _unfit(left, right, left_type, right_type, golden=golden)
     if unfit:
         return Comparison({**told, "outcome": "mismatch", "reason": unfit}, actual=left, expected=right)
-    pair = _Pair(left, right, left_type, criteria, norms, elementwise, golden, told)
-    return pair.whole() if full or norms or left.size <= _SMALL else pair.gated()
+    pair = _Pair(left, right, left_type, rules, golden, told)
+    return pair.whole() if full or rules.norms or left.size <= _SMALL else pair.gated()
 
 
 @dataclass(frozen=True)
@@ -92,9 +60,7 @@ class _Pair:
     left: Array
     right: Array
     kind: str
-    criteria: Criteria
-    norms: Norms
-    elementwise: bool
+    rules: Rules
     golden: bool
     told: Mapping[str, Any]
 
@@ -104,7 +70,7 @@ class _Pair:
 
     def gated(self) -> Comparison:
         """By the counts alone; the census is taken where something is wrong and somebody asks."""
-        counts, engine = gate(self.left, self.right, self.kind, self.criteria, golden=self.golden)
+        counts, engine = gate(self.left, self.right, self.kind, self.rules.criteria, golden=self.golden)
         numbers = {key: plain(value) for key, value in asdict(counts).items()}
         known = {**self.told, "elements": self.left.size, **numbers, "engine": engine}
         if counts.wrong or counts.nan_expected == self.left.size:
@@ -114,26 +80,26 @@ class _Pair:
         return self._result(known)
 
     def _result(self, known: Mapping[str, Any], census: Callable[[], Mapping[str, Any]] | None = None) -> Comparison:
-        return Comparison(known, census=census, actual=self.left, expected=self.right, criteria=self.criteria)
+        return Comparison(known, census=census, actual=self.left, expected=self.right, criteria=self.rules.criteria)
 
     def _judged(self, engine: str) -> dict[str, Any]:
         """The whole record."""
         record = {**self.told, **self._census(), "engine": engine}
         unlike = record["nan_mismatches"] + record["inf_mismatches"]
-        wrong = record["wrong"] if self.elementwise else unlike
+        wrong = record["wrong"] if self.rules.elementwise else unlike
         if record["nan_expected"] == self.left.size:
             reason = "nothing but NaN is expected, which proves nothing"
         else:
-            reason = _explain(record) if wrong else self.norms.broken(record) if self.norms else ""
-        fine = _right(record) if self.elementwise else "the norms are within their bounds"
+            reason = _explain(record) if wrong else self.rules.norms.broken(record) if self.rules.norms else ""
+        fine = _right(record) if self.rules.elementwise else "the norms are within their bounds"
         record |= {"outcome": "mismatch" if reason else "pass", "reason": reason or fine}
         if wrong and self.left.size <= _GUESSABLE:
-            looks = diagnose(self.left, self._expected(self.right), self.kind, self.criteria)
+            looks = diagnose(self.left, self._expected(self.right), self.kind, self.rules.criteria)
             record |= {"looks": looks} if looks else {}
         return record
 
     def _census(self) -> dict[str, Any]:
-        census = Census(self.left.shape, self.kind, criteria=self.criteria)
+        census = Census(self.left.shape, self.kind, criteria=self.rules.criteria)
         for start, stored, expected in blocks(self.left, self.right):
             census.add_block(start, stored, self._expected(expected))
         return census.result()
@@ -142,9 +108,10 @@ class _Pair:
         return stored if self.golden else dtypes.decode(stored, self.kind)
 
 
-def _told(name: str, kind: str, array: Array, criteria: Criteria, *, elementwise: bool, golden: bool) -> dict[str, Any]:
+def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> dict[str, Any]:
     """What the record says before anything is compared."""
-    exact = elementwise and not (criteria.atol or criteria.rtol or criteria.max_ulp is not None)
+    criteria = rules.criteria
+    exact = rules.elementwise and not (criteria.atol or criteria.rtol or criteria.max_ulp is not None)
     record: dict[str, Any] = {
         "name": name, "dtype": kind, "shape": list(array.shape), "compare": "exact" if exact else "numeric",
         "atol": plain(criteria.atol), "rtol": plain(criteria.rtol),

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.criteria import Criteria
-from mlir_matrix.compare.arrays import Norms, compare_arrays
+from mlir_matrix.compare.arrays import compare_arrays
 from mlir_matrix.compare.files import ArchiveFile, ArrayFile, Content, Raw, TextFile, read
 from mlir_matrix.compare.result import Comparison
+from mlir_matrix.compare.rules import Rules
 from mlir_matrix.compare.text import Texts, read_pairs
 from mlir_matrix.errors import UsageError
 
@@ -20,9 +20,7 @@ from mlir_matrix.errors import UsageError
 class How:
     """How to compare, for all that is compared."""
 
-    criteria: Criteria
-    norms: Norms = field(default_factory=Norms)
-    elementwise: bool = True
+    rules: Rules = field(default_factory=Rules)
     #: What the elements are of files that do not say it, or hold them as bits that NumPy has no type for.
     raw: Raw | None = None
     golden: bool = False
@@ -128,9 +126,7 @@ def _arrays(name: str, left: Any, right: Any, how: How, place: Path) -> Comparis
         return compare_arrays(
             left,
             right,
-            how.criteria,
-            norms=how.norms,
-            elementwise=how.elementwise,
+            how.rules,
             dtype=how.raw.dtype if how.raw is not None else None,
             golden=how.golden,
             name=name,
@@ -160,13 +156,10 @@ def compare_texts(actual: Any, expected: Any, how: How, name: str = "") -> Compa
     texts = read_pairs(actual, expected, any_space=how.any_space)
     if texts.differs or not texts.actual.size:
         return Comparison({"name": name, "compare": "text", "numbers": texts.actual.size, **_words(texts)})
-    found = compare_arrays(
-        texts.actual, texts.expected, how.criteria, norms=how.norms, elementwise=how.elementwise, name=name
-    )
+    found = compare_arrays(texts.actual, texts.expected, how.rules, name=name)
     record = {**found.record, "words": texts.words}
     if "worst" in record:
-        places = list(zip(texts.lines.tolist(), texts.columns.tolist(), strict=True))
-        record["worst"] = [_placed(element, *places[element["index"][0]]) for element in record["worst"]]
+        record["worst"] = [_placed(element, texts) for element in record["worst"]]
         if not found and record["worst"]:
             record["reason"] += " (line {line}, column {column})".format(**record["worst"][0])
     return Comparison(record, actual=found.actual, expected=found.expected, criteria=found.criteria)
@@ -180,5 +173,6 @@ def _words(texts: Texts) -> dict[str, Any]:
     return {"words": texts.words, "outcome": "mismatch" if wrong else "pass", "reason": wrong or right}
 
 
-def _placed(element: Mapping[str, Any], line: int, column: int) -> dict[str, Any]:
-    return {**element, "line": line, "column": column}
+def _placed(element: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+    (at,) = element["index"]
+    return {**element, "line": int(texts.lines[at]), "column": int(texts.columns[at])}

@@ -25,6 +25,7 @@ def _draw(path: Path, output: Mapping[str, Any], actual: Path, expected: Path) -
     from mlir_matrix.actions.criteria import Criteria
     from mlir_matrix.compare.arrays import compare_arrays
     from mlir_matrix.compare.files import ArrayFile, read
+    from mlir_matrix.compare.rules import Rules
 
     exact = output["compare"] == "exact"
     ulp = output.get("ulp_bound")
@@ -36,8 +37,10 @@ def _draw(path: Path, output: Mapping[str, Any], actual: Path, expected: Path) -
     try:
         left, right = read(actual), read(expected)
         if isinstance(left, ArrayFile) and isinstance(right, ArrayFile):
-            compare_arrays(
-                left.values, right.values, criteria, dtype=str(output["dtype"]), golden=True, name=str(output["name"])
-            ).picture(path)
+            kind, name = str(output["dtype"]), str(output["name"])
+            found = compare_arrays(
+                left.values, right.values, Rules(criteria=criteria), dtype=kind, golden=True, name=name
+            )
+            found.picture(path)
     except (UsageError, OSError, ValueError):
         return

@@ -1,0 +1,66 @@
+"""When two arrays agree: bounds on their elements, and on the two as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from mlir_matrix.actions.criteria import Criteria
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norms:
+    """Bounds on outputs as a whole: norms of the error by those of what is expected, and the cosine between the two."""
+
+    l1: float | None = None
+    l2: float | None = None
+    max: float | None = None
+    cosine: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(value is not None for value in asdict(self).values())
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not (value >= 0 or (name == "cosine" and value >= -1)):
+                raise ValueError(f"the bound on {name} is {value!r}; it is {'-1' if name == 'cosine' else '0'} or more")
+
+    def broken(self, record: Mapping[str, Any]) -> str:
+        """Which of them does not hold, in words; empty where all do."""
+        for name, bound in (("l1", self.l1), ("l2", self.l2), ("max", self.max)):
+            found = float(record["norms"][name]["rel"])
+            if bound is not None and not found <= bound:
+                return f"the {name} norm of the error is {found:.3g} of that of what is expected, over {bound:g}"
+        found = float(record["cosine"])
+        if self.cosine is not None and not found >= self.cosine:
+            return f"the cosine is {found:.9g}, under {self.cosine:g}"
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """All that must hold."""
+
+    criteria: Criteria = field(default_factory=Criteria)
+    norms: Norms = field(default_factory=Norms)
+    #: False where norms alone were asked for: elements are then not bounded one by one, but for NaN and infinities.
+    elementwise: bool = True
+
+
+def rules(
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_ulp: float | None = None,
+    l1: float | None = None,
+    l2: float | None = None,
+    max_norm: float | None = None,
+    cosine: float | None = None,
+    **policies: Any,
+) -> Rules:
+    """The rules of whoever gives some bounds, and policies as :class:`Criteria` has them. Raises ValueError."""
+    norms = Norms(l1=l1, l2=l2, max=max_norm, cosine=cosine)
+    criteria = Criteria(atol=atol or 0.0, rtol=rtol or 0.0, max_ulp=max_ulp, **policies)
+    elementwise = not norms or not (atol is None and rtol is None and max_ulp is None)
+    return Rules(criteria=criteria, norms=norms, elementwise=elementwise)

@@ -15,10 +15,10 @@ from mlir_matrix.catalog.models import StepUse
 from mlir_matrix.expand import everything
 from mlir_matrix.expansion import Test
 from mlir_matrix.pins import Pins
-from mlir_matrix.plan.graph import Action, File, Produced
+from mlir_matrix.plan.graph import Action, File, Graph, Produced
 from mlir_matrix.plan.kernels import DRIVER_SOURCES
 from mlir_matrix.plan.planner import Plan, Planner
-from mlir_matrix.plan.references import add_forward_error, plan_references, plan_update
+from mlir_matrix.plan.references import add_forward_error, add_reference, plan_update
 from mlir_matrix.plan.serialize import action_document
 from mlir_matrix.plan.workloads import judged
 from mlir_matrix.select import choose
@@ -307,8 +307,8 @@ def test_targets_that_run_the_same_module_are_told_their_own_runner(current: Ses
 
 def test_references_read_only_their_source_and_the_inputs(current: Session) -> None:
     entry = current.catalog.workloads["mlp"]
-    graph, ends = plan_references(current.catalog, [entry])
-    end = graph.actions[ends["mlp"]]
+    graph = Graph()
+    end = graph.actions[add_reference(graph, current.catalog, entry)]
     made = graph.actions[end.sources[0]]
     assert [action.tool for action in graph.actions.values()] == ["inputs", "reference"]
     assert end.inputs == {
@@ -357,8 +357,8 @@ def test_other_draws_are_judged_by_all_of_what_is_expected(current: Session) -> 
 
 def test_bounds_are_made_of_what_references_read(current: Session) -> None:
     entry = current.catalog.workloads["topk"]
-    graph, ends = plan_references(current.catalog, [entry])
-    reference = graph.actions[ends["topk"]]
+    graph = Graph()
+    reference = graph.actions[add_reference(graph, current.catalog, entry)]
     bounds = graph.actions[add_forward_error(graph, current.catalog, entry)]
     assert (bounds.inputs, bounds.params) == (reference.inputs, reference.params)
     assert bounds.outputs == {
@@ -370,7 +370,9 @@ def test_bounds_are_made_of_what_references_read(current: Session) -> None:
 
 
 def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke: Plan) -> None:
-    graph, _ = plan_references(current.catalog, current.catalog.workloads.values())
+    graph = Graph()
+    for workload in current.catalog.workloads.values():
+        add_reference(graph, current.catalog, workload)
     ours: Mapping[str, Action] = {action.id: action for action in graph.actions.values() if action.tool == "inputs"}
     theirs = {action.id for action in smoke.graph.actions.values() if action.tool == "inputs"}
     # The suite leaves some workloads out.

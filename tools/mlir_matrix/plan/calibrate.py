@@ -9,7 +9,8 @@ from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.expansion import Test
 from mlir_matrix.pins import Pins
 from mlir_matrix.plan.graph import Graph, Produced
-from mlir_matrix.plan.planner import Planner, Tolerate
+from mlir_matrix.plan.laws import Tolerate
+from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.references import add_reference
 
 

@@ -21,7 +21,7 @@ from mlir_matrix.tolerance import Resolved
 if TYPE_CHECKING:
     from mlir_matrix.plan.planner import Planner
 
-#: Resolves the tolerances of one test's output.
+#: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]
 #: What is done to a tensor, as ``actions/transform.py`` takes it.
 Op = dict[str, Any]

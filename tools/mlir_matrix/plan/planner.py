@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,20 +14,17 @@ from mlir_matrix.expansion import Test
 from mlir_matrix.pins import Pins
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.kernels import Kernels
-from mlir_matrix.plan.laws import Laws
+from mlir_matrix.plan.laws import Laws, Tolerate
 from mlir_matrix.plan.once import Once
 from mlir_matrix.plan.workloads import file_of, judged, plain, signature
 from mlir_matrix.recipe import Recipe
 from mlir_matrix.roads import Argument, Road, RoadStep
-from mlir_matrix.tolerance import Resolved
 
 #: Tools whose output is IR again; what others give is called by its kind (``object``).
 _KEEPS_IR = frozenset({"passes", "opt_passes", "check"})
 #: What many actions share is one object.
 _NO_PARAMS: Mapping[str, Any] = {}
 _VERDICT = {"verdict": "verdict.json"}
-#: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
-Tolerate = Callable[[Test, str], Resolved]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,6 @@ from mlir_matrix.plan.graph import Graph, Input, Produced
 from mlir_matrix.plan.workloads import add_inputs, file_of, signature, sizes
 
 
-def plan_references(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, str]]:
-    """The graph, and for each workload the action that gives its expected outputs."""
-    graph = Graph()
-    return graph, {entry.name: add_reference(graph, catalog, entry) for entry in workloads}
-
-
 def add_reference(
     graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
 ) -> str:

@@ -13,8 +13,8 @@ from pydantic import Field
 from mlir_matrix.report.verdict_document import Number, Part
 
 
-class AuditSummary(Part):
-    """Totals. ``planted`` is ``mattered`` and ``not_mattering``, ``mattered`` is ``caught`` and ``missed``."""
+class AuditCounts(Part):
+    """What became of plants. ``planted`` is ``mattered`` and ``not_mattering``, ``mattered`` is ``caught`` and ``missed``."""
 
     #: Mutations, at each of their sites, in each draw.
     planted: int
@@ -26,6 +26,11 @@ class AuditSummary(Part):
     missed: int
     #: Of those caught: by not running to their end.
     by_runner: int
+
+
+class AuditSummary(AuditCounts):
+    """Totals."""
+
     #: Mutants, in each draw, that do not compile; they are not among those planted.
     rejected: int
     #: Runs of what must pass: kernels as they are, contracted, reassociated.
@@ -48,33 +53,21 @@ class AuditLayer(Part):
     caught: int
 
 
-class AuditMutation(Part):
+class AuditMutation(AuditCounts):
     """One mutation in one test, over all sites and draws."""
 
     mutation: str
     sites: int
-    planted: int
-    mattered: int
-    not_mattering: int
-    caught: int
-    missed: int
-    by_runner: int
     layers: list[AuditLayer]
 
 
-class AuditTest(Part):
+class AuditTest(AuditCounts):
     """One test that was audited."""
 
     test: str
     workload: str
     #: How many draws of the inputs: one where they are the same in each.
     draws: int
-    planted: int
-    mattered: int
-    not_mattering: int
-    caught: int
-    missed: int
-    by_runner: int
     mutations: list[AuditMutation]
 
 

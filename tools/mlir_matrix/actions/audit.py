@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,19 +171,21 @@ def _outputs(action: Action) -> Iterator[dict[str, Any]]:
             for name in action.params["mutations"]:
                 for where, mutant in MUTATIONS[name](planting):
                     worst = effect(spec, mutant, expected, bound)
-                    verdict = _judge(draw, spec, mutant) if worst.share > 1 else None
+                    verdict = _judge(draw, draw.specs, spec["name"], mutant) if worst.share > 1 else None
                     place = f"{spec['name']}, {where}" if len(draw.specs) > 1 else where
                     # What stays as it was was not planted.
                     if mutant.tobytes() != planting.stored.tobytes():
                         yield {"mutation": name} | _plant(draw, worst, verdict, where=place)
 
 
-def _judge(draw: _Draw, spec: Spec, mutant: Array) -> dict[str, Any]:
-    """The verdict with one output replaced."""
+def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[str, Any]:
+    """The verdict on these outputs with another array for the one of this name."""
     path = "mutant.npy"
-    dtypes.save_npy(path, mutant)
+    dtypes.save_npy(path, array)
+    names = {spec["name"] for spec in specs}
+    files = {key: file for key, file in draw.files({name: path}).items() if key.partition("-")[2] in names}
     try:
-        return judge.judge(draw.specs, draw.files({spec["name"]: path}))
+        return judge.judge(list(specs), files)
     finally:
         os.unlink(path)
 
@@ -197,21 +199,8 @@ def _trivial(action: Action) -> Iterator[dict[str, Any]]:
             other = draws[at - 1].expected(spec) if len(draws) > 1 else None
             made = output_mutations.trivial(draw.expected(spec), spec["dtype"], arguments, other)
             for name, array in made.items():
-                if _passes(draw, spec, array):
+                if _judge(draw, [spec], spec["name"], array)["outcome"] == "pass":
                     yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
-
-
-def _passes(draw: _Draw, spec: Spec, array: Array) -> bool:
-    path, name = "trivial.npy", spec["name"]
-    dtypes.save_npy(path, array)
-    try:
-        files = draw.files({name: path})
-        return bool(
-            judge.judge([spec], {key: files[key] for key in (f"actual-{name}", f"expected-{name}")})["outcome"]
-            == "pass"
-        )
-    finally:
-        os.unlink(path)
 
 
 _KINDS: Mapping[str, Callable[[Action], Iterator[dict[str, Any]]]] = {

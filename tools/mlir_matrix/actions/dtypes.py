@@ -296,6 +296,11 @@ def load_npy(path: str) -> Array:
     return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
+def why_unreadable(error: Exception) -> str:
+    """What an error that came of reading an array says, in one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
 def save_npy(path: str, array: Array) -> None:
     """Write ``array`` so that equal arrays give equal bytes."""
     with open(path, "wb") as file:

@@ -35,7 +35,7 @@ def compare(old_path: str, new_path: str, *, sketched: bool) -> dict[str, Any]:
     try:
         old = dtypes.load_npy(old_path)
     except (OSError, ValueError, EOFError) as error:
-        return {"changed": f"was not readable: {str(error).splitlines()[0][:200]}"}
+        return {"changed": f"was not readable: {dtypes.why_unreadable(error)}"}
     if sketched:
         return _sketches(old, new)
     if (old.dtype, old.shape) != (new.dtype, new.shape):

@@ -110,18 +110,13 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
         return {**_told(spec), **bounds, **measured, "outcome": "mismatch", "reason": f"{name}: {error}"}
     if spec["compare"] == "order-free" and shape:
         actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
-    return judge_arrays(actual, expected, spec, criteria)
+    return _compared(actual, expected, spec, criteria)
 
 
-def judge_arrays(actual: Array, expected: Array, spec: Mapping[str, Any], criteria: Criteria) -> dict[str, Any]:
-    """The specification of an output with its outcome, reason and census, where there is something to compare."""
+def _compared(actual: Array, expected: Array, spec: Mapping[str, Any], criteria: Criteria) -> dict[str, Any]:
     census = Census(expected.shape, str(spec["dtype"]), criteria=criteria)
     census.add(actual, expected)
-    found = census.result()
-    result: dict[str, Any] = {**_told(spec), **found, "outcome": "mismatch" if census.wrong else "pass"}
-    if found["nan_expected"] == found["elements"]:
-        reason = f"{spec['name']}: nothing but NaN is expected, which proves nothing"
-        return {**result, "outcome": "mismatch", "measurable": False, "reason": reason}
+    result: dict[str, Any] = {**_told(spec), **census.result(), "outcome": "mismatch" if census.wrong else "pass"}
     if not census.wrong:
         return result | {"reason": "equal" if census.error_used == 0 else "within the bound"}
     looks = diagnose(actual, expected, str(spec["dtype"]), criteria) if spec["compare"] != "order-free" else ""
@@ -169,7 +164,7 @@ def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] 
     except FileNotFoundError:
         raise unfit(f"{what} is missing{remedy}") from None
     except (OSError, ValueError, EOFError) as error:
-        raise unfit(f"{what} is not a readable .npy file: {str(error).splitlines()[0][:200]}") from None
+        raise unfit(f"{what} is not a readable .npy file: {dtypes.why_unreadable(error)}") from None
     if array.dtype != dtype:
         raise unfit(f"{what} holds {array.dtype.str}, not {dtype.str}")
     if shape is not None and array.shape != shape:

@@ -21,7 +21,7 @@ def run(action: Action) -> None:
         try:
             found[name.removeprefix(_PREFIX)] = measure(dtypes.load_npy(path))
         except (OSError, ValueError, EOFError) as error:
-            what = str(error).splitlines()[0][:200]
+            what = dtypes.why_unreadable(error)
             raise ActionFailed(
                 f"{name.removeprefix(_PREFIX)}: the golden is not a readable .npy file: {what}"
             ) from None

@@ -74,6 +74,17 @@ def flip(name: str, planting: Planting) -> Mutants:
     bit = flips(planting.dtype).get(name)
     if bit is None:
         return []
+    return _flipped(planting, bit)
+
+
+def sign(planting: Planting) -> Mutants:
+    """The sign of one element."""
+    if planting.dtype not in FLOATS:
+        return []
+    return _flipped(planting, 8 * planting.stored.dtype.itemsize - 1)
+
+
+def _flipped(planting: Planting, bit: int) -> Mutants:
     mutants = []
     for element in _elements(planting):
         changed = planting.stored.copy()
@@ -83,41 +94,22 @@ def flip(name: str, planting: Planting) -> Mutants:
     return mutants
 
 
-def sign(planting: Planting) -> Mutants:
-    """The sign of one element."""
-    if planting.dtype not in FLOATS:
-        return []
-    mutants = []
-    for element in _elements(planting):
-        changed = planting.stored.copy()
-        words = changed.reshape(-1).view(f"<u{changed.dtype.itemsize}")
-        words[element] ^= words.dtype.type(1 << (8 * changed.dtype.itemsize - 1))
-        mutants.append((_at(planting, element), changed))
-    return mutants
-
-
-def _tail(size: int) -> slice:
-    return slice(size - (size % _TILE or 1), None)
-
-
 def zeroed(planting: Planting) -> Mutants:
     """What is left over along an axis after whole tiles is never written."""
-    mutants = []
-    for axis, size in enumerate(planting.stored.shape):
-        changed = planting.stored.copy()
-        changed[(slice(None),) * axis + (_tail(size),)] = 0
-        mutants.append((f"axis {axis}", changed))
-    return mutants
+    return _without_tails(planting, np.zeros_like(planting.stored))
 
 
 def stale(planting: Planting) -> Mutants:
     """The same, where the memory still holds what another call left there."""
-    if planting.other is None:
-        return []
+    return [] if planting.other is None else _without_tails(planting, planting.other)
+
+
+def _without_tails(planting: Planting, left: Array) -> Mutants:
+    """By axis: what is left over after whole tiles is that of another array."""
     mutants = []
     for axis, size in enumerate(planting.stored.shape):
-        changed, place = planting.stored.copy(), (slice(None),) * axis + (_tail(size),)
-        changed[place] = planting.other[place]
+        changed, place = planting.stored.copy(), (slice(None),) * axis + (slice(size - (size % _TILE or 1), None),)
+        changed[place] = left[place]
         mutants.append((f"axis {axis}", changed))
     return mutants
 

@@ -74,7 +74,7 @@ def _load(path: str, dtype: str | None) -> Array | str:
     try:
         array = dtypes.load_npy(path)
     except (OSError, ValueError, EOFError) as error:
-        return f"not a readable .npy file: {str(error).splitlines()[0][:200]}"
+        return f"not a readable .npy file: {dtypes.why_unreadable(error)}"
     if dtype is not None and array.dtype != STORAGE[dtype]:
         return f"the other run's output holds {array.dtype.str}, not {STORAGE[dtype].str}"
     return array

@@ -67,7 +67,7 @@ class ArchiveFile:
                     header = dtypes.read_header(cast(BinaryIO, file), size)
                     flat = np.frombuffer(file.read(), dtype=header.dtype)
             except _BROKEN as error:
-                raise _unreadable(self.path, f"its member {name}: {_first_line(error)}") from None
+                raise _unreadable(self.path, f"its member {name}: {dtypes.why_unreadable(error)}") from None
         return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
@@ -115,7 +115,7 @@ def _mapped(path: Path, file: Any) -> Array:
     try:
         header = dtypes.read_header(file, path.stat().st_size)
     except (ValueError, EOFError) as error:
-        raise _unreadable(path, _first_line(error)) from None
+        raise _unreadable(path, dtypes.why_unreadable(error)) from None
     order: Any = "F" if header.fortran else "C"
     if not math.prod(header.shape):
         return np.empty(header.shape, dtype=header.dtype)
@@ -127,7 +127,7 @@ def _archive(path: Path) -> ArchiveFile:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-        raise _unreadable(path, _first_line(error)) from None
+        raise _unreadable(path, dtypes.why_unreadable(error)) from None
     others = [name for name in names if not name.endswith(".npy")]
     if others:
         raise UsageError(f"{path}: holds {others[0]!r}, which is no array; an .npz file has members called NAME.npy")
@@ -159,7 +159,3 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
 def _unreadable(path: Path, why: str) -> UsageError:
     return UsageError(f"{path}: not a readable array: {why}")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -16,6 +16,7 @@ from typing import Any
 
 from mlir_matrix.execute.store import Store
 from mlir_matrix.home import find_home
+from mlir_matrix.schemas import DOCUMENTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What a catalog consists of, and the driver's sources, which every kernel is linked with.
@@ -53,8 +54,12 @@ class Finished:
 
     @property
     def document(self) -> Any:
-        """Its stdout as JSON."""
-        return json.loads(self.stdout)
+        """Its stdout as JSON, which its schema allows where one is published."""
+        found = json.loads(self.stdout)
+        name = found["schema"].split("/")[1] if isinstance(found, dict) and "schema" in found else ""
+        if name in DOCUMENTS:
+            DOCUMENTS[name].model_validate(found)
+        return found
 
 
 @dataclass(frozen=True)

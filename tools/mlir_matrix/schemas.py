@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from mlir_matrix.catalog import container_models, models, suite_models, toolchain_models
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
-from mlir_matrix.report import audit_document, comparison_document, documents, verdict_document
+from mlir_matrix.report import audit_document, comparison_document, documents, golden_documents, verdict_document
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
@@ -38,13 +38,18 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "tolerances": models.Tolerances,
     "workload": models.Workload,
 }
-_DOCUMENTS: Mapping[str, type[BaseModel]] = {
+#: What verbs print with ``--format json``, by the name in the ``schema`` key.
+DOCUMENTS: Mapping[str, type[BaseModel]] = {
     "audit": audit_document.Audit,
+    "calibration": golden_documents.Calibration,
     "comparison": comparison_document.Comparisons,
+    "golden-explanation": golden_documents.GoldenExplanation,
+    "golden-update": golden_documents.GoldenUpdate,
+    "opposing": golden_documents.Opposing,
     "plan": documents.Plan,
     "results": documents.Results,
 }
-_MODELS = {**_FILES, **_DOCUMENTS}
+_MODELS = {**_FILES, **DOCUMENTS}
 #: Kinds of files that people write.
 FILES = tuple(sorted(_FILES))
 NAMES = tuple(sorted(_MODELS))
@@ -57,7 +62,7 @@ def schema(name: str) -> dict[str, Any]:
     made = _MODELS[name].model_json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
     files = (models, suite_models, toolchain_models, container_models)
-    described = (audit_document, comparison_document, documents, verdict_document)
+    described = (audit_document, comparison_document, documents, golden_documents, verdict_document)
     modules = files if name in _FILES else described
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
         _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))

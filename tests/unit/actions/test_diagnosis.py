@@ -40,6 +40,10 @@ def test_it_says_what_it_looks_like(actual: Any, words: str) -> None:
     assert words in looks(actual)
 
 
+def test_what_is_only_near_zero_was_written() -> None:
+    assert looks(np.full_like(RIGHT, 2.0), 5000 + RIGHT) == "all that is wrong is 2.0"
+
+
 def test_a_missing_transpose_of_a_square() -> None:
     assert "last two axes are exchanged: " in looks(SQUARE.T, SQUARE)
 

@@ -31,10 +31,13 @@ def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> 
     given, wrong = dtypes.decode(stored, dtype), compare_block(0, stored, right, dtype, criteria).wrong
     if not wrong.any():
         return ""
+    if np.count_nonzero(wrong & (given == 0)) >= _EXPLAINS * np.count_nonzero(wrong):
+        # What is only near 0 was written.
+        return "what is wrong is 0: nothing was written there, or to another buffer"
     with np.errstate(all="ignore"):
         apart = np.abs(dtypes.numbers(given) - dtypes.numbers(right))
         for words, guess in _guesses(expected, dtype):
-            values = guess.reshape(-1)[sample] if guess.shape == expected.shape else np.broadcast_to(guess, right.shape)
+            values = guess.reshape(-1)[sample]
             nearer = np.abs(dtypes.numbers(given) - dtypes.numbers(values)) * _NEARER <= np.where(
                 np.isnan(apart), np.inf, apart
             )
@@ -50,8 +53,6 @@ def _trivial(values: Array, right: Array) -> bool:
 
 
 def _guesses(expected: Array, dtype: str) -> Iterator[tuple[str, Array]]:
-    zero = expected.reshape(-1)[:1] * 0 if expected.dtype != bool else np.zeros(1, dtype=bool)
-    yield "what is wrong is 0: nothing was written there, or to another buffer", zero
     if expected.dtype.kind in "fc" or expected.dtype.kind == "i":
         yield "its sign is turned: actual is -1 times expected", -expected
     yield from _moved(expected)

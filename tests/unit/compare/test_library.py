@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import ml_dtypes
 import numpy as np
@@ -202,6 +203,20 @@ def test_a_picture_shows_each_element(tmp_path: Path) -> None:
     assert cells[1, 2].tolist() == [0, 0, 0]
     assert cells[0, 0].tolist() == [255, 255, 255]
     assert cells[0, 1, 0] > cells[0, 1, 2]
+
+
+def test_words_beside_a_map_stay_within_it(tmp_path: Path) -> None:
+    expected = np.ones((3, 64, 97), dtype=np.float32)
+    actual = expected.copy()
+    actual[1:, 60:, 96] = 2
+    found = compare(actual, expected, name="some-directory/of-somebody/and-a-long-name.npz:weights")
+    assert len(found.record["where"]) > 100
+    found.picture(tmp_path / "map.svg")
+    drawn = ElementTree.parse(tmp_path / "map.svg").getroot()
+    texts = [text for text in drawn if text.tag.endswith("text") and text.text]
+    assert found.record["where"] in " ".join(text.text or "" for text in texts)
+    for text in texts:
+        assert float(text.get("x", 0)) + 7 * len(text.text or "") <= float(drawn.get("width", 0))
 
 
 def test_what_was_not_compared_has_no_picture(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import textwrap
 import zlib
 from html import escape
 from pathlib import Path
@@ -36,6 +37,8 @@ _COLOURS = (
     (222, 45, 38),
     (120, 0, 30),
 )
+#: How wide characters of notes and of the title are at most on average, in pixels.
+_CHARACTER, _TITLE_CHARACTER = 7.0, 9.0
 Pixels = NDArray[np.uint8]
 
 
@@ -110,13 +113,10 @@ def _svg(result: Comparison, pixels: Pixels) -> str:
     across = f"axis {len(shape) - 1}: 0 … {shape[-1] - 1}" if shape else "one element"
     axes = "axis 0" if len(shape) == 2 else f"axes 0 to {len(shape) - 2}"
     down = f"{axes}: 0 … {result.elements // shape[-1] - 1}" if len(shape) > 1 else ""
-    total = max(width, 560.0) + 80
-    lines = [
-        str(record.get("where") or "nothing is wrong"),
-        str(record.get("looks", "")),
-        str(record.get("character", "")),
-    ]
-    notes = [escape(line) for line in lines if line]
+    total = max(width, 560.0, _TITLE_CHARACTER * len(title)) + 80
+    said = (record.get("where") or "nothing is wrong", record.get("looks", ""), record.get("character", ""))
+    columns = int((total - 80) / _CHARACTER)
+    notes = [escape(line) for words in said for line in textwrap.wrap(str(words), columns)]
     below = 96 + height
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{total:.0f}" height="{below + 60 + 18 * len(notes):.0f}" '

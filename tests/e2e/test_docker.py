@@ -9,10 +9,11 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contained import CASES, CELL, Aftermath, apart, attempt, check_agreement, check_ended, left, run, start_endless
@@ -58,26 +59,42 @@ def test_nothing_is_left(aftermath: Aftermath, daemon: Daemon) -> None:
 
 
 def test_containers_are_locked_down(own: House, daemon: Daemon, tmp_path: Path) -> None:
+    """Those of actions, and before them, where nothing is known of an image yet, the one that compiles its bytecode."""
     catalog = Downstream(tmp_path / "catalog")
     catalog.workload("mine", jax="while True: pass")
     process = own.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--quiet")
+    seen: dict[str, Any] = {}
     try:
-        assert wait_until(lambda: left(daemon))
-        found = json.loads(daemon.docker("inspect", left(daemon)[0]))[0]
+        assert wait_until(lambda: ["/work/action"] in map(writable, look(daemon, seen)))
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-    host = found["HostConfig"]
-    assert (host["NetworkMode"], host["IpcMode"], host["ReadonlyRootfs"]) == ("none", "none", True)
-    assert host["CapDrop"] == ["ALL"]
-    assert not host["Privileged"]
-    assert not host["CapAdd"]
-    assert "no-new-privileges" in host["SecurityOpt"]
-    assert 0 < host["Memory"] == host["MemorySwap"]
-    assert host["PidsLimit"] > 0
-    assert host["NanoCpus"] > 0
-    assert found["Config"]["User"].split(":")[0] not in ("", "0", "root")
-    assert [mount["Destination"] for mount in found["Mounts"] if mount["RW"]] == ["/work/action"]
+    for found in seen.values():
+        host = found["HostConfig"]
+        assert (host["NetworkMode"], host["IpcMode"], host["ReadonlyRootfs"]) == ("none", "none", True)
+        assert host["CapDrop"] == ["ALL"]
+        assert not host["Privileged"]
+        assert not host["CapAdd"]
+        assert "no-new-privileges" in host["SecurityOpt"]
+        assert 0 < host["Memory"] == host["MemorySwap"]
+        assert host["PidsLimit"] > 0
+        assert host["NanoCpus"] > 0
+        assert found["Config"]["User"].split(":")[0] not in ("", "0", "root")
+        assert writable(found) in (["/work/action"], ["/matrix/bytecode"])
+
+
+def look(daemon: Daemon, seen: dict[str, Any]) -> Collection[Any]:
+    """All containers of ours that were seen, with those that are there now."""
+    for container in left(daemon):
+        # It may be gone by now.
+        with suppress(subprocess.CalledProcessError):
+            seen[container] = json.loads(daemon.docker("inspect", container))[0]
+    return seen.values()
+
+
+def writable(container: Any) -> list[str]:
+    """The mounts that a container may write to."""
+    return [mount["Destination"] for mount in container["Mounts"] if mount["RW"]]
 
 
 # Being ended

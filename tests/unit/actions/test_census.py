@@ -228,6 +228,8 @@ NOISE = RNG.normal(size=400)
     ("actual", "words"),
     [
         (NOISE * (1 + 1e-3), "all scaled: actual is 1.001"),
+        (NOISE * 0.125, "all scaled: actual is 0.125 times"),
+        (np.full_like(NOISE, 0.01), ""),
         (NOISE + 1e-3, "all shifted: actual is expected + 0.001"),
         (
             NOISE - np.abs(RNG.normal(size=400)) * 1e-3,

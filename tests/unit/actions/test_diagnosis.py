@@ -32,6 +32,7 @@ def looks(actual: Any, expected: Any = RIGHT, dtype: str = "f32") -> str:
         (RIGHT.T.reshape(RIGHT.shape), "exchanged in memory"),
         (dtypes.decode(dtypes.rounded(RIGHT, "bf16"), "bf16"), "rounded to bf16"),
         (dtypes.decode(dtypes.rounded(RIGHT, "f16"), "f16"), "rounded to f16"),
+        (np.trunc(RIGHT * 2.0**7 / (e := 2.0 ** np.floor(np.log2(np.abs(RIGHT))))) * e / 2.0**7, "cut to bf16"),
         (np.full_like(RIGHT, 3.0), "all that is wrong is 3.0"),
         (np.where(RIGHT > 1, np.nan, RIGHT), "all that is wrong is NaN"),
     ],

@@ -1,4 +1,4 @@
-"""What a wrong output looks like: all zeros, transposed, shifted by one, rounded to a narrower type.
+"""What a wrong output looks like: all zeros, transposed, shifted by one, rounded or cut to a narrower type.
 
 Each guess is a simple change of what is expected. It is named where it explains nearly all elements of a sample that the comparison
 finds wrong, and only then; which change of the compiler did it is for people to say.
@@ -58,7 +58,16 @@ def _guesses(expected: Array, dtype: str) -> Iterator[tuple[str, Array]]:
     yield from _moved(expected)
     if dtype in ("f32", "f64"):
         for narrow in ("bf16", "f16"):
-            yield f"it looks rounded to {narrow} on the way", dtypes.decode(dtypes.rounded(expected, narrow), narrow)
+            nearest = dtypes.decode(dtypes.rounded(expected, narrow), narrow)
+            yield f"it looks rounded to {narrow} on the way", nearest
+            yield f"it looks cut to {narrow} on the way, not rounded", _cut(expected, nearest, narrow)
+
+
+def _cut(expected: Array, nearest: Array, narrow: str) -> Array:
+    """Towards zero instead: where the nearest is further from zero, the one before it."""
+    codes = dtypes.rounded(expected, narrow).view(np.uint16)
+    further: Array = np.abs(nearest) > np.abs(expected)
+    return dtypes.decode((codes - further).astype(np.uint16).view(dtypes.STORAGE[narrow]), narrow)
 
 
 def _moved(expected: Array) -> Iterator[tuple[str, Array]]:

@@ -16,6 +16,8 @@ from mlir_matrix.actions.dtypes import numbers
 
 #: A residue less than this share of the error says that one number explains it.
 _EXPLAINED = 0.05
+#: Below this the sum of the squares of actual, which is not taken by itself, is lost in that of expected.
+_LEAST_SCALE = 1e-3
 #: From here on, errors of one sign are no chance (for the 32 and more elements that are asked for).
 _LEANS = 0.9
 _ENOUGH = 32
@@ -84,7 +86,7 @@ class Moments:
     def _drift(self) -> str:
         if self.count < _ENOUGH:
             return ""
-        if self.ee and self.dd - self.de**2 / self.ee < _EXPLAINED**2 * self.dd:
+        if self._scaled():
             return f"all scaled: actual is {float(1 + self.de / self.ee):.9g} times expected"
         if self.dd - self.d**2 / self.count < _EXPLAINED**2 * self.dd:
             return f"all shifted: actual is expected {'+' if self.d > 0 else '-'} {float(abs(self.d) / self.count):.4g}"
@@ -93,6 +95,16 @@ class Moments:
             way = "large" if self.positive > self.negative else "small"
             return f"a drift: {100 * more / all_of:.3g} % of the errors have one sign, actual is too {way}"
         return ""
+
+    def _scaled(self) -> bool:
+        """Whether actual is some number times expected: then what is left is little beside the error, and beside actual.
+
+        The second says that something of expected is in it, which a constant near 0 has nothing of.
+        """
+        if not self.ee or abs(1 + self.de / self.ee) < _LEAST_SCALE:
+            return False
+        actual = self.ee + 2 * self.de + self.dd
+        return bool(self.dd - self.de**2 / self.ee < _EXPLAINED**2 * min(self.dd, actual))
 
 
 def _extreme(values: Any) -> bool:

@@ -122,7 +122,7 @@ def test_archives_and_folders_go_pair_by_pair(compare: Compare) -> None:
     lines = [line for line in done.stdout.splitlines() if line.startswith(("pass", "mismatch"))]
     assert lines[0] == "mismatch only: there is no such array among the expected ones"
     assert lines[1] == "pass x: all 3201 elements are equal"
-    assert lines[2].startswith("mismatch: ")
+    assert lines[2].startswith("mismatch y: 3201 of 3201 elements")
     assert lines[3] == "mismatch z: the array is missing"
     assert done.stdout.endswith("4 comparisons: 1 pass, 3 mismatch\n")
 

@@ -173,13 +173,12 @@ def _print(found: list[Found]) -> None:
     for one in found:
         if isinstance(one, Unreadable):
             click.echo(f"matrix: {printable(one.reason, 600)}", err=True)
-        elif one or "wrong" not in one.record:
-            name = printable(f" {one.record['name']}", 400) if one.record["name"] else ""
-            click.echo(f"{_outcome(one)}{name}: {printable(_reason(one.record), 600)}")
-        else:
-            # The name of a file may be anything; of its record only the report shows it.
-            shown = Comparison({**one.record, "name": printable(one.record["name"], 400)})
-            click.echo(f"mismatch: {printable(one.reason, 600)}\n{shown.report()}")
+            continue
+        # The name of a file may be anything.
+        name = printable(f" {one.record['name']}", 400) if one.record["name"] else ""
+        click.echo(f"{_outcome(one)}{name}: {printable(_reason(one.record), 600)}")
+        if not one and "wrong" in one.record:
+            click.echo(Comparison({**one.record, "name": printable(one.record["name"], 400)}).report())
     if len(found) > 1:
         outcomes = [_outcome(one) for one in found]
         counts = [f"{outcomes.count(word)} {word}" for word in ("pass", "mismatch", "unreadable") if word in outcomes]

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.criteria import Criteria, compare_block
 from mlir_matrix.actions.dtypes import Array
 
+Places = NDArray[np.int64]
 #: Elements of a guess that are looked at, evenly spread.
 _SAMPLE = 4096
 #: The share of wrong elements that a guess has to explain.
@@ -36,8 +38,7 @@ def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> 
         return "what is wrong is 0: nothing was written there, or to another buffer"
     with np.errstate(all="ignore"):
         apart = np.abs(dtypes.numbers(given) - dtypes.numbers(right))
-        for words, guess in _guesses(expected, dtype):
-            values = guess.reshape(-1)[sample]
+        for words, values in _guesses(expected, sample, dtype):
             nearer = np.abs(dtypes.numbers(given) - dtypes.numbers(values)) * _NEARER <= np.where(
                 np.isnan(apart), np.inf, apart
             )
@@ -52,22 +53,25 @@ def _trivial(values: Array, right: Array) -> bool:
     return bool(np.array_equal(values, right))
 
 
-def _guesses(expected: Array, dtype: str) -> Iterator[tuple[str, Array]]:
-    if expected.dtype.kind in "fc" or expected.dtype.kind == "i":
-        yield "its sign is turned: actual is -1 times expected", -expected
-    yield from _moved(expected)
+def _guesses(expected: Array, sample: Places, dtype: str) -> Iterator[tuple[str, Array]]:
+    """Sentences, and what the sample's elements would be."""
+    right = expected.reshape(-1)[sample]
+    if right.dtype.kind in "fci":
+        yield "its sign is turned: actual is -1 times expected", -right
+    for words, moved in _moved(expected):
+        yield words, moved.reshape(-1)[sample]
     if dtype in ("f32", "f64"):
         for narrow in ("bf16", "f16"):
-            nearest = dtypes.decode(dtypes.rounded(expected, narrow), narrow)
-            yield f"it looks rounded to {narrow} on the way", nearest
-            yield f"it looks cut to {narrow} on the way, not rounded", _cut(expected, nearest, narrow)
+            yield from _narrowed(right, narrow)
 
 
-def _cut(expected: Array, nearest: Array, narrow: str) -> Array:
-    """Towards zero instead: where the nearest is further from zero, the one before it."""
-    codes = dtypes.rounded(expected, narrow).view(np.uint16)
-    further: Array = np.abs(nearest) > np.abs(expected)
-    return dtypes.decode((codes - further).astype(np.uint16).view(dtypes.STORAGE[narrow]), narrow)
+def _narrowed(right: Array, narrow: str) -> Iterator[tuple[str, Array]]:
+    """To the nearest; and towards zero: where the nearest is further from zero, the one before it."""
+    codes = dtypes.rounded(right, narrow)
+    nearest = dtypes.decode(codes, narrow)
+    yield f"it looks rounded to {narrow} on the way", nearest
+    before = codes.view(np.uint16) - (np.abs(nearest) > np.abs(right)).astype(np.uint16)
+    yield f"it looks cut to {narrow} on the way, not rounded", dtypes.decode(before.view(codes.dtype), narrow)
 
 
 def _moved(expected: Array) -> Iterator[tuple[str, Array]]:

@@ -52,7 +52,7 @@ class Finished:
     stdout: str
     stderr: str
 
-    @property
+    @cached_property
     def document(self) -> Any:
         """Its stdout as JSON, which its schema allows where one is published."""
         found = json.loads(self.stdout)
@@ -160,7 +160,7 @@ class Report:
 
     finished: Finished
 
-    @cached_property
+    @property
     def document(self) -> Any:
         return self.finished.document
 

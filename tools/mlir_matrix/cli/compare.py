@@ -175,10 +175,10 @@ def _print(found: list[Found]) -> None:
             click.echo(f"matrix: {printable(one.reason, 600)}", err=True)
             continue
         # The name of a file may be anything.
-        name = printable(f" {one.record['name']}", 400) if one.record["name"] else ""
-        click.echo(f"{_outcome(one)}{name}: {printable(_reason(one.record), 600)}")
+        name = printable(one.record["name"], 400)
+        click.echo(f"{_outcome(one)}{f' {name}' if name else ''}: {printable(_reason(one.record), 600)}")
         if not one and "wrong" in one.record:
-            click.echo(Comparison({**one.record, "name": printable(one.record["name"], 400)}).report())
+            click.echo(Comparison({**one.record, "name": name}).report())
     if len(found) > 1:
         outcomes = [_outcome(one) for one in found]
         counts = [f"{outcomes.count(word)} {word}" for word in ("pass", "mismatch", "unreadable") if word in outcomes]

@@ -14,7 +14,7 @@ from mlir_matrix.catalog.models import Workload
 from mlir_matrix.catalog.suite_models import Agreement, Batch, Permutation, SameIr, Scaling
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Input, Produced
-from mlir_matrix.plan.workloads import add_inputs, judged
+from mlir_matrix.plan.workloads import VERDICT, add_inputs, judged
 from mlir_matrix.relations import axes, in_words, place, reader
 from mlir_matrix.tolerance import Resolved
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Tolerate = Callable[[Test, str], Resolved]
 #: What is done to a tensor, as ``actions/transform.py`` takes it.
 Op = dict[str, Any]
-_VERDICT = {"verdict": "verdict.json"}
 #: What the judge is told where elements must be equal.
 _EQUAL = {
     "atol": 0,
@@ -153,7 +152,7 @@ class Laws:
             environment=self._numpy,
             params=params,
             inputs=inputs,
-            outputs=_VERDICT,
+            outputs=VERDICT,
         )
 
     def _specs(self, test: Test, other: Test, ops: Mapping[str, Op]) -> list[dict[str, Any]]:
@@ -194,7 +193,7 @@ class Laws:
                 **({"bindings": recipe.bindings} if recipe.bindings else {}),
             },
             inputs={"ir": ends[0], "other": ends[1]},
-            outputs=_VERDICT,
+            outputs=VERDICT,
         )
 
 

@@ -16,7 +16,7 @@ from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.kernels import Kernels
 from mlir_matrix.plan.laws import Laws, Tolerate
 from mlir_matrix.plan.once import Once
-from mlir_matrix.plan.workloads import file_of, judged, plain, signature
+from mlir_matrix.plan.workloads import VERDICT, file_of, judged, plain, signature
 from mlir_matrix.recipe import Recipe
 from mlir_matrix.roads import Argument, Road, RoadStep
 
@@ -24,7 +24,6 @@ from mlir_matrix.roads import Argument, Road, RoadStep
 _KEEPS_IR = frozenset({"passes", "opt_passes", "check"})
 #: What many actions share is one object.
 _NO_PARAMS: Mapping[str, Any] = {}
-_VERDICT = {"verdict": "verdict.json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +220,7 @@ class Planner:
             environment=self._numpy,
             params=params,
             inputs=files,
-            outputs=_VERDICT,
+            outputs=VERDICT,
         )
 
     def _goldens(self, workload: Entry[Workload]) -> dict[str, File]:

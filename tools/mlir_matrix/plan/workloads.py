@@ -12,6 +12,9 @@ from mlir_matrix.catalog.models import ParameterValue, Workload
 from mlir_matrix.plan.graph import File, Graph
 from mlir_matrix.tolerance import Resolved
 
+#: What an action gives that compares outputs.
+VERDICT = {"verdict": "verdict.json"}
+
 
 def file_of(catalog: Catalog, root: Path, path: Path, *, optional: bool = False) -> File:
     """A catalog's file as plans name it: without the folder that the catalog happens to be in."""

@@ -21,7 +21,14 @@ from pydantic import BaseModel
 from mlir_matrix.catalog import container_models, models, suite_models, toolchain_models
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
-from mlir_matrix.report import audit_document, comparison_document, documents, golden_documents, verdict_document
+from mlir_matrix.report import (
+    audit_document,
+    comparison_document,
+    documents,
+    golden_documents,
+    opposing_document,
+    verdict_document,
+)
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
@@ -45,7 +52,7 @@ DOCUMENTS: Mapping[str, type[BaseModel]] = {
     "comparison": comparison_document.Comparisons,
     "golden-explanation": golden_documents.GoldenExplanation,
     "golden-update": golden_documents.GoldenUpdate,
-    "opposing": golden_documents.Opposing,
+    "opposing": opposing_document.Opposing,
     "plan": documents.Plan,
     "results": documents.Results,
 }
@@ -62,7 +69,9 @@ def schema(name: str) -> dict[str, Any]:
     made = _MODELS[name].model_json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
     files = (models, suite_models, toolchain_models, container_models)
-    described = (audit_document, comparison_document, documents, golden_documents, verdict_document)
+    described = (
+        audit_document, comparison_document, documents, golden_documents, opposing_document, verdict_document,
+    )  # fmt: skip
     modules = files if name in _FILES else described
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
         _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))

@@ -1,7 +1,7 @@
-"""What the JSON documents of ``matrix golden explain``, ``update`` and ``calibrate`` and of ``matrix opposing`` hold.
+"""What the JSON documents of ``matrix golden explain``, ``update`` and ``calibrate`` hold; their JSON Schemas are made from this.
 
-Their JSON Schemas are made from this; the documents are written by ``golden_explained.py``, ``calibrated.py`` and the verbs without
-these models, which only describe them. Within a version keys may join, and none leaves or changes its meaning.
+The documents are written by ``golden_explained.py``, ``calibrated.py`` and the verbs without these models, which only describe
+them. Within a version keys may join, and none leaves or changes its meaning.
 """
 
 from __future__ import annotations
@@ -220,49 +220,3 @@ class Calibration(Part):
     not_run: list[NotCalibrated]
     #: The proposals, for ``git apply``; empty: there are none.
     patch: str
-
-
-class KnownOpposition(Part):
-    """What a suite says of a pair."""
-
-    reason: str
-    position: str
-
-
-class RepeatedPair(Part):
-    """Two tests that could be one."""
-
-    tests: tuple[str, str]
-    how: Literal["repeated"]
-    #: Where it shows: releases, or documents of results.
-    where: list[str]
-
-
-class OpposingPair(Part):
-    """Two tests of which every change passes exactly one."""
-
-    tests: tuple[str, str]
-    #: What shows it: one input and what is made of it, or releases under which they pass in turn.
-    how: Literal["input", "releases"]
-    #: Where it shows: releases, or documents of results.
-    where: list[str]
-    #: Null where no suite states it.
-    known: KnownOpposition | None
-
-
-class StaleOpposition(KnownOpposition):
-    """A pair that a suite states and that does not oppose each other."""
-
-    tests: tuple[str, str]
-
-
-class Opposing(Part):
-    """Pairs of IR tests that cannot both pass (`matrix opposing --format json`)."""
-
-    version: Annotated[Literal["mlir-matrix/opposing/v1"], Field(alias="schema")]
-    #: How many IR tests were looked at.
-    tests: int
-    where: list[str]
-    opposing: list[OpposingPair]
-    repeated: list[RepeatedPair]
-    stale: list[StaleOpposition]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlir_matrix.actions.contract import OUTPUT_FOLDER
-from mlir_matrix.digest import digest_bytes, digest_file, digest_value
+from mlir_matrix.digest import digest_bytes, digest_value
 from mlir_matrix.plan.graph import Action, File, Graph
 
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Every action passes through these.
 _ALWAYS = ("bootstrap", "worker", "child", "isolation", "contract")
+_PACKAGE = "mlir_matrix.actions"
+#: An import that may name one of them, to the end of its line, continued lines or parentheses.
 _IMPORT = re.compile(
-    r"^\s*(?:from mlir_matrix\.actions\.(\w+) import|from mlir_matrix\.actions import (.+)$)", re.MULTILINE
+    r"^[ \t]*((?:from[ \t]*\.|(?:from|import)\b(?=.*(?:mlir_matrix|\\$)))(?:[^\n\\(]|\\\n|\([^)]*\))*)", re.MULTILINE
 )
 
 
@@ -25,13 +28,40 @@ _IMPORT = re.compile(
 def _imports(module: str) -> tuple[str, tuple[str, ...]]:
     """Digest of a module of ``mlir_matrix.actions``, and the siblings that it imports."""
     path = ACTIONS_FOLDER / f"{module}.py"
-    if not path.is_file():
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
         return "absent", ()
-    text = path.read_text(encoding="utf-8")
-    found = [
-        name.strip() for one, many in _IMPORT.findall(text) for name in (one or many.strip("() ")).split(",") if name
-    ]
-    return digest_file(path), tuple(found)
+    names = dict.fromkeys(imported(data.decode()))
+    return digest_bytes(data), tuple(name for name in names if (ACTIONS_FOLDER / f"{name}.py").is_file())
+
+
+def imported(text: str) -> Iterator[str]:
+    """Yield what a module imports of ``mlir_matrix.actions``; with what is no module there, such as functions.
+
+    Only statements that may name them are parsed: whole modules take 2 ms each, a fifth of an unchanged run in all.
+    """
+    try:
+        found = ast.parse("\n".join(_IMPORT.findall(text)))
+    except SyntaxError:
+        found = ast.parse(text)
+    for node in ast.walk(found):
+        if isinstance(node, ast.Import):
+            yield from (_sibling(alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base(node)
+            yield from (_sibling(f"{base}.{alias.name}") for alias in node.names)
+
+
+def _base(node: ast.ImportFrom) -> str:
+    """Return the absolute name of the module that a statement imports from; relative ones stand in this package."""
+    above = _PACKAGE.rsplit(".", node.level - 1)[0] if node.level else ""
+    return ".".join(filter(None, (above, node.module)))
+
+
+def _sibling(name: str) -> str:
+    """Return which module of the package a dotted name goes through; empty where none."""
+    return name.removeprefix(f"{_PACKAGE}.").partition(".")[0] if name.startswith(f"{_PACKAGE}.") else ""
 
 
 def tool_modules(tool: str) -> dict[str, str]:

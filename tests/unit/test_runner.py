@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.schedule import Scheduler
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.workloads import add_inputs
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.results import TestResult
-from mlir_matrix.runner import Run, run_graph, run_plan
+from mlir_matrix.runner import Means, Run, run_graph, run_plan
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session, open_session
 
@@ -135,6 +136,25 @@ def test_an_interruption_keeps_what_was_finished(fresh: Session) -> None:
     rest = run(fresh, plan)
     assert set(stopped.executed_actions).isdisjoint(rest.executed_actions)
     assert {result.outcome for result in rest.results} == {"pass"}
+
+
+@pytest.mark.parametrize("when", ["made", "bringing"])
+def test_an_interruption_before_and_after_the_run_gives_results(
+    fresh: Session, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Looking for Bazel and fetching it takes minutes, and so does having it bring what failed."""
+
+    def interrupt(*_given: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    plan = planned(fresh)
+    monkeypatch.setattr("mlir_matrix.bazel.locate.locate", interrupt)
+    monkeypatch.setattr(Scheduler, "bring", interrupt)
+    means = Means(executor="bazel" if when == "made" else "local")
+    stopped = run_plan(fresh, plan, means=means, limits=LIMITS, fail_fast=False, progress=Silent)
+    assert stopped.interrupted
+    assert len(stopped.results) == len(plan.tests)
+    assert {result.outcome for result in stopped.results} == {"skipped" if when == "made" else "pass"}
 
 
 def test_what_cannot_run_is_among_the_results(fresh: Session) -> None:

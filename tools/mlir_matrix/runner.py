@@ -241,14 +241,14 @@ def run_plan(
     observer = _Observer(plan, maker, display, run, fail_fast=fail_fast)
     try:
         executor = _executor(means, session, plan, environments, limits, observer)
+        # It grows from here on, however the run ends.
+        run.done = executor.done
         executor.run()
+        executor.bring([result.id for result in run.results if not result.expected])
     except KeyboardInterrupt as interruption:
         run.interruption = interruption
-    else:
-        executor.bring([result.id for result in run.results if not result.expected])
     finally:
         display.close()
-    run.done = executor.done
     run.results.extend(
         maker.not_run(test, test.outcome, test.reason) for test in plan.tests if test.outcome is not None
     )

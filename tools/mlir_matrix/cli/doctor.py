@@ -81,7 +81,7 @@ def _bazel(bazel: dict[str, Any]) -> Iterator[str]:
         where = "the component bazel" if bazel["where"] == "component" else bazel["where"]
         advice = "not here; fetched when it is asked for, or by matrix toolchain fetch bazel"
         place = escape(bazel["command"][0]) if bazel["here"] else f"[yellow]{advice}[/]"
-        yield f"[bold]bazel[/]    {bazel['version']} by {where}, {place}"
+        yield f"[bold]bazel[/]    {escape(bazel['version'])} by {escape(where)}, {place}"
     else:
         yield "[bold]bazel[/]    [yellow]none[/]"
     for reason in bazel["rejected"]:

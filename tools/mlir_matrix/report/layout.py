@@ -19,7 +19,7 @@ _REASONS = 12
 
 def stdout_console() -> Console:
     """The console that reports are printed on; colours only where somebody sees them."""
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:

@@ -13,6 +13,8 @@ from mlir_matrix.results import TestResult
 
 if TYPE_CHECKING:
     # Where nothing is to be installed, nothing of it need be imported.
+    from rich.text import Text
+
     from mlir_matrix.environments.install import PackageProgress
 
 #: Columns of a reason in a line of the progress; the summary has all of it.
@@ -110,7 +112,8 @@ class LiveProgress:
         self._running: OrderedDict[str, float] = OrderedDict()
         self._names: dict[str, str] = {}
         self._packages: OrderedDict[str, PackageProgress] = OrderedDict()
-        self._console = Console(stderr=True, highlight=False)
+        # What is shown are other people's words: no ':bug:' of theirs becomes a picture.
+        self._console = Console(stderr=True, highlight=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
@@ -128,7 +131,7 @@ class LiveProgress:
             self._packages.pop(progress.package, None)
         elif progress.error:
             self._packages.pop(progress.package, None)
-            self._console.print(f"[bold red]error[/] {progress.error}")
+            self._say("error", "bold red", progress.error)
         else:
             self._packages[progress.package] = progress
 
@@ -136,14 +139,16 @@ class LiveProgress:
         self._results += 1
         if not result.expected:
             self._unexpected += 1
-            from rich.markup import escape
-
-            self._console.print(f"[bold red]{escape(result_line(result))}[/]", soft_wrap=True)
+            self._say(result_line(result), "bold red")
 
     def note(self, text: str) -> None:
-        from rich.markup import escape
+        self._say("note", "bold", text)
 
-        self._console.print(f"[bold]note[/] {escape(text)}", soft_wrap=True)
+    def _say(self, words: str, style: str, text: str = "") -> None:
+        """Print a line above the display. Text of others is never markup: an error may well speak of ``[/dev/eth0]``."""
+        from rich.text import Text
+
+        self._console.print(Text.assemble((words, style), f" {text}" if text else ""), soft_wrap=True)
 
     def tick(self) -> None:
         now = time.monotonic()
@@ -155,19 +160,26 @@ class LiveProgress:
         self._live.update("", refresh=True)
         self._live.stop()
 
-    def _render(self, now: float) -> str:
+    def _render(self, now: float) -> Text:
+        from rich.text import Text
+
         width = 30
         filled = width * self._results // max(1, self._total)
-        bar = f"[green]{'━' * filled}[/][dim]{'━' * (width - filled)}[/]"
-        trouble = f"  [bold red]{self._unexpected} unexpected[/]" if self._unexpected else ""
         # Verdicts come late, since the longest roads go first: actions show that it moves.
-        done = f"{self._results}/{self._total} tests, {self._actions} actions done"
-        lines = [f"{bar} {done}  {now - self._began:.0f} s{trouble}"]
+        done = f" {self._results}/{self._total} tests, {self._actions} actions done  {now - self._began:.0f} s"
+        trouble = f"  {self._unexpected} unexpected" if self._unexpected else ""
+        lines = [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]
         for package in list(self._packages.values())[:4]:
-            lines.append(f"  [cyan]{_doing(package)}[/] {package.package}  [dim]{_how_far(package)}[/]")
+            lines.append(_line(_doing(package), "cyan", f" {package.package}", _how_far(package)))
         for identifier, since in list(self._running.items())[:4]:
-            lines.append(f"  [blue]running[/]  {self._names[identifier]}  [dim]{now - since:.1f} s[/]")
-        return "\n".join(lines)
+            lines.append(_line("running", "blue", f"  {self._names[identifier]}", f"{now - since:.1f} s"))
+        return Text("\n").join(lines)
+
+
+def _line(words: str, style: str, what: str, how_far: str) -> Text:
+    from rich.text import Text
+
+    return Text.assemble("  ", (words, style), what, "  ", (how_far, "dim"))
 
 
 def _slow_and_once(action: Action) -> bool:

@@ -1,0 +1,48 @@
+"""The live display shows other people's words as they are: none is markup, and none ends the run."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mlir_matrix.environments.install import PackageProgress
+from mlir_matrix.report.layout import stdout_console
+from mlir_matrix.report.progress import LiveProgress
+
+#: A closing tag without an opening one, which rich refuses; colours, links, pictures, a backslash at the end.
+WORDS = "cannot open [/dev/eth0] [bold]x[/] [link=http://a.invalid]y :bug: \\"
+
+
+def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    # rich takes what it writes to for a terminal.
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
+        monkeypatch.setenv(name, value)
+    action: Any = SimpleNamespace(id=f"{WORDS}-0", tool="run", outputs={})
+    result: Any = SimpleNamespace(expected=False, outcome="run-failed", id="t", reason=WORDS, expectation=None)
+    display = LiveProgress(2)
+    monkeypatch.setattr(display, "_REDRAW_S", 0)
+    display.started(action)
+    display.package(PackageProgress(package=WORDS, received=1, total=2))
+    display.tick()
+    display.note(WORDS)
+    display.result(result)
+    display.package(PackageProgress(package="p", error=WORDS))
+    display.ended(action)
+    display.close()
+    plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.getvalue())
+    for line in (f"fetching {WORDS}  0 of 0 MB", f"running  {WORDS}  0.0 s", f"note {WORDS}", f"error {WORDS}"):
+        assert line in plain
+    assert f"run-failed     t  UNEXPECTED  {WORDS}" in plain
+    assert "0/2 tests, 0 actions done" in plain
+
+
+def test_no_picture_is_made_of_words(capsys: pytest.CaptureFixture[str]) -> None:
+    stdout_console().print("a.mlir:bug: x", markup=False)
+    assert capsys.readouterr().out == "a.mlir:bug: x\n"

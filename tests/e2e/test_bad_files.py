@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Spoil, str]] = {
     "deep_flow": (put(WORK, "a: " + "{a: " * 50_000), rf"{WORK}:1:\d+: nested more than 32 levels deep"),
     "twice": (put(WORK, WORKLOAD + "description: Again.\n"), rf"{WORK}:6:1: the key 'description' is here twice"),
     "documents": (put(WORK, WORKLOAD + "---\na: 1\n"), rf"{WORK}:6:1: a second document"),
-    "huge": (put(WORK, b"# " + b"x" * (2 << 20)), rf"{WORK}: is larger than 1 MiB"),
+    "huge": (put(WORK, b"# " + b"x" * (2 << 20)), rf"{WORK}:1:1048577: is larger than 1 MiB, .*; split or shorten the file"),
     "long_key": (put(WORK, WORKLOAD + "k" * 5000 + ": 1\n"), rf"{WORK}:6:\d+: broken YAML"),
     # Not what a file of this sort says
     "unknown_key": (changed("inputs:", "imputs:"), rf"{WORK}:2:1: .*imputs.*inputs"),
@@ -323,7 +323,7 @@ HASH = "0" * 64
         (put(LOCK, f"numpy==1;evil --hash=sha256:{HASH}\n"), rf"{LOCK}:1:1: expected"),
         (put(LOCK, b"\xff\xfe"), rf"{LOCK}:1:1: is not UTF-8"),
         (link(LOCK, "/etc/passwd"), f"{LOCK}: is a symbolic link that leaves the catalog"),
-        (put(LOCK, "x" * (2 << 20)), f"{LOCK}: is larger than 1 MiB"),
+        (put(LOCK, "x" * (2 << 20)), f"{LOCK}:1:1048577: is larger than 1 MiB"),
     ],
 )
 def test_bad_locks(spoil: Spoil, message: str, catalog: Downstream, house: House) -> None:

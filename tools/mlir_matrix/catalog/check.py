@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.source import Key, Source
 from mlir_matrix.names import PatternError, did_you_mean, name_glob, printable
 
-#: Where the tools live: a module each.
+#: Where the tools live, among modules that they share: a tool has a function ``run``.
 _ACTIONS = Path(__file__).parent.parent / "actions"
+_RUN = re.compile(rb"^def run\(action\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,6 @@ class Checker:
     def __init__(self, catalog: Catalog, problems: Problems) -> None:
         self.catalog = catalog
         self.problems = problems
-        self.tools = frozenset(path.stem for path in _ACTIONS.glob("*.py") if not path.stem.startswith("_"))
 
     def wrong(self, where: Entry[Any] | Source, message: str, *keys: Key) -> None:
         """Add a problem at a key or item of a file."""
@@ -46,9 +48,17 @@ class Checker:
         self.wrong(entry, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
         return False
 
-    def tool(self, entry: Entry[Any], name: str) -> None:
-        """A tool is a module of ``mlir_matrix.actions``."""
-        self.known(entry, "tool", name, self.tools, "tool")
+    def tool(self, entry: Entry[Any], what: str, fits: Callable[[str], object]) -> bool:
+        """Return whether the tool of ``what``, an entry such as a step, is a tool that fits; add a problem where not."""
+        name = entry.document.tool
+        if is_tool(name) and fits(name):
+            return True
+        known = [path.stem for path in sorted(_ACTIONS.glob("*.py")) if fits(path.stem) and is_tool(path.stem)]
+        if is_tool(name):
+            message = f"the tool '{name}' is no {what}'s; a {what} takes one of {', '.join(known)}"
+            self.wrong(entry, message, "tool")
+            return False
+        return self.known(entry, "tool", name, known, "tool")
 
     def matches(self, where: Source, what: str, pattern: str, names: Iterable[str], *keys: Key) -> list[str]:
         """The names that a pattern for names matches; adds a problem where it cannot be read or matches none."""
@@ -63,6 +73,13 @@ class Checker:
         elif not found and not glob.everything:
             self.wrong(where, f"no {what} matches '{printable(pattern)}'", *keys)
         return found
+
+
+@cache
+def is_tool(name: str) -> bool:
+    """Return whether a module of ``mlir_matrix.actions`` is a tool, without importing it."""
+    path = _ACTIONS / f"{name}.py"
+    return path.is_file() and _RUN.search(path.read_bytes()) is not None
 
 
 def check(catalog: Catalog, golden: Iterable[GoldenFile], problems: Problems) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
@@ -12,6 +13,8 @@ from mlir_matrix.catalog.source import Key
 from mlir_matrix.catalog.toolchain_models import Component
 from mlir_matrix.names import did_you_mean, printable
 
+#: The tools of frameworks; ``opt_import`` is what ``import_mlir`` becomes where there are programs and no bindings.
+_IMPORTER = re.compile(r"import_\w+|opt_import")
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -31,7 +34,7 @@ def check(checker: Checker) -> None:
 
 def _framework(checker: Checker, framework: Entry[Framework]) -> None:
     catalog, document = checker.catalog, framework.document
-    checker.tool(framework, document.tool)
+    checker.tool(framework, "framework", _IMPORTER.fullmatch)
     checker.known(framework, "environment", document.environment, catalog.environments, "environment")
     for kind, file in document.emits.items():
         checker.known(framework, "kind", kind, catalog.kinds, "emits", kind)

@@ -12,8 +12,13 @@ from mlir_matrix.catalog.models import Step
 from mlir_matrix.catalog.source import Key, SourceError, read_text
 from mlir_matrix.names import did_you_mean, nearest, printable
 
-#: Keys of a step that say what its tool does: those that a tool must have, those that it may have.
-_TOOL_KEYS = {"passes": (("passes",), ("schedule", "patterns")), "check": (("directives",), ())}
+#: The tools of steps, with the keys that say what a tool does: those that it must have, those that it may have.
+_TOOL_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "passes": (("passes",), ("schedule", "patterns")),
+    "check": (("directives",), ()),
+    "object": ((), ()),
+    "opt_object": ((), ()),
+}
 _WORKING_KEYS = ("passes", "schedule", "patterns", "directives")
 _USE = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
 
@@ -21,13 +26,13 @@ _USE = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
 def check_step(checker: Checker, step: Entry[Step]) -> None:
     """Check one step."""
     catalog, document = checker.catalog, step.document
-    checker.tool(step, document.tool)
+    if checker.tool(step, "step", _TOOL_KEYS.__contains__):
+        _tool_keys(checker, step)
     checker.known(step, "environment", document.environment, catalog.environments, "environment")
     for index, kind in enumerate(document.accepts):
         checker.known(step, "kind", kind, catalog.kinds, "accepts", index)
     if document.gives is not None:
         checker.known(step, "kind", document.gives, catalog.kinds, "gives")
-    _tool_keys(checker, step)
     named = dict(_files(document))
     for keys, name in named.items():
         if name not in step.files:
@@ -62,7 +67,7 @@ def _stray(checker: Checker, entry: Entry[Any], name: str, right: Iterable[str],
 def _tool_keys(checker: Checker, step: Entry[Step]) -> None:
     """A step has the keys that its tool works by, and no others."""
     tool = step.document.tool
-    must, may = _TOOL_KEYS.get(tool, ((), ()))
+    must, may = _TOOL_KEYS[tool]
     for key in _WORKING_KEYS:
         given = getattr(step.document, key) is not None or _in_variants(step.document, key)
         if given and key not in must and key not in may:

@@ -87,7 +87,10 @@ def read_text(path: Path, file: str) -> str:
 def decode(data: bytes, file: str) -> str:
     """Bytes as text; see :func:`read_text`."""
     if len(data) > MOST_BYTES:
-        raise SourceError(file, (0, 0), f"is larger than {MOST_BYTES >> 20} MiB")
+        place = data.count(b"\n", 0, MOST_BYTES) + 1, MOST_BYTES - data.rfind(b"\n", 0, MOST_BYTES)
+        raise SourceError(
+            file, place, f"is larger than {MOST_BYTES >> 20} MiB, which ends here; split or shorten the file"
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -18,6 +18,9 @@ from mlir_matrix.releases import parse_range
 
 #: Modules of ``mlir_matrix.actions`` that work by bindings, and those that do the same by a release's programs.
 BY_PROGRAMS = {"passes": "opt_passes", "object": "opt_object", "import_mlir": "opt_import"}
+#: Tools that transform IR, and all whose output is IR.
+PASSES = frozenset({"passes", BY_PROGRAMS["passes"]})
+KEEPS_IR = PASSES | {"check"}
 #: Those that nothing but a release's programs can do.
 _PROGRAMS_ALONE = frozenset({"run_jit", *BY_PROGRAMS.values()})
 #: How many releases a reason names that would do: the newest.

@@ -15,10 +15,9 @@ from mlir_matrix.catalog.models import Output, Tensor, Workload
 from mlir_matrix.catalog.suite_models import Agreement, Batch, Law, Permutation, SameIr, Scaling
 from mlir_matrix.connect import Connector, listed
 from mlir_matrix.names import did_you_mean
-from mlir_matrix.recipe import Recipe, Unsupported
+from mlir_matrix.recipe import PASSES, Recipe, Unsupported
 from mlir_matrix.roads import Road
 
-_KEEPS_IR = frozenset(("passes", "opt_passes"))
 _FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
 
 
@@ -100,7 +99,7 @@ def reader(road: Road, kind: str) -> Recipe | None:
     before = [step.recipe for step in reversed(road.steps[:end]) if step.recipe.tool != "check"]
     if after:
         return after[0]
-    return before[0] if before and before[0].tool in _KEEPS_IR else None
+    return before[0] if before and before[0].tool in PASSES else None
 
 
 def senseless(workload: Workload, law: Law) -> str:

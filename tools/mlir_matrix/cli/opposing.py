@@ -27,6 +27,7 @@ from mlir_matrix.expansion import Test
 from mlir_matrix.opposing import Held, Pair, by_input, candidates, found
 from mlir_matrix.pins import Pins, read_pins
 from mlir_matrix.plan.planner import Planner
+from mlir_matrix.recipe import PASSES
 from mlir_matrix.report.words import counted
 from mlir_matrix.results import SCHEMA as RESULTS
 from mlir_matrix.runner import run_graph
@@ -36,8 +37,6 @@ from mlir_matrix.session import Session
 SCHEMA = "mlir-matrix/opposing/v1"
 #: What nobody knows anything by.
 _UNKNOWN = frozenset({"skipped", "timed-out", "infra-error", "unsupported"})
-#: Tools whose inputs can be printed as MLIR prints them.
-_READABLE = frozenset({"passes", "opt_passes"})
 _SAID = {
     "input": "take the same IR, and each output made of it satisfies exactly one of them",
     "releases": "pass in turn: wherever both were seen, exactly one of them passes",
@@ -132,7 +131,7 @@ def _configurations(current: Session, over: str | None) -> dict[str, Pins]:
 def _observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limits) -> _Seen:
     """Run the tests under some pins, and hold each output against the directives of all tests with the same input."""
     chosen = choose(current.catalog, arguments, pins=pins).tests()
-    tests = {test.id: test for test in chosen if test.is_ir and test.recipe and test.recipe.tool in _READABLE}
+    tests = {test.id: test for test in chosen if test.is_ir and test.recipe and test.recipe.tool in PASSES}
     planner = Planner(current.catalog, current.tolerance, pins)
     verdicts = {name: planner.add(test) for name, test in tests.items()}
     printed = {name: planner.printed(test) for name, test in tests.items()}

@@ -17,11 +17,9 @@ from mlir_matrix.plan.kernels import Kernels
 from mlir_matrix.plan.laws import Laws, Tolerate
 from mlir_matrix.plan.once import Once
 from mlir_matrix.plan.workloads import VERDICT, file_of, judged, plain, signature
-from mlir_matrix.recipe import Recipe
+from mlir_matrix.recipe import KEEPS_IR, Recipe
 from mlir_matrix.roads import Argument, Road, RoadStep
 
-#: Tools whose output is IR again; what others give is called by its kind (``object``).
-_KEEPS_IR = frozenset({"passes", "opt_passes", "check"})
 #: What many actions share is one object.
 _NO_PARAMS: Mapping[str, Any] = {}
 
@@ -181,7 +179,8 @@ class Planner:
             )
             if path is not None
         }
-        output = "ir" if recipe.tool in _KEEPS_IR else use.gives
+        # What others give is called by its kind (``object``).
+        output = "ir" if recipe.tool in KEEPS_IR else use.gives
         outputs = {output: self._catalog.kinds[use.gives].document.file}
         native = _is_native(step, recipe, use.parameters)
         return _Use(

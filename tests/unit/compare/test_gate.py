@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,3 +147,12 @@ def test_without_zig_numpy_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: An
         assert gate(ones, ones, "f32", Criteria()) == (Counts(), "numpy")
     finally:
         native.load.cache_clear()
+
+
+def test_the_newest_zig_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By releases, in which 0.17 comes after 0.9."""
+    monkeypatch.setenv("MATRIX_HOME", str(tmp_path))
+    for release in ("0.9.0-cp311-ff", "0.17.0-cp311-00", "0.16.1-cp311-11"):
+        (tmp_path / f"packages/ziglang-{release}/ziglang").mkdir(parents=True)
+        (tmp_path / f"packages/ziglang-{release}/ziglang/zig").touch()
+    assert native.zig() == tmp_path / "packages/ziglang-0.17.0-cp311-00/ziglang/zig"

@@ -20,6 +20,7 @@ from typing import Any
 
 from mlir_matrix.actions.criteria import Criteria
 from mlir_matrix.home import find_home
+from mlir_matrix.releases import number
 
 #: Elements from which on compiled code is asked for: below, NumPy is as fast as calling it.
 WORTHWHILE = 1 << 14
@@ -154,9 +155,10 @@ def _make(sources: Sequence[Path], path: Path) -> None:
 
 
 def zig() -> Path | None:
-    """Zig's one program: of the newest package that is here, or of this Python environment."""
-    here = sorted(find_home().packages.glob("ziglang-*/ziglang/zig"))
-    if here:
-        return here[-1]
+    """Zig's one program: of the newest release that is installed, or of this Python environment."""
+    here = find_home().packages.glob("ziglang-*/ziglang/zig")
+    newest = max(here, key=lambda path: (number(path.parts[-3].removeprefix("ziglang-")), path), default=None)
+    if newest is not None:
+        return newest
     spec = find_spec("ziglang")
     return Path(spec.origin).with_name("zig") if spec is not None and spec.origin else None

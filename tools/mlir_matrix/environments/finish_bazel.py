@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from mlir_matrix.environments.prefix import Prefix, Program
 from mlir_matrix.environments.unpack import OURS
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.releases import number
 
 _BASE = "usr/share/bazel"
 #: The jars of the server that are packages of their own.
@@ -96,10 +97,11 @@ def _write(root: Path, name: str, text: str) -> None:
 
 def _java(root: Path) -> str:
     """The folder of the Java that runs the server."""
-    found = sorted(path for path in (root / "usr/lib/jvm").glob("*/bin/java") if not path.parents[1].is_symlink())
+    found = [path.parents[1] for path in (root / "usr/lib/jvm").glob("*/bin/java") if not path.parents[1].is_symlink()]
     if not found:
         raise InfrastructureError("the packages have no Java in usr/lib/jvm: the lock must have a JRE as well")
-    return found[-1].parents[1].relative_to(root).as_posix()
+    newest = max(found, key=lambda folder: (number(folder.name.removeprefix("java-")), folder))
+    return newest.relative_to(root).as_posix()
 
 
 def _listed(root: Path) -> list[str]:

@@ -31,6 +31,7 @@ from mlir_matrix.environments.source_made import describe
 from mlir_matrix.environments.source_run import Runner
 from mlir_matrix.environments.unit import PackageProgress, Unit, Workshop, with_needs
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.releases import number
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.artifacts import Artifacts
@@ -265,7 +266,7 @@ def _compiler(needs: tuple[Unit, ...]) -> Compiler:
     for unit in with_needs(needs):
         found = [each.name for each in unit.packages if _GXX.fullmatch(each.name)] if isinstance(unit, DebLock) else []
         if found:
-            name = found[-1]
+            name = max(found, key=lambda name: number(name.removeprefix("g++-")))
             identity = (*unit.identity, name)
             return Compiler(c=name.replace("g++", "gcc"), cxx=name, folder=unit.folder_for(""), identity=identity)
     for c, cxx in (("cc", "c++"), ("gcc", "g++"), ("clang", "clang++")):

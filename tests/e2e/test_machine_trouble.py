@@ -90,6 +90,26 @@ def test_full_disk(runtime: Path, catalog: Downstream, small_disk: Path, tmp_pat
     assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
 
 
+def test_what_a_person_named_on_a_full_disk(warm: House, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+    """Keeps what it was, or does not come to be, and is told; the report of the run is on stdout all the same."""
+    (small_disk / "old.xml").write_text("old")
+    (small_disk / "ballast").write_bytes(b"x" * shutil.disk_usage(small_disk).free)
+    for name, (one, other) in {"a": "12", "b": "13"}.items():
+        (tmp_path / f"{name}.txt").write_text(f"{one} {other}\n")
+    for words, file in (
+        (("run", "mlir/linalg-loops/x86_64/mlp", "--quiet", "--junit"), "old.xml"),
+        (("run", "mlir/linalg-loops/x86_64/mlp", "--quiet", "--junit"), "new.xml"),
+        (("compare", tmp_path / "a.txt", tmp_path / "b.txt", "--picture"), "map.svg"),
+    ):
+        done = warm(*words, small_disk / file)
+        assert (done.code, bool(done.stdout)) == (3, True)
+        assert done.stderr.splitlines()[-1].startswith(
+            f"matrix: {small_disk / file} cannot be written: the disk is full"
+        )
+    assert {path.name for path in small_disk.iterdir()} == {"old.xml", "ballast"}
+    assert (small_disk / "old.xml").read_text() == "old"
+
+
 @pytest.mark.parametrize("room", [100, 400, 900, 1500, 3000])
 def test_disk_that_fills_up(room: int, runtime: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
     """Wherever in the chain it happens (``room`` KiB from the beginning): never a verdict, never kept."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import stat
 import subprocess
 import sys
@@ -11,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments.locking import Cancelled, acquire, beside, holds, is_held, locked, write_text
+from mlir_matrix.environments.locking import (
+    Cancelled,
+    acquire,
+    beside,
+    holds,
+    is_held,
+    locked,
+    write_output,
+    write_text,
+)
 from mlir_matrix.errors import InfrastructureError
 
 
@@ -87,6 +98,26 @@ def test_a_file_at_once(tmp_path: Path) -> None:
     assert path.stat().st_mode == (tmp_path / "outside").stat().st_mode
     with pytest.raises(InfrastructureError, match=r"cannot be written: "):
         write_text(tmp_path / "outside" / "x.txt", "")
+
+
+def test_an_output_that_a_person_named(tmp_path: Path) -> None:
+    """A device, a pipe and what a link leads to stay what they are, and a full disk leaves the old file."""
+    (tmp_path / "theirs").write_text("before")
+    (tmp_path / "link").symlink_to("theirs")
+    write_output(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "theirs").read_bytes() == b"x"
+    write_output(Path(os.devnull), b"x")
+    assert Path(os.devnull).is_char_device()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(InfrastructureError, match=r"theirs cannot be written: the disk is full; nothing half done"):
+            write_output(tmp_path / "theirs", b"y" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "theirs").read_bytes() == b"x"
+    assert {path.name for path in tmp_path.iterdir()} == {"theirs", "link"}
 
 
 def test_a_folder_beside(tmp_path: Path) -> None:

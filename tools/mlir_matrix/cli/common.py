@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -66,6 +67,19 @@ class Folder(click.Path):
         if not str(value):
             self.fail("the name of the folder is empty", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class NewFile(click.Path):
+    """A file to be written: that its folder is missing is told before anything is run."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"{param.opts[0] if param else ''} {path}: there is no such folder")
+        return path
 
 
 def catalog_option(function: F) -> F:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_matrix.cli.common import Verb, format_option
+from mlir_matrix.cli.common import NewFile, Verb, format_option
 from mlir_matrix.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ class Bound(click.ParamType[float]):
 @click.option(
     "--ignore-whitespace", is_flag=True, help="In text, take line breaks for blanks, which are never compared."
 )
-@click.option(
-    "--picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw a map of the error: .png or .svg."
-)
+@click.option("--picture", type=NewFile(), metavar="FILE", help="Draw a map of the error: .png or .svg.")
 @format_option("text", "json")
 def command(
     actual: Path,
@@ -194,8 +192,5 @@ def _reason(record: Any) -> str:
 def _draw(chosen: Comparison | None, picture: Path) -> None:
     if chosen is None:
         raise UsageError(f"--picture {picture}: nothing could be compared, so that there is nothing to draw")
-    try:
-        chosen.picture(picture)
-    except OSError as error:
-        raise UsageError(f"--picture {picture}: {error.strerror}") from None
+    chosen.picture(picture)
     click.echo(f"{picture} shows {chosen.record['name'] or 'the error'}", err=True)

@@ -15,6 +15,7 @@ from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.load import TOLERANCES
 from mlir_matrix.catalog.source import read_text
 from mlir_matrix.cli.common import (
+    NewFile,
     Verb,
     cache_option,
     catalog_option,
@@ -25,6 +26,7 @@ from mlir_matrix.cli.common import (
     used_pins,
 )
 from mlir_matrix.cli.limits import limits_options
+from mlir_matrix.environments.locking import write_output
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.job import Done, Limits
 from mlir_matrix.execute.store import Store
@@ -73,7 +75,7 @@ _Bounded = Mapping[str, Resolved]
 @click.option(
     "--patch",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NewFile(),
     metavar="FILE",
     help="Write the proposals there, for git apply. Tolerances themselves are never changed.",
 )
@@ -98,8 +100,6 @@ def calibrate_command(
     For each tolerance layer it fits a Gumbel distribution to the largest errors of the worst test's runs, and proposes the
     bounds beyond which the asked share of them lies. Exit code 1 where a test failed.
     """
-    if file is not None and not file.absolute().parent.is_dir():
-        raise UsageError(f"--patch {file}: there is no such folder")
     current = session(catalogs, cache_dir, pins=pins)
     chosen = list(choose(current.catalog, tests, pins=current.pins).tests())
     runnable = [test for test in chosen if test.outcome is None and not test.is_ir]
@@ -237,7 +237,7 @@ def _patch(current: Session, report: Report, bounded: Mapping[str, _Bounded]) ->
 
 def _print(report: Report, form: str, file: Path | None) -> None:
     if file is not None:
-        file.write_text(report.patch, encoding="utf-8")
+        write_output(file, report.patch.encode())
     if form == "json":
         click.echo(json.dumps(report.to_json(), indent=1, allow_nan=False))
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from mlir_matrix.catalog.models import Workload
 from mlir_matrix.cli.common import Verb, cache_option, catalog_option, format_option, same_catalogs, session
 from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.digest import digest_file
+from mlir_matrix.environments.locking import write_file
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Done, Limits
 from mlir_matrix.execute.store import Store
@@ -176,10 +176,7 @@ def _check_size(entries: Iterable[Entry[Workload]], stale: Iterable[_Golden]) ->
 
 def _write(golden: _Golden) -> None:
     """Whole or not at all, and in one form."""
-    golden.path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = golden.path.with_name(golden.path.name + ".tmp")
-    temporary.write_bytes(golden.data)
-    os.replace(temporary, golden.path)
+    write_file(golden.path, golden.data)
     golden.other.unlink(missing_ok=True)
 
 

@@ -13,6 +13,7 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.common import (
+    NewFile,
     Verb,
     cache_option,
     catalog_option,
@@ -57,7 +58,7 @@ _KEPT_FAILURES = 50
 @format_option("table", "json")
 @limits_options()
 @click.option("--keep-going/--fail-fast", default=True, help="Whether a surprise ends the run. Default: keep going.")
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write JUnit XML.")
+@click.option("--junit", type=NewFile(), metavar="FILE", help="Also write JUnit XML.")
 @environment_option
 @means_options
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
@@ -79,8 +80,6 @@ def command(
     What was run before and reads the same bytes is not run again. Exit code: 0 all as expected, 1 something under test is
     not, 2 the command or the files are wrong, 3 the infrastructure failed and nothing under test did.
     """
-    if junit is not None and not junit.absolute().parent.is_dir():
-        raise UsageError(f"--junit {junit}: there is no such folder")
     current = session(catalogs, cache_dir, swaps, pins)
     choice = choose(current.catalog, tests, pins=current.pins)
     plan = current.plan(choice.tests())

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.criteria import compare_block
 from mlir_matrix.compare.gate import blocks
+from mlir_matrix.environments.locking import write_output
 
 if TYPE_CHECKING:
     from mlir_matrix.compare.result import Comparison
@@ -49,9 +50,9 @@ def draw(result: Comparison, path: Path) -> None:
     shares = _shares(result)
     pixels = _colours(shares)
     if path.suffix == ".png":
-        path.write_bytes(_png(_enlarged(pixels)))
+        write_output(path, _png(_enlarged(pixels)))
     elif path.suffix == ".svg":
-        path.write_text(_svg(result, pixels), encoding="utf-8")
+        write_output(path, _svg(result, pixels).encode())
     else:
         raise ValueError(f"{path}: a map is a .png or .svg file")
 

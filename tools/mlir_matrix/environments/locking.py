@@ -76,12 +76,17 @@ def is_held(path: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text file; see :func:`write_file`."""
+    write_file(path, text.encode())
+
+
+def write_file(path: Path, data: bytes) -> None:
     """Write a file so that it is the old one or the new one, whatever happens meanwhile. Raises InfrastructureError."""
     scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(scratch, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(scratch, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
@@ -90,6 +95,20 @@ def write_text(path: Path, text: str) -> None:
     finally:
         with suppress(OSError):
             scratch.unlink()
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that a person named, as :func:`write_file` does. Raises InfrastructureError.
+
+    A device, a pipe and what a link leads to are written in place: ``--junit /dev/stdout`` must not replace that.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise unwritable(f"{path} cannot be written", error) from None
+    else:
+        write_file(path, data)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.errors import MatrixError
 
 
 def draw_errors(folder: Path, verdict: Mapping[str, Any], arrays: Mapping[str, Path]) -> None:
@@ -42,5 +42,5 @@ def _draw(path: Path, output: Mapping[str, Any], actual: Path, expected: Path) -
                 left.values, right.values, Rules(criteria=criteria), dtype=kind, golden=True, name=name
             )
             found.picture(path)
-    except (UsageError, OSError, ValueError):
+    except (MatrixError, OSError, ValueError):
         return

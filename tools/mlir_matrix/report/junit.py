@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.environments.locking import write_output
 from mlir_matrix.results import NOT_RUN, TestResult
 
 #: Characters that XML 1.0 cannot hold, not even escaped.
@@ -57,7 +57,4 @@ def write_junit(path: Path, results: Sequence[TestResult]) -> None:
         for result in members:
             _case(suite, result)
     ElementTree.indent(root)
-    try:
-        ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
-    except OSError as error:
-        raise InfrastructureError(f"--junit {path}: cannot be written: {error.strerror}") from error
+    write_output(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))

@@ -146,17 +146,30 @@ def test_interrupted(
     assert report.outcomes == expected.outcomes
 
 
-def test_two_runs_share_a_cache(fresh: Callable[[str], House], undisturbed: tuple[Report, Mapping[str, Any]]) -> None:
+def test_simultaneous_runs_share_what_they_do(
+    fresh: Callable[[str], House], undisturbed: tuple[Report, Mapping[str, Any]]
+) -> None:
+    """Each action is executed by one of them; and where that one is killed, by another."""
     expected, kept = undisturbed
     house = fresh("home")
-    both = [house.start("run", *TESTS[1:], "--format", "json", "--quiet", "--jobs", "1") for _ in range(2)]
-    ends = [process.communicate(timeout=300) for process in both]
-    assert [process.returncode for process in both] == [0, 0], ends
-    for out, _ in ends:
-        outcomes = {test["id"]: test["outcome"] for test in json.loads(out)["tests"]}
-        assert len(outcomes) >= 8
-        assert outcomes.items() <= expected.outcomes.items()
-    assert house.kept().items() <= kept.items()
+    before = house.count()
+    runs = [house.start("run", *TESTS, "--format", "json", "--quiet", "--jobs", "2") for _ in range(4)]
+    try:
+        assert wait_until(lambda: house.count() >= before + 40)
+        runs[0].kill()
+        ends = [process.communicate(timeout=300) for process in runs]
+    finally:
+        for process in runs:
+            process.kill()
+    assert [process.returncode for process in runs] == [-signal.SIGKILL, 0, 0, 0], ends
+    documents = [json.loads(out) for out, _ in ends[1:]]
+    for document in documents:
+        assert {test["id"]: test["outcome"] for test in document["tests"]} == expected.outcomes
+        assert document["executed"] == len(document["executed_actions"])
+        assert any(test["cached"] for test in document["tests"])
+    assert house.kept() == kept
+    # Together they executed all that the first one had not kept, hardly anything twice.
+    assert sum(document["executed"] for document in documents) <= 1.02 * (len(kept) - before)
 
 
 def test_a_cache_that_cannot_be_made_is_told(fresh: Callable[[str], House], tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ class _Observer:
     def note(self, text: str) -> None:
         self._progress.note(text)
 
-    def tick(self) -> None:
-        self._progress.tick()
+    def tick(self, waiting: int = 0) -> None:
+        self._progress.tick(waiting)
 
 
 class _Quiet:
@@ -134,7 +134,7 @@ class _Quiet:
 
     def package(self, progress: PackageProgress) -> None: ...
     def note(self, text: str) -> None: ...
-    def tick(self) -> None: ...
+    def tick(self, waiting: int = 0) -> None: ...
 
 
 class Counting(_Quiet):
@@ -153,7 +153,7 @@ class Counting(_Quiet):
         if progress.done:
             self._say(f"installed {progress.package}")
 
-    def tick(self) -> None:
+    def tick(self, waiting: int = 0) -> None:
         if time.monotonic() - self._last >= self._EVERY_S:
             self._last = time.monotonic()
             self._say(f"{self._ended} of {self._total} actions done")

@@ -18,9 +18,10 @@ from mlir_matrix.actions.child import failure
 from mlir_matrix.actions.collect import remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.crew import Equip, Place, Worker, tools_of
+from mlir_matrix.execute.crew import Equip, Place, Worker, time_limit, tools_of
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import Done, Job, Limits, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.sandbox import make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store
@@ -59,6 +60,8 @@ class Scheduler:
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
         self._alone: deque[Job] = deque()
+        #: Those of them that another run executes.
+        self._waiting = WaitingJobs()
         self._broken: dict[str, str] = {}
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
@@ -83,6 +86,7 @@ class Scheduler:
 
     def _execute(self, scratch: Path) -> None:
         wake_read, wake = os.pipe()
+        self._locks = KeyLocks(self._home.actions)
         self._selector = selectors.DefaultSelector()
         try:
             self._selector.register(wake_read, selectors.EVENT_READ, None)
@@ -108,6 +112,7 @@ class Scheduler:
             self._selector.close()
             os.close(wake)
             os.close(wake_read)
+            self._locks.close()
             remove_folder(str(scratch))
 
     def _install(self) -> None:
@@ -179,14 +184,15 @@ class Scheduler:
     # The loop ----------------------------------------------------------------------------------------------------
 
     def _turn(self, wake: int) -> None:
-        for key, _ in self._selector.select(_TICK_S):
+        for key, _ in self._selector.select(self._waiting.pause(_TICK_S)):
             if key.data is None:
                 os.read(wake, 4096)
                 self._take_packages()
             else:
                 self._take_answers(key.data)
-        self._observer.tick()
+        self._observer.tick(len(self._waiting))
         self._crew.end_silent()
+        self._look_again()
         self._dispatch()
 
     def _take_packages(self) -> None:
@@ -212,11 +218,37 @@ class Scheduler:
         self._finish_job(job, infrastructure(job.action, reason))
 
     def _dispatch(self) -> None:
+        self._locks.keep(self._jobs)
         while self._running < self._limits.jobs and not self._stopping:
             job = self._next_job()
             if job is None:
                 return
-            self._send(job)
+            if self._claim(job):
+                self._send(job)
+
+    def _claim(self, job: Job) -> bool:
+        """Return whether a job is to be executed: not if another run executes it, or has done so since it was looked up."""
+        if not self._locks.take(job.prepared.key) and not self._waiting.over(job):
+            self._waiting.add(job, time_limit(job, self._limits))
+            return False
+        return not self._finish_known(job)
+
+    def _finish_known(self, job: Job) -> bool:
+        known = self._lookup.find(job.prepared)
+        if known is not None:
+            del self._jobs[job.prepared.key]
+            self._finish_job(job, Done(result=known, cached=True))
+        return known is not None
+
+    def _look_again(self) -> None:
+        """Finish the waiting jobs whose results are here by now, and queue those that no other run executes any more."""
+        for job in self._waiting.due(self._jobs):
+            if self._finish_known(job):
+                continue
+            if self._locks.is_free(job.prepared.key) or self._waiting.over(job):
+                self._frontier.push(job.prepared.key, job.environment.digest, like=job.action.id)
+            else:
+                self._waiting.add(job, time_limit(job, self._limits))
 
     def _next_job(self) -> Job | None:
         if self._alone:

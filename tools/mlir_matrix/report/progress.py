@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.plan.graph import Action
+from mlir_matrix.report.words import counted
 from mlir_matrix.results import TestResult
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Progress(Protocol):
     def package(self, progress: PackageProgress) -> None: ...
     def result(self, result: TestResult) -> None: ...
     def note(self, text: str) -> None: ...
-    def tick(self) -> None: ...
+    def tick(self, waiting: int = 0) -> None: ...
     def close(self) -> None: ...
 
 
@@ -54,6 +55,7 @@ class PlainProgress:
     def __init__(self, total: int) -> None:
         self._total = total
         self._seen = 0
+        self._waited = False
         self._last: dict[tuple[str, bool], float] = {}
 
     def started(self, action: Action) -> None:
@@ -84,8 +86,10 @@ class PlainProgress:
     def note(self, text: str) -> None:
         self._say(f"note           {text}")
 
-    def tick(self) -> None:
-        return
+    def tick(self, waiting: int = 0) -> None:
+        if waiting and not self._waited:
+            self._waited = True
+            self._say("waiting        for actions that other runs are executing")
 
     def close(self) -> None:
         return
@@ -108,6 +112,7 @@ class LiveProgress:
         self._results = 0
         self._unexpected = 0
         self._actions = 0
+        self._waiting = 0
         self._began = self._drawn = time.monotonic()
         self._running: OrderedDict[str, float] = OrderedDict()
         self._names: dict[str, str] = {}
@@ -150,7 +155,8 @@ class LiveProgress:
 
         self._console.print(Text.assemble((words, style), f" {text}" if text else ""), soft_wrap=True)
 
-    def tick(self) -> None:
+    def tick(self, waiting: int = 0) -> None:
+        self._waiting = waiting
         now = time.monotonic()
         if now - self._drawn >= self._REDRAW_S:
             self._drawn = now
@@ -173,6 +179,10 @@ class LiveProgress:
             lines.append(_line(_doing(package), "cyan", f" {package.package}", _how_far(package)))
         for identifier, since in list(self._running.items())[:4]:
             lines.append(_line("running", "blue", f"  {self._names[identifier]}", f"{now - since:.1f} s"))
+        if self._waiting:
+            lines.append(
+                _line("waiting", "blue", "  for other runs that execute the same", counted(self._waiting, "action"))
+            )
         return Text("\n").join(lines)
 
 
@@ -214,5 +224,5 @@ class Silent:
     def package(self, progress: PackageProgress) -> None: ...
     def result(self, result: TestResult) -> None: ...
     def note(self, text: str) -> None: ...
-    def tick(self) -> None: ...
+    def tick(self, waiting: int = 0) -> None: ...
     def close(self) -> None: ...

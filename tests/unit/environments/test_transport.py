@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from loopback import Behaviour, serve
 
-from mlir_matrix.environments.transport import Refused, Routes, Transport, _moved, shown
+from mlir_matrix.environments.transport import TROUBLE, NoWay, Refused, Routes, Transport, _moved, shown
 
 DATA = b"data"
 
@@ -135,6 +135,65 @@ def test_a_proxy_that_wants_to_know_who_asks() -> None:
     finally:
         proxy.shutdown()
         proxy.server_close()
+
+
+@pytest.mark.parametrize("where", ["file", "file of a connection that closes", "tunnel"])
+def test_what_comes_through_a_proxy_can_be_ended(where: str) -> None:
+    """At once, in the middle of a file as well as before the proxy has answered."""
+    reached, over = threading.Event(), threading.Event()
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.0" if "closes" in where else "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            assert self.path == "http://host.invalid/f"
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"half")
+            self.do_CONNECT()
+
+        def do_CONNECT(self) -> None:
+            reached.set()
+            over.wait(60)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    proxy.daemon_threads = True
+    threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    routes = Routes(proxies=dict.fromkeys(("http", "https"), f"http://127.0.0.1:{proxy.server_port}"))
+    transport, ends = Transport(routes=lambda: routes), []
+
+    def fetch() -> None:
+        try:
+            stream = transport.open("https://host.invalid/f" if where == "tunnel" else "http://host.invalid/f")
+            ends.append(len(stream.read(100)))
+        except TROUBLE:
+            ends.append(0)
+
+    thread = threading.Thread(target=fetch, daemon=True)
+    thread.start()
+    try:
+        assert reached.wait(30)
+        transport.abort()
+        # Its own time-out would be half a minute.
+        thread.join(15)
+        assert not thread.is_alive()
+        assert ends[0] < 100
+        with pytest.raises(ConnectionAbortedError):
+            transport.open("http://host.invalid/g")
+    finally:
+        over.set()
+        proxy.shutdown()
+        proxy.server_close()
+        transport.close()
+
+
+def test_a_kind_of_proxy_that_is_not_supported() -> None:
+    with pytest.raises(NoWay, match="'socks5' proxies are not supported; expected http or https"):
+        read("http://host.invalid/f", routes=Routes(proxies={"http": "socks5://127.0.0.1:9"}))
 
 
 def test_which_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,23 +79,25 @@ def test_without_locks_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     locks.close()
 
 
-def test_waiting_jobs() -> None:
+def test_waiting_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are looked at again after 20 ms, then after twice that, and are executed after all when their time is over."""
+    now = [100.0]
+    monkeypatch.setattr("mlir_matrix.execute.locks.time", SimpleNamespace(monotonic=lambda: now[0]))
     job: Any = SimpleNamespace(prepared=SimpleNamespace(key=KEY))
     waiting = WaitingJobs()
-    assert waiting.pause(0.25) == 0.25
-    assert not waiting.over(job)
-    waiting.add(job, 60)
-    assert len(waiting) == 1
-    assert 0 < waiting.pause(0.25) <= 0.02
-    assert list(waiting.due({KEY})) == []
+    assert waiting.pause(9) == 9
     pauses = []
     for _ in range(6):
-        waiting.add(job, 0)
+        waiting.add(job, 1.0)
+        assert (len(waiting), list(waiting.due({KEY})), waiting.over(job)) == (1, [], False)
         pauses.append(waiting.pause(9))
-    assert pauses == sorted(pauses)
-    assert pauses[-1] <= 0.25
-    assert not waiting.over(job), "the first time counts"
+        now[0] += pauses[-1]
+        assert list(waiting.due({KEY})) == [job]
+        assert len(waiting) == 0
+    assert pauses == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.25, 0.25])
+    now[0] = 101.0
+    assert waiting.over(job)
+    waiting.add(job, 1.0)
+    now[0] += 1
     assert list(waiting.due(())) == [], "it was finished by other means"
     assert len(waiting) == 0
-    waiting.add(job, 0)
-    assert waiting.over(job)

@@ -1,4 +1,4 @@
-"""Open an address at a byte: http and https over connections that are kept, files, and proxies through urllib.
+"""Open an address at a byte: http and https, also through proxies, over connections that are kept, and files.
 
 Only who asks may name a file: a server that says that something has moved may name another server and no more.
 
@@ -17,7 +17,6 @@ import socket
 import ssl
 import stat
 import threading
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -34,10 +33,6 @@ _TUNNEL = re.compile(r"Tunnel connection failed: (\d{3}) ?(.*)")
 
 #: What a connection may fail with; trying again may help.
 TROUBLE = (OSError, http.client.HTTPException)
-
-
-#: Of a connection that is kept, or of urllib.
-_Response = http.client.HTTPResponse | urllib.error.HTTPError
 
 
 class Refused(Exception):
@@ -89,7 +84,8 @@ class Transport:
         self._find_routes = routes
         self._local = threading.local()
         self._guard = threading.Lock()
-        self._open: set[http.client.HTTPConnection] = set()
+        #: With their sockets, which a connection forgets when the other side will close it; None while it is made.
+        self._open: dict[http.client.HTTPConnection, socket.socket | None] = {}
         self._closed = False
 
     @functools.cached_property
@@ -106,8 +102,7 @@ class Transport:
             parts = _split(address)
             if parts.scheme == "file":
                 return _open_file(parts, start)
-            proxy = self._routes.proxy(parts)
-            response, close = self._through_proxy(parts, start, proxy) if proxy else self._ask(parts, start)
+            response, close = self._ask(parts, start, self._routes.proxy(parts))
             if response.status not in _REDIRECTS:
                 return _answer(response, start, close)
             response.read()
@@ -119,11 +114,11 @@ class Transport:
         """End all connections at once, also those that other threads are waiting for."""
         with self._guard:
             self._closed = True
-            connections = list(self._open)
-        for connection in connections:
+            connections = list(self._open.items())
+        for connection, kept in connections:
             # Only this wakes up a thread that reads; the file descriptor stays, or that thread might read another's.
             with suppress(OSError, AttributeError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                (kept or connection.sock).shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close all connections. No thread uses them any more."""
@@ -133,83 +128,94 @@ class Transport:
         for connection in connections:
             connection.close()
 
-    def _ask(self, parts: urllib.parse.SplitResult, start: int) -> tuple[http.client.HTTPResponse, Callable[[], None]]:
+    def _ask(
+        self, parts: urllib.parse.SplitResult, start: int, proxy: str
+    ) -> tuple[http.client.HTTPResponse, Callable[[], None]]:
         """The answer, and what ends it: a connection on which the rest of an answer waits cannot be used again."""
         kept: dict[tuple[str, str], http.client.HTTPConnection] = self._local.__dict__.setdefault("kept", {})
         key = (parts.scheme, parts.netloc)
-        target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-        headers = {"User-Agent": "mlir-matrix", "Accept-Encoding": "identity", **_asking(parts, start)}
+        headers = {"User-Agent": "mlir-matrix", "Accept-Encoding": "identity", **_login("Authorization", parts)}
+        if start:
+            headers["Range"] = f"bytes={start}-"
+        server = ("", "")
+        if proxy and parts.scheme == "http":
+            # To such a proxy the whole address is said; through others there is a tunnel.
+            server = ("http", _host(parts))
+            headers |= _login("Proxy-Authorization", _proxy_parts(proxy))
+        target = urllib.parse.urlunsplit((*server, parts.path or "/", parts.query, ""))
         while True:
             connection = kept.get(key)
+            if connection is not None and connection.sock is None:
+                self._drop(connection)
+                connection = None
             fresh = connection is None
             if connection is None:
-                connection = kept[key] = self._connect(parts)
+                connection = kept[key] = self._connect(parts, proxy)
             try:
                 connection.request("GET", target, headers=headers)
                 response = connection.getresponse()
             except TROUBLE:
                 kept.pop(key, None)
-                connection.close()
-                with self._guard:
-                    self._open.discard(connection)
+                self._drop(connection)
                 # The other side may end a kept connection at any moment: that is no failure.
                 if fresh or self._closed:
                     raise
             else:
                 return response, functools.partial(_end, connection, response)
 
-    def _connect(self, parts: urllib.parse.SplitResult) -> http.client.HTTPConnection:
-        connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(
-                parts.netloc.rpartition("@")[2], timeout=self._timeout, context=self._context
+    def _connect(self, parts: urllib.parse.SplitResult, proxy: str) -> http.client.HTTPConnection:
+        via = _proxy_parts(proxy) if proxy else parts
+        if "https" in (parts.scheme, via.scheme):
+            made: http.client.HTTPConnection = http.client.HTTPSConnection(
+                _host(via), timeout=self._timeout, context=self._context
             )
         else:
-            connection = http.client.HTTPConnection(parts.netloc.rpartition("@")[2], timeout=self._timeout)
-        connection.connect()
+            made = http.client.HTTPConnection(_host(via), timeout=self._timeout)
+        if proxy and parts.scheme == "https":
+            made.set_tunnel(_host(parts), headers=_login("Proxy-Authorization", via))
         with self._guard:
-            if self._closed:
-                connection.close()
-                raise ConnectionAbortedError("no longer wanted")
-            self._open.add(connection)
-        return connection
-
-    def _through_proxy(
-        self, parts: urllib.parse.SplitResult, start: int, proxy: str
-    ) -> tuple[_Response, Callable[[], None]]:
-        # To urllib a login is part of the host.
-        address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        request = urllib.request.Request(address, headers=_asking(parts, start))  # noqa: S310
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({request.type: proxy}),
-            urllib.request.HTTPSHandler(context=self._context),
-            _Moved,
-        )
+            # Before it connects, so that one that waits for a proxy's answer can be ended.
+            self._open[made] = None
         try:
-            response = opener.open(request, timeout=self._timeout)
-        except urllib.error.HTTPError as error:
-            return error, error.close
-        except urllib.error.URLError as error:
-            if refused := _TUNNEL.search(str(error.reason)):
+            made.connect()
+            with self._guard:
+                if self._closed:
+                    raise ConnectionAbortedError("no longer wanted")
+                self._open[made] = made.sock
+        except TROUBLE as error:
+            self._drop(made)
+            if not proxy or self._closed or not isinstance(error, OSError):
+                raise
+            if refused := _TUNNEL.search(str(error)):
                 raise Refused(int(refused[1]), refused[2]) from None
-            raise NoWay(getattr(error.reason, "strerror", None) or str(error.reason), proxy) from None
-        return response, response.close
+            raise NoWay(error.strerror or str(error), proxy) from None
+        return made
+
+    def _drop(self, connection: http.client.HTTPConnection) -> None:
+        connection.close()
+        with self._guard:
+            self._open.pop(connection, None)
 
 
-def _asking(parts: urllib.parse.SplitResult, start: int) -> dict[str, str]:
-    """Headers: who asks, and from which byte on."""
-    headers = {"Range": f"bytes={start}-"} if start else {}
-    if parts.username is not None:
-        login = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
-    return headers
+def _host(parts: urllib.parse.SplitResult) -> str:
+    """Return the host and port of an address, without the login that may be in it."""
+    return parts.netloc.rpartition("@")[2]
 
 
-class _Moved(urllib.request.HTTPRedirectHandler):
-    """Leaves it to us to go where something has moved."""
+def _proxy_parts(proxy: str) -> urllib.parse.SplitResult:
+    """Read the address of a proxy, which may be a host alone. Raises NoWay."""
+    parts = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise NoWay(f"'{parts.scheme}' proxies are not supported; expected http or https", proxy)
+    return parts
 
-    def redirect_request(self, *_given: object) -> None:
-        return None
+
+def _login(header: str, parts: urllib.parse.SplitResult) -> dict[str, str]:
+    """Return the header that says who asks, where an address does."""
+    if parts.username is None:
+        return {}
+    login = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+    return {header: f"Basic {base64.b64encode(login.encode()).decode()}"}
 
 
 def shown(address: str) -> str:
@@ -254,7 +260,7 @@ def _end(connection: http.client.HTTPConnection, response: http.client.HTTPRespo
         connection.close()
 
 
-def _answer(response: _Response, start: int, close: Callable[[], None]) -> Stream:
+def _answer(response: http.client.HTTPResponse, start: int, close: Callable[[], None]) -> Stream:
     """What the headers promise. Raises Refused."""
     status, headers = response.status or 0, response.headers
     if status not in (200, 206):

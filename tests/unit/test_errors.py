@@ -36,11 +36,11 @@ def test_lines_after_the_first_are_indented(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(**options: object) -> None:
-        raise CatalogError("a.yaml:1:1: one\nb.yaml:2:2: two")
+        raise CatalogError("a.yaml:1:1: one\x1b[2J\nb.yaml:2:2: two")
 
     monkeypatch.setattr(cli.matrix, "main", fail)
     cli._call([])
-    assert capsys.readouterr().err == "matrix: a.yaml:1:1: one\n        b.yaml:2:2: two\n"
+    assert capsys.readouterr().err == "matrix: a.yaml:1:1: one\\x1b[2J\n        b.yaml:2:2: two\n"
 
 
 def test_a_mistake_of_ours(

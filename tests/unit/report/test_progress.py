@@ -14,8 +14,8 @@ from mlir_matrix.environments.install import PackageProgress
 from mlir_matrix.report.layout import stdout_console
 from mlir_matrix.report.progress import LiveProgress
 
-#: A closing tag without an opening one, which rich refuses; colours, links, pictures, a backslash at the end.
-WORDS = "cannot open [/dev/eth0] [bold]x[/] [link=http://a.invalid]y :bug: \\"
+#: A closing tag without an opening one, which rich refuses; colours, links, pictures; what clears a screen; a backslash.
+WORDS = "cannot open [/dev/eth0] [bold]x[/] [link=http://a.invalid]y :bug: \x1b[2J\\"
 
 
 def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,9 +37,10 @@ def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
     display.ended(action)
     display.close()
     plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.getvalue())
-    for line in (f"fetching {WORDS}  0 of 0 MB", f"running  {WORDS}  0.0 s", f"note {WORDS}", f"error {WORDS}"):
+    said = WORDS.replace("\x1b", "\\x1b")
+    for line in (f"fetching {said}  0 of 0 MB", f"running  {said}  0.0 s", f"note {said}", f"error {said}"):
         assert line in plain
-    assert f"run-failed     t  UNEXPECTED  {WORDS}" in plain
+    assert f"run-failed     t  UNEXPECTED  {said}" in plain
     assert "0/2 tests, 0 actions done" in plain
 
 

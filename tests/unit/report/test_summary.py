@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlir_matrix.report.summary import print_summary
@@ -33,3 +35,12 @@ def test_tests_that_only_just_pass_are_named_the_closest_first(capsys: pytest.Ca
 
 def test_nothing_is_said_where_none_is_close(capsys: pytest.CaptureFixture[str]) -> None:
     assert "close to failing" not in told(Run(results=[result("a", 0.5), result("b", 0.0)]), capsys)
+
+
+def test_other_peoples_words_do_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """An action may have written its outcome itself."""
+    words = "[/dev/eth0] \x1b[2Jall as expected"
+    bad = replace(result("a", ""), outcome="run-failed", expected=False, reason=words, diagnostics=f"{words}\nmore")
+    text = told(Run(results=[bad]), capsys)
+    shown = r"[/dev/eth0] \x1b[2Jall as expected"
+    assert f"  {shown}\n    {shown}\n    more\n" in text

@@ -64,7 +64,9 @@ def _listen() -> None:
 
 
 def _say(error: Exception) -> None:
-    lines = str(error).splitlines() or [type(error).__name__]
+    from mlir_matrix.report.words import harmless
+
+    lines = harmless(str(error)).splitlines() or [type(error).__name__]
     for number, line in enumerate(lines):
         click.echo(f"matrix: {line}" if number == 0 else f"        {line}", err=True)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.plan.graph import Action
-from mlir_matrix.report.words import counted
+from mlir_matrix.report.words import counted, harmless
 from mlir_matrix.results import TestResult
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _short(text: str) -> str:
 def result_line(result: TestResult) -> str:
     """One test in one line."""
     note = "" if result.expected else "  UNEXPECTED"
-    why = f"  {_short(result.reason)}" if result.outcome != "pass" and result.reason else ""
+    why = f"  {harmless(_short(result.reason))}" if result.outcome != "pass" and result.reason else ""
     if result.expected and result.outcome != "pass" and result.expectation:
         note = "  (expected)"
     return f"{result.outcome:<14} {result.id}{note}{why}"
@@ -96,7 +96,7 @@ class PlainProgress:
 
     @staticmethod
     def _say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print(harmless(line), file=sys.stderr, flush=True)
 
 
 class LiveProgress:
@@ -153,7 +153,7 @@ class LiveProgress:
         """Print a line above the display. Text of others is never markup: an error may well speak of ``[/dev/eth0]``."""
         from rich.text import Text
 
-        self._console.print(Text.assemble((words, style), f" {text}" if text else ""), soft_wrap=True)
+        self._console.print(Text.assemble((words, style), f" {harmless(text)}" if text else ""), soft_wrap=True)
 
     def tick(self, waiting: int = 0) -> None:
         self._waiting = waiting
@@ -189,7 +189,7 @@ class LiveProgress:
 def _line(words: str, style: str, what: str, how_far: str) -> Text:
     from rich.text import Text
 
-    return Text.assemble("  ", (words, style), what, "  ", (how_far, "dim"))
+    return Text.assemble("  ", (words, style), harmless(what), "  ", (how_far, "dim"))
 
 
 def _slow_and_once(action: Action) -> bool:

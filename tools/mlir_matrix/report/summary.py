@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from mlir_matrix.report.census_text import render
 from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
-from mlir_matrix.report.words import counted
+from mlir_matrix.report.words import counted, harmless
 from mlir_matrix.results import NOT_RUN, TestResult, summarise
 from mlir_matrix.runner import Run
 
@@ -83,7 +83,7 @@ def _print_failure(console: Console, result: TestResult, folder: Path | None, co
         console.print(
             f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}", markup=False, soft_wrap=True
         )
-    console.print(f"  {result.reason}", markup=False, soft_wrap=True)
+    console.print(f"  {harmless(result.reason)}", markup=False, soft_wrap=True)
     if result.verdict is not None and result.outcome == "mismatch":
         _indent(console, render(dict(result.verdict)))
     if result.diagnostics:
@@ -97,7 +97,7 @@ def _print_failure(console: Console, result: TestResult, folder: Path | None, co
 
 
 def _indent(console: Console, text: str) -> None:
-    for line in text.splitlines():
+    for line in harmless(text).splitlines():
         console.print(f"    {line}".rstrip(), markup=False, soft_wrap=True)
 
 

@@ -10,6 +10,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def harmless(text: str) -> str:
+    """Return text of others as a terminal may have it: control characters escaped, all but line breaks and tabs."""
+    if text.isprintable():
+        return text
+    shown = (c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(shown)
+
+
 def catalog_options(folders: Iterable[object]) -> list[str]:
     """The words of a command line that name these catalogs."""
     return [word for folder in folders for word in ("--catalog", str(folder))]

@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from mlir_matrix.catalog import container_models, models, suite_models, toolchain_models
+from mlir_matrix.environments.locking import write_text
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.report import (
@@ -146,9 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write is None:
         sys.stdout.write(text(options.name))
         return 0
-    options.write.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
-        (options.write / f"{name}.json").write_text(text(name), encoding="utf-8")
+        write_text(options.write / f"{name}.json", text(name))
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from mlir_matrix.cli.lazy import LazyGroup, Listed
-from mlir_matrix.errors import MatrixError
+from mlir_matrix.errors import InfrastructureError, MatrixError
 
 #: Verb → what it does, for ``matrix --help``, which must not import them all.
 VERBS = {
@@ -90,7 +90,9 @@ def _call(arguments: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        _say(error)
+        # Of a file that we do not name ourselves, such as stdout on a full disk.
+        place = f"{error.filename}: " if error.filename else ""
+        _say(InfrastructureError(f"{place}{error.strerror or error}"))
         return 3
     except Exception:  # noqa: BLE001 - ours to mend, not the user's to read
         return _bug()

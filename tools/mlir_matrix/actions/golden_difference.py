@@ -7,9 +7,9 @@ cannot be compared, else ``elements``, ``differ`` and the largest absolute diffe
 ``index``, ``old`` and ``new`` there (null: none differs). Of sketches only the kept elements can be compared; what is known of the
 others is how many ``blocks`` differ, and the Euclidean ``norm`` of the difference that their projections tell.
 
-Where something differs there is ``rounding`` as well: the largest share that a difference takes of what rounding in double explains.
-Up to 1, two CPUs or releases of NumPy may give both goldens. The bound is that of :mod:`forward_error` for programs that compute in
-double. It is taken twice: the old golden and the new one may each be that far from the exact value. Null where none is known.
+Where something differs there is ``rounding`` as well: the largest difference as a share of what rounding in double
+explains. Up to 1, two CPUs or releases of NumPy may give both goldens. The bound is that of :mod:`forward_error` for
+programs that compute in double, taken twice: each golden may be that far from the exact value. Null where none is known.
 """
 
 from __future__ import annotations
@@ -66,8 +66,7 @@ def _bounds(action: Action) -> list[Doubles] | None:
         _, bounds = bounded_reference(action.inputs["source"], arguments, specs, declared(action, "inputs"))
     except MemoryError:
         raise
-    except Exception:
-        # The reference has computed what is expected before: only its bound is refused, in whatever way.
+    except Exception:  # noqa: BLE001 - the reference has given what is expected: only its bound is refused, somehow
         return None
     return [2 * bound for bound in bounds]
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from downstream import Downstream
-from house import Finished, House
+from house import REPOSITORY, Finished, House
+
+from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
 
 TEST = "mlir/linalg-loops/x86_64/wide"
 DOCUMENT = """\
@@ -164,6 +169,28 @@ def test_what_differs_is_said_in_numbers(house: House, ready: Wide) -> None:
     assert (ready.root / "golden/wide/y.sketch.npy").read_bytes() == before
 
 
+@pytest.mark.parametrize("rows", [512, 20], ids=["sketch", "whole"])
+def test_what_the_references_rounding_explains_is_as_it_is(house: House, ready: Wide, rows: int) -> None:
+    ready.describe(rows=rows)
+    assert update(house, ready, "--write").code == 0
+    kept = sorted(path.read_bytes() for path in (ready.root / "golden/wide").iterdir())
+    ready.describe(rows=rows, reference=REFERENCE.replace("1.5 * x", "0.1 * x + 1.4 * x"))
+    done = update(house, ready, "--write")
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"wide/y: as it is, to rounding: {'65 of 65 blocks' if rows == 512 else ''}")
+    assert sorted(path.read_bytes() for path in (ready.root / "golden/wide").iterdir()) == kept
+    (row,) = update(house, ready, "--format", "json").document["outputs"]
+    assert (row["state"], row["written"]) == ("rounding", False)
+    assert 0 < row["difference"]["rounding"] <= 1
+    # The sum of one element is at most 1e-12 off; then no bound is known of what NumPy does.
+    for wrong, share in (("1.5 * x + 1e-12", True), ("np.real(0.1 * x + 1.4 * x)", False)):
+        ready.describe(rows=rows, reference=f"import numpy as np\n\n{REFERENCE.replace('1.5 * x', wrong)}")
+        done = update(house, ready, "--format", "json")
+        (row,) = done.document["outputs"]
+        assert (done.code, row["state"]) == (1, "different")
+        assert (row["difference"]["rounding"] or 0) > 1 if share else row["difference"]["rounding"] is None
+
+
 def test_small_ones_are_whole_and_their_differences_are_exact(house: House, ready: Wide) -> None:
     """What is no longer large is no longer a sketch."""
     ready.describe(rows=20)
@@ -256,3 +283,55 @@ def test_nan_is_expected_where_the_workload_says_why(house: House, wide: Wide, c
     assert wide.kept == {"y.npy"}
     test = "jax/stablehlo-loops/x86_64/wide"
     assert house.run(test, catalog=wide.root).outcomes[test] == "pass"
+
+
+#: None: as on this machine. The first is this CPU; one with AVX2 at most; one that has neither AVX nor FMA.
+CPUS: dict[str, Mapping[str, str | None]] = {
+    "own": {"OPENBLAS_CORETYPE": None, "NPY_DISABLE_CPU_FEATURES": None, "GLIBC_TUNABLES": None},
+    "avx2": {
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+        "GLIBC_TUNABLES": None,
+    },
+    "sse3": {"OPENBLAS_CORETYPE": "Prescott"},
+}
+_OTHER = """
+import json, sys
+sys.path.insert(0, sys.argv.pop(1))
+from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
+for name, value in json.loads(sys.argv.pop(1)).items():
+    CLEAN_ENVIRONMENT.pop(name)
+    CLEAN_ENVIRONMENT.update({name: value} if value else {})
+from mlir_matrix.cli import main
+main()
+"""
+
+
+@dataclass(frozen=True)
+class OtherCpu(House):
+    """The command line whose actions see other variables of the CPU than they do."""
+
+    variables: Mapping[str, str | None] = field(default_factory=dict)
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        at = ["-P", "-s", "-c", _OTHER, str(REPOSITORY / "tools"), json.dumps(self.variables)]
+        return [sys.executable, *at, *super().command(*arguments)[4:]]
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_no_cpu_has_goldens_of_its_own(house: House, tmp_path: Path, cpu: str) -> None:
+    features = set(Path("/proc/cpuinfo").read_text().split())
+    if not {"avx2", "fma"} <= features and cpu != "sse3":
+        pytest.skip("this CPU has not the features to play one that has")
+    other = OtherCpu(house.home, cache=tmp_path / "actions", variables=CPUS[cpu])
+    unpinned = other("golden", "update")
+    assert unpinned.code == 0, unpinned.stdout
+    # Or else the variables decide nothing, and this shows nothing.
+    assert "matmul/y: as it is, to rounding: " in unpinned.stdout
+
+
+def test_variables_of_the_person_decide_nothing(house: House, tmp_path: Path) -> None:
+    variables = {name: str(value) for name, value in CPUS["avx2"].items()} | {"OPENBLAS_CORETYPE": "Prescott"}
+    assert variables.keys() <= CLEAN_ENVIRONMENT.keys()
+    done = House(house.home, cache=tmp_path / "pinned", more=variables)("golden", "update")
+    assert (done.code, done.stdout) == (0, house("golden", "update").stdout)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
 from functools import lru_cache
 
 from mlir_matrix.actions.expression import (
@@ -40,7 +41,22 @@ GRAMMAR = Grammar(
     },
 )
 
-_FUNCTIONS: Mapping[str, Callable[..., float]] = {"sqrt": math.sqrt, "log2": math.log2, "max": max, "min": min}
+#: What the C library says of logarithms and powers depends on the CPU in the last place, and no plan may.
+_DIGITS = Context(prec=40)
+
+
+def _log2(number: float) -> float:
+    if number <= 0:
+        raise ValueError(number)
+    return float(_DIGITS.divide(_DIGITS.ln(Decimal(number)), _DIGITS.ln(Decimal(2))))
+
+
+def _power(base: float, exponent: float) -> float:
+    near = math.pow(base, exponent)
+    return float(_DIGITS.power(Decimal(base), Decimal(exponent))) if base and near else near
+
+
+_FUNCTIONS: Mapping[str, Callable[..., float]] = {"sqrt": math.sqrt, "log2": _log2, "max": max, "min": min}
 
 
 def evaluate(bound: float | str, dims: Mapping[str, int], dtype: str) -> float:
@@ -83,7 +99,7 @@ class _Floats(Interpreter[float]):
             case "/":
                 value = self._guard(node.right, lambda: left / right)
             case _:
-                value = self._guard(node, lambda: math.pow(left, right))
+                value = self._guard(node, lambda: _power(left, right))
         return self._finite(node, value)
 
     def call(self, node: Call, arguments: list[float]) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlir_matrix.actions.contract import ActionFailed
 from mlir_matrix.actions.ingress import Tensor, check_arguments, check_names
+from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
 
 INPUTS = [Tensor(name=name, shape=(2,), dtype="f32") for name in ("a", "b")]
 
@@ -43,3 +45,26 @@ def test_names() -> None:
     check_names("outputs", ["y", "z"], ("y", "z"))
     with pytest.raises(ActionFailed, match=r"declared outputs \(y\), the source has \(z\)"):
         check_names("outputs", ["y"], ["z"])
+
+
+CONSTANT = "import torch\n\nPLACES = torch.linspace(0, 1.3, 777)\n\ndef workload(x):\n    return x + PLACES\n"
+
+
+def test_constants_are_those_of_no_cpu(environments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch divides a line otherwise where it has AVX2; emulated CPUs without it gave what is computed here."""
+    if "avx2" not in Path("/proc/cpuinfo").read_text().split():
+        pytest.skip("this CPU has no AVX2, by which PyTorch would choose its code")
+    tensor = {"shape": [777], "dtype": "f32"}
+    params = {"inputs": [{"name": "x", **tensor}], "outputs": [{"name": "y", **tensor}]}
+
+    def imported(name: str) -> str:
+        done = environments.perform(
+            "torch", "import_pytorch", tmp_path / name, params=params, inputs={"source": CONSTANT}, outputs={"ir": "ir.mlir"},
+            stage="import",
+        )  # fmt: skip
+        assert done.ok, done.outcome
+        return str(done.text("ir"))
+
+    pinned = imported("pinned")
+    monkeypatch.setitem(CLEAN_ENVIRONMENT, "ATEN_CPU_CAPABILITY", "avx2")
+    assert imported("own") != pinned

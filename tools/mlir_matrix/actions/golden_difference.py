@@ -1,10 +1,15 @@
 """The ``golden_difference`` action: what a golden made anew differs in from the one that is there, in numbers.
 
-``params``: ``{"outputs": [{"name", "sketch": whether it is one}]}``; inputs ``new-NAME`` and, where there is one, ``old-NAME``;
-output ``differences``, a JSON object with an entry for each output that has an old golden: ``{"changed": a sentence}`` where they
+``params``: ``inputs`` and ``outputs`` as the ``reference`` action has them, each output with ``sketch`` (whether it is one) and
+``compare`` besides; inputs ``source`` and ``arg-NAME`` as there, ``new-NAME`` and, where there is one, ``old-NAME``; output
+``differences``, a JSON object with an entry for each output that has an old golden: ``{"changed": a sentence}`` where they
 cannot be compared, else ``elements``, ``differ`` and the largest absolute difference: ``abs``, ``rel`` (relative to the old), the
 ``index``, ``old`` and ``new`` there (null: none differs). Of sketches only the kept elements can be compared; what is known of the
 others is how many ``blocks`` differ, and the Euclidean ``norm`` of the difference that their projections tell.
+
+Where something differs there is ``rounding`` as well: the largest difference as a share of what rounding in double
+explains. Up to 1, two CPUs or releases of NumPy may give both goldens. The bound is that of :mod:`forward_error` for
+programs that compute in double, taken twice: each golden may be that far from the exact value. Null where none is known.
 """
 
 from __future__ import annotations
@@ -14,9 +19,16 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions import dtypes, sketch
+from mlir_matrix.actions.accuracy import FORMATS
 from mlir_matrix.actions.census import plain
 from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.dtypes import Array, Doubles
+from mlir_matrix.actions.forward_error import bounded_reference
+from mlir_matrix.actions.ingress import declared
+from mlir_matrix.actions.reference import argument
+
+#: Sums by halves of a block's 4096 elements round 12 times in each of two sketches, each time by 2**-53 of the sum.
+_SUMMED = 2.0**-48
 
 
 def run(action: Action) -> None:
@@ -26,7 +38,69 @@ def run(action: Action) -> None:
         name = spec["name"]
         if f"old-{name}" in action.inputs:
             found[name] = compare(action.inputs[f"old-{name}"], action.inputs[f"new-{name}"], sketched=spec["sketch"])
+    if any(map(_differs, found.values())):
+        _add_rounding(action, found)
     write_json(action.outputs["differences"], found)
+
+
+def _differs(entry: dict[str, Any]) -> bool:
+    """Whether some numbers differ, of arrays that could be compared."""
+    return bool(entry.get("differ") or entry.get("differing_blocks"))
+
+
+def _add_rounding(action: Action, found: dict[str, dict[str, Any]]) -> None:
+    bounds = _bounds(action)
+    for place, spec in enumerate(action.params["outputs"]):
+        entry = found.get(spec["name"], {})
+        if _differs(entry):
+            old, new = (dtypes.load_npy(action.inputs[f"{age}-{spec['name']}"]) for age in ("old", "new"))
+            share = _sketched_share if spec["sketch"] else _share
+            entry["rounding"] = bounds and plain(share(old, new, _sorted(bounds[place], spec)))
+
+
+def _bounds(action: Action) -> list[Doubles] | None:
+    """How far two runs of the reference may be apart, for each output; None where no bound follows."""
+    arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
+    specs = [spec | {"dtype": "f64"} if spec["dtype"] in FORMATS else spec for spec in action.params["outputs"]]
+    try:
+        _, bounds = bounded_reference(action.inputs["source"], arguments, specs, declared(action, "inputs"))
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - the reference has given what is expected: only its bound is refused, somehow
+        return None
+    return [2 * bound for bound in bounds]
+
+
+def _sorted(bound: Doubles, spec: dict[str, Any]) -> Doubles:
+    """The bounds of a sketch's elements, which are sorted where the output is: none moves by more than the largest bound."""
+    if not spec["sketch"] or spec["compare"] != "order-free" or not bound.ndim:
+        return bound
+    return np.broadcast_to(bound.max(axis=-1, keepdims=True), bound.shape)
+
+
+def _share(old: Array, new: Array, bound: Doubles) -> float:
+    """The largest difference in units of its bound; infinite where NaN or an infinity has come or gone."""
+    equal = (old == new) | (_is_nan(old) & _is_nan(new))
+    with np.errstate(all="ignore"):
+        share = np.where(equal, 0.0, _apart(old, new) / bound)
+    return float(np.where(np.isnan(share), np.inf, share).max())
+
+
+def _is_nan(array: Array) -> Any:
+    return np.isnan(np.asarray(array, dtype=np.float64))
+
+
+def _sketched_share(old: Doubles, new: Doubles, bound: Doubles) -> float:
+    """The same for all that a sketch has of blocks: a sum moves by no more than the sum of the bounds, and its own rounding."""
+    old, new = old[1:], new[1:]
+    most = sketch.summary(bound.reshape(-1), bound.reshape(-1))
+    # What counts special values must be equal. Elements as their dtype has them differ where one is just between two numbers.
+    most[:, sketch.COUNTS] = most[:, sketch.PLACES] = 0
+    most[:, sketch.EXACT] = np.inf
+    most[:, sketch.SIGNED] = most[:, [sketch.L1]]
+    most[:, sketch.SIGNED] += _SUMMED * new[:, [sketch.L1]]
+    most[:, sketch.L1 : sketch.LARGEST] += _SUMMED * new[:, sketch.L1 : sketch.LARGEST]
+    return _share(old, new, most)
 
 
 def compare(old_path: str, new_path: str, *, sketched: bool) -> dict[str, Any]:

@@ -40,8 +40,18 @@ _LAST_CAPABILITY = 40
 _OWN_PROCESSES, _SHELL = "/proc/self/ns/pid", "/bin/sh"
 _IFF_UP = 1
 
-#: The whole environment that an action sees, but for the folders, which are its own.
+#: The whole environment that an action sees, but for the folders, which are its own. The first group has every x86-64
+#: CPU give the same bits: OpenBLAS, NumPy, glibc's libm, PyTorch, MKL and oneDNN choose code by its features otherwise.
+#: NumPy (these names are of 1.26 to 2.5) ignores one that it does not dispatch on, and refuses one of its baseline. The
+#: last two of glibc's are of releases before 2.33.
 CLEAN_ENVIRONMENT = {
+    "OPENBLAS_CORETYPE": "Nehalem",
+    "NPY_DISABLE_CPU_FEATURES": "SSSE3 SSE41 POPCNT SSE42 AVX F16C XOP FMA4 FMA3 AVX2 AVX512F AVX512CD AVX512_KNL "
+    "AVX512_KNM AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V3 X86_V4",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4,-FMA_Usable,-FMA4_Usable",
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",

@@ -86,7 +86,11 @@ def call(program: str, arguments: Sequence[str], *, failure: str) -> None:
     begin = time.perf_counter()
     done = subprocess.run(
         [*command(program), *arguments],
-        env={"LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": ""},
+        # Compilers fold constants by libm, which is not to choose by this CPU what they are.
+        env={
+            "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
+            "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"],
+        },
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         preexec_fn=isolation.die_with_parent,
     )  # fmt: skip

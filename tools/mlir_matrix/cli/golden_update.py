@@ -84,8 +84,9 @@ def update(
 ) -> int:
     """Compute the expected outputs of WORKLOADS (default: all) and compare them with the goldens that are there.
 
-    Of what differs it says in how many elements, and by how much at most. Outputs of more than 1 MiB are kept as a
-    sketch. Exit code 1 where goldens differ and nothing was written.
+    Of what differs it says in how many elements, and by how much at most. What differs by no more than the reference itself
+    rounds, as on another architecture, is left as it is. Outputs of more than 1 MiB are kept as a sketch. Exit code 1 where
+    goldens differ and nothing was written.
     """
     current = session(catalogs, cache_dir)
     entries = [_find(current, name) for name in dict.fromkeys(workloads) or sorted(current.catalog.workloads)]
@@ -146,14 +147,17 @@ def _golden(
     path = entry.golden / golden_name(document, name)
     there = path.is_file()
     same = there and digest_file(path) == digest
+    rounding = difference and difference.get("rounding")
+    # A share of what rounding explains; a number beyond all is a word.
+    rounded = isinstance(rounding, float) and rounding <= 1
     return _Golden(
         workload=entry.name,
         output=name,
         path=path,
         other=entry.golden / other_name(document, name),
         sketch=is_sketched(document, document.outputs[name]),
-        state="same" if same else "different" if there else "new",
-        data=b"" if same else store.read_blob(digest),
+        state="same" if same else "rounding" if rounded else "different" if there else "new",
+        data=b"" if same or rounded else store.read_blob(digest),
         difference=None if same or not there else difference,
     )
 

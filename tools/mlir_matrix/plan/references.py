@@ -58,7 +58,9 @@ def _add_update(graph: Graph, catalog: Catalog, workload: Entry[Workload], envir
             outputs={f"sketch-{name}": f"{name}{SKETCH}" for name in sketched},
         )
         made |= {name: Produced(action, f"sketch-{name}") for name in sketched}
-    files: dict[str, Input] = {}
+    # The bound of the reference's own rounding is of the reference, and its inputs.
+    computed = graph.actions[reference]
+    files: dict[str, Input] = dict(computed.inputs)
     for name in document.outputs:
         path = workload.golden / golden_name(document, name)
         files[f"new-{name}"] = made[name]
@@ -68,7 +70,13 @@ def _add_update(graph: Graph, catalog: Catalog, workload: Entry[Workload], envir
         tool="golden_difference",
         stage="run",
         environment=environment,
-        params={"outputs": [{"name": name, "sketch": name in sketched} for name in document.outputs]},
+        params={
+            "inputs": computed.params["inputs"],
+            "outputs": [
+                {**spec, "sketch": spec["name"] in sketched, "compare": document.outputs[spec["name"]].compare}
+                for spec in computed.params["outputs"]
+            ],
+        },
         inputs=files,
         outputs={"differences": "differences.json"},
     )

@@ -109,6 +109,8 @@ class GoldenDifference(Part):
     differing_blocks: int | None = None
     #: Euclidean norm of all differences, by the projections.
     norm: Number | None = None
+    #: The largest difference as a share of what rounding in double explains; null where no bound is known.
+    rounding: Number | None = None
 
 
 class GoldenOutput(Part):
@@ -116,7 +118,8 @@ class GoldenOutput(Part):
 
     workload: str
     output: str
-    state: Literal["same", "new", "different"]
+    #: ``rounding``: it differs by no more than rounding in double explains.
+    state: Literal["same", "rounding", "new", "different"]
     file: str
     sketch: bool
     bytes: int

@@ -11,6 +11,8 @@ def update_line(row: Mapping[str, Any]) -> str:
     name = f"{row['workload']}/{row['output']}"
     if row["state"] == "same":
         return f"{name}: as it is"
+    if row["state"] == "rounding":
+        return f"{name}: as it is, to rounding{_difference(row['difference'])}"
     written = ", written" if row["written"] else ""
     form = " as a sketch" if row["sketch"] else ""
     size = f"{written}{form if written else ''} ({row['bytes']} bytes{'' if written or not form else ', as a sketch'})"

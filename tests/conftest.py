@@ -22,6 +22,11 @@ from mlir_matrix.toolchain import require
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a person ask for more composed programs than every change is tested by."""
+    parser.addoption("--pairs", type=int, default=20, metavar="N", help="compose N programs (tests/e2e/test_pairs.py)")
+
+
 def pytest_configure() -> None:
     """Have what tests start obey Ctrl-C, also where a CI system starts us in the background, with SIGINT ignored."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -1,0 +1,8 @@
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def reference(x: Array) -> Array:
+    return np.flip(x, axis=-1)

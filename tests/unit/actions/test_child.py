@@ -110,6 +110,26 @@ def test_a_mistake_of_ours_is_no_verdict(tool: dict[str, Any], error: BaseExcept
     assert "test_child.py" in result["diagnostics"]
 
 
+@pytest.mark.parametrize("spoil", ["os.rename('out', 'gone')", "os.chdir('/')", "os.remove('in/x')"])
+def test_what_spoils_its_folder_is_retried(tool: dict[str, Any], spoil: str) -> None:
+    """Our own error then is no mistake of ours, and no sure verdict."""
+    for name in ("in", "out"):
+        Path(name).mkdir()
+    Path("in/x").write_text("x")
+
+    def run(action: Action) -> None:
+        with under_test():
+            exec(f"import os; {spoil}")
+        Path(action.inputs["x"]).read_text()
+        Path(action.outputs["a"]).write_text("x")
+
+    tool["run"] = run
+    request = {"tool": "tried", "stage": "run", "params": {}, "inputs": {"x": "in/x"}, "outputs": {"a": "out/a"}}
+    result = child.perform(request)
+    assert (result["outcome"], result["kept"]) == ("run-failed", "retry")
+    assert "No such file" in result["reason"]
+
+
 def test_blocks_may_overlap(tool: dict[str, Any]) -> None:
     """A generator keeps its block open while we go on; what we raise then is ours all the same."""
 

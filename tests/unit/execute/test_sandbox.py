@@ -129,6 +129,25 @@ def test_a_result(store: Store, folders: Folders) -> None:
     assert store.read_blob(result.outputs["ir"]) == b"module"
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        lambda path: path.chmod(0o4777),
+        lambda path: os.setxattr(path, "user.note", b"x"),
+        lambda path: os.link(path, path.parents[1] / "more"),
+    ],
+)
+def test_outputs_are_plain_in_the_store(store: Store, folders: Folders, mark: Callable[[Path], object]) -> None:
+    """Nothing but its bytes goes from an action to those that read its output."""
+    folder = folders.take()
+    leave(folder)
+    mark(Path(folder, "out", "ir.mlir"))
+    blob = store.blob_path(collect(folder, action(), {}, store).outputs["ir"])
+    found = os.stat(blob)
+    assert (Path(blob).read_bytes(), os.listxattr(blob), found.st_nlink) == (b"module", [], 1)
+    assert not found.st_mode & 0o7002
+
+
 def test_a_failure_keeps_its_log(store: Store, folders: Folders) -> None:
     folder = folders.take()
     leave(folder, {"outcome": "lower-failed", "stage": "lower", "reason": "r", "diagnostics": "d", "more": [1]}, None)

@@ -194,6 +194,9 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
         tool.run(action)
     except BaseException as error:  # noqa: BLE001 - whatever a stranger's source raises is its own outcome
         spare.clear()
+        if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):
+            reason = f"{_first_line(error)} (its folder or its descriptors are not as they were given to it)"
+            return failure(stage, failed_outcome(stage), reason, _trace(error), kept="retry")
         return _failed(stage, error, name)
     missing = [output for output, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
@@ -202,6 +205,13 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     if _free_bytes() < _NONE:
         return failure(stage, "infra-error", "the machine failed: the disk is full")
     return {"outcome": "ok", "stage": stage}
+
+
+def _is_damaged(error: OSError, action: Action) -> bool:
+    """Whether a file of ours could not be read or written for what the action did to its folder or its process."""
+    places = {path: os.R_OK for path in action.inputs.values()}
+    places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}
+    return error.errno == errno.EMFILE or not all(os.access(path, mode) for path, mode in places.items())
 
 
 def wants_room(folder: str, text: str) -> bool:

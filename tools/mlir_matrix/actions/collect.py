@@ -27,9 +27,9 @@ _OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
 class DamagedFolderError(Exception):
     """The folder of an action is not as our own code leaves it. ``outcome`` is the action's, if it happens again."""
 
-    def __init__(self, folder: str, stage: str, reason: str) -> None:
-        super().__init__(reason)
-        self.outcome = failure(stage, failed_outcome(stage), reason, read_log(folder), kept="no")
+    def __init__(self, outcome: dict[str, str]) -> None:
+        super().__init__(outcome["reason"])
+        self.outcome = outcome
 
 
 def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str, str]:
@@ -39,8 +39,15 @@ def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str,
     """
     outcome = _read_outcome(folder, stage)
     if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
-        raise DamagedFolderError(folder, stage, f"it said that it was done, but {odd}")
+        raise damaged(folder, stage, f"it said that it was done, but {odd}")
+    if outcome.get("kept") == "retry":
+        raise DamagedFolderError(outcome)
     return outcome
+
+
+def damaged(folder: str, stage: str, reason: str) -> DamagedFolderError:
+    """Return the error for a folder of which ``reason`` says what is wrong with it."""
+    return DamagedFolderError(failure(stage, failed_outcome(stage), reason, read_log(folder), kept="no"))
 
 
 def read_failure(folder: str) -> dict[str, str] | None:
@@ -60,7 +67,7 @@ def is_measurable(verdict: Mapping[str, Any]) -> bool:
 
 def is_kept(outcome: Mapping[str, str]) -> bool:
     """Whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
-    unsure = outcome.get("signal") == "SIGKILL" or outcome.get("kept") == "no"
+    unsure = outcome.get("signal") == "SIGKILL" or "kept" in outcome
     return outcome["outcome"] not in NEVER_CACHED and not unsure
 
 
@@ -114,10 +121,10 @@ def _read_outcome(folder: str, stage: str) -> dict[str, str]:
         outcome = read_json(f"{folder}/{OUTCOME_FILE}")
     except (OSError, ValueError, RecursionError) as error:
         why = "left no outcome" if isinstance(error, FileNotFoundError) else "left an outcome that cannot be read"
-        raise DamagedFolderError(folder, stage, f"it {why}") from error
+        raise damaged(folder, stage, f"it {why}") from error
     possible = {"ok", "crashed", "timed-out", "infra-error", failed_outcome(stage)}
     if str(outcome.get("outcome")) not in possible or outcome.get("stage") != stage:
-        raise DamagedFolderError(folder, stage, "it claims an outcome that this action cannot have")
+        raise damaged(folder, stage, "it claims an outcome that this action cannot have")
     return {name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)}
 
 

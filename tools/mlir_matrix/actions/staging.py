@@ -93,8 +93,8 @@ class Staged:
             inside = {name: path.partition("/")[2] for name, path in names.items()}
             try:
                 outcome = outcome_of(self.folder, self.stage, inside)
-            except DamagedFolderError as damaged:
-                outcome = damaged.outcome
+            except DamagedFolderError as error:
+                outcome = error.outcome
             if outcome["outcome"] != "ok" and self._layout["building"]:
                 outcome = {**outcome, "outcome": "infra-error"}
             if not is_kept(outcome):

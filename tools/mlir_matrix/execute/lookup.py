@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.child import REQUEST_FILE
-from mlir_matrix.actions.collect import DamagedFolderError, is_kept
+from mlir_matrix.actions.collect import damaged, is_kept
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure
@@ -79,7 +79,7 @@ class Lookup:
         """
         if answer.get("exitCode"):
             if not os.access(f"{job.folder}/{REQUEST_FILE}", os.R_OK):
-                raise DamagedFolderError(job.folder, job.action.stage, f"its {REQUEST_FILE} cannot be read")
+                raise damaged(job.folder, job.action.stage, f"its {REQUEST_FILE} cannot be read")
             return infrastructure(job.action, str(answer.get("output")))
         try:
             result = collect(job.folder, job.action, answer.get("usage", {}), self._store)

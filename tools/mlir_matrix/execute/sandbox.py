@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -142,10 +143,23 @@ def _source_bytes(path: Path, digest: str) -> bytes:
     return data
 
 
+def _plain(path: str, folder: str) -> str:
+    """Exchange an output that has other names, attributes or special bits of its mode for a copy of its bytes."""
+    found = os.lstat(path)
+    # What a security module gives is no action's doing.
+    given = [name for name in os.listxattr(path, follow_symlinks=False) if not name.startswith("security.")]
+    if found.st_nlink > 1 or found.st_mode & 0o7002 or given:
+        # Not in the folder itself: it may have a default ACL.
+        copy = f"{folder}.copy"
+        shutil.copyfile(path, copy)
+        os.replace(copy, path)
+    return path
+
+
 def collect(folder: str, action: Action, usage: Mapping[str, float], store: Store) -> Result:
     """Read the outcome and move the outputs into the store. An OSError is the machine's. Raises DamagedFolderError."""
     outcome = outcome_of(folder, action.stage, action.outputs)
     ok = outcome["outcome"] == "ok"
     files = action.outputs.items() if ok else ()
-    outputs = {name: store.take_file(f"{folder}/{OUTPUT_FOLDER}/{path}") for name, path in files}
+    outputs = {name: store.take_file(_plain(f"{folder}/{OUTPUT_FOLDER}/{path}", folder)) for name, path in files}
     return Result(outcome=outcome, outputs=outputs, usage=usage, metrics=metrics_of(folder, ok=ok))

@@ -210,6 +210,7 @@ class Scheduler:
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
         self._broken[environment.digest] = reason
+        self._lost.pop(environment.digest, None)
         for key in self._frontier.drain(environment.digest):
             self._give_up(self._jobs[key], reason)
 
@@ -285,10 +286,10 @@ class Scheduler:
             done = None
             try:
                 done = self._lookup.take(job, answer)
-            except DamagedFolderError as damaged:
+            except DamagedFolderError as error:
                 job.losses += 1
                 if job.losses >= _ATTEMPTS:
-                    done = Done(result=Result(outcome=damaged.outcome), cached=False, executed=True)
+                    done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
             finally:
                 self._crew.release(job)
             if done is None:

@@ -8,14 +8,15 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from mlir_matrix.actions import child
-from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
+from mlir_matrix.actions import child, contract
+from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed, under_test
 
 
 class OddError(BaseException):
@@ -46,7 +47,8 @@ def perform(stage: str = "lower", **outputs: str) -> dict[str, str]:
 
 def raising(error: BaseException) -> Any:
     def run(action: Action) -> None:
-        raise error
+        with under_test():
+            exec("raise error", {"error": error})
 
     return run
 
@@ -82,6 +84,84 @@ def test_what_is_raised(tool: dict[str, Any], error: BaseException, outcome: str
     assert "\n" not in result["reason"]
 
 
+def ours(error: BaseException) -> Any:
+    def run(action: Action) -> None:
+        with pytest.raises(ValueError), under_test():
+            raise ValueError("this one was dealt with")
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("x"), OSError(errno.ENOENT, "No such file"), RecursionError("deep"), KeyboardInterrupt(), SystemExit(0),
+        MemoryError(), StopIteration(), OddError(),
+    ],
+)  # fmt: skip
+def test_a_mistake_of_ours_is_no_verdict(tool: dict[str, Any], error: BaseException) -> None:
+    """Neither kept nor blamed on what is under test, with its traceback."""
+    tool["run"] = ours(error)
+    result = perform()
+    assert (result["outcome"], result["stage"]) == ("infra-error", "lower")
+    wanted = "out of memory" if isinstance(error, MemoryError) else f"internal error: the tool tried raised {type(error).__name__}"
+    assert wanted in result["reason"]
+    assert "test_child.py" in result["diagnostics"]
+
+
+@pytest.mark.parametrize("spoil", ["os.rename('out', 'gone')", "os.chdir('/')", "os.remove('in/x')"])
+def test_what_spoils_its_folder_is_retried(tool: dict[str, Any], spoil: str) -> None:
+    """Our own error then is no mistake of ours, and no sure verdict."""
+    for name in ("in", "out"):
+        Path(name).mkdir()
+    Path("in/x").write_text("x")
+
+    def run(action: Action) -> None:
+        with under_test():
+            exec(f"import os; {spoil}")
+        Path(action.inputs["x"]).read_text()
+        Path(action.outputs["a"]).write_text("x")
+
+    tool["run"] = run
+    request = {"tool": "tried", "stage": "run", "params": {}, "inputs": {"x": "in/x"}, "outputs": {"a": "out/a"}}
+    result = child.perform(request)
+    assert (result["outcome"], result["kept"]) == ("run-failed", "retry")
+    assert "No such file" in result["reason"]
+
+
+def test_blocks_may_overlap(tool: dict[str, Any]) -> None:
+    """A generator keeps its block open while we go on; what we raise then is ours all the same."""
+
+    def lines(source: str) -> Iterator[None]:
+        with under_test():
+            yield exec(source)
+
+    def run(action: Action) -> None:
+        opened = lines("pass")
+        next(opened)
+        exec(tool["then"], {"lines": lines})
+
+    tool.update(run=run, then="next(lines('raise ValueError(1)'))")
+    assert (perform()["outcome"], perform()["reason"]) == ("lower-failed", "ValueError: 1")
+    tool["then"] = "raise ValueError(2)"
+    assert (perform()["outcome"], perform()["reason"]) == ("infra-error", "internal error: the tool tried raised ValueError: 2")
+
+
+def test_a_call_that_does_not_fit_is_ours(tool: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another release than we know: the TypeError comes from no code but ours."""
+    monkeypatch.setattr(contract, "_OURS", __file__)
+
+    def run(action: Action) -> None:
+        with under_test(calls_back=tool["calls_back"]):
+            json.loads("{}", None) if tool["call"] else exec("None.attribute")
+
+    tool["run"] = run
+    for call, calls_back, outcome in ((True, False, "infra"), (True, True, "lower"), (False, False, "lower")):
+        tool.update(call=call, calls_back=calls_back)
+        assert perform()["outcome"].startswith(outcome), (call, calls_back)
+
+
 @pytest.mark.parametrize(
     ("stage", "word"),
     [("import", "import-failed"), ("lower", "lower-failed"), ("codegen", "codegen-failed"), ("run", "run-failed"),
@@ -96,7 +176,7 @@ def test_outputs_must_be_there(tool: dict[str, Any]) -> None:
     tool["run"] = lambda action: Path(action.outputs["a"]).write_text("x")
     assert perform(a="out/a") == {"outcome": "ok", "stage": "lower"}
     result = perform(a="out/a", b="out/deep/b", c="out/c")
-    assert (result["outcome"], result["reason"]) == ("lower-failed", "the tool tried did not write b, c")
+    assert (result["outcome"], result["reason"]) == ("infra-error", "internal error: the tool tried did not write b, c")
 
 
 def test_texts_repeat_and_can_be_shown() -> None:

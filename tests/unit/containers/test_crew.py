@@ -129,18 +129,21 @@ def test_one_at_a_time(crew: ContainerCrew, daemon: Daemon) -> None:
 
 
 def test_the_folder_is_as_new(crew: ContainerCrew, daemon: Daemon) -> None:
+    """A container whose folder is not ends, and the next action has another."""
     crew.send(job("a"))
     folder = Path(crew._slots[HERE][0].folder)
     assert os.listdir(folder / "in") == []
-    (folder / "more" / "deep").mkdir(parents=True)
     (folder / "link").symlink_to("/etc")
-    (folder / "out").rmdir()
-    (folder / "out").symlink_to("/etc")
-    folder.chmod(0o700)
     crew.release(answer(crew, daemon))
     assert sorted(os.listdir(folder)) == ["in", "out"]
-    assert not (folder / "out").is_symlink()
-    assert folder.stat().st_mode & 0o777 == 0o755
+    crew.send(job("b"))
+    (slot,) = crew._slots[HERE]
+    assert slot.folder == str(folder)
+    os.setxattr(folder / "out", "user.note", b"x")
+    crew.release(answer(crew, daemon))
+    assert (crew._slots[HERE], daemon.removed) == ([], ["1"])
+    assert crew.remove_worker(slot) == ("", []), "its end is heard of once more"
+    assert not folder.exists()
 
 
 def test_one_that_ends(crew: ContainerCrew, daemon: Daemon) -> None:
@@ -151,7 +154,7 @@ def test_one_that_ends(crew: ContainerCrew, daemon: Daemon) -> None:
     assert slot.receive() == ([], True)
     daemon.ends[0].close()
     assert slot.receive() == ([], False)
-    words, left = crew.bury(slot)
+    words, left = crew.remove_worker(slot)
     assert (words, [(each.job, each.began) for each in left]) == ("end", [(sent, False)])
     assert daemon.removed == ["1"]
     assert not Path(slot.folder).exists()

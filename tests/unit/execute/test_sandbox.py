@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mlir_matrix.actions.collect import is_kept
+from mlir_matrix.actions.collect import DamagedFolderError, is_kept
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import Read
@@ -20,6 +22,18 @@ from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph
 
 OK = {"outcome": "ok", "stage": "lower"}
+#: A default ACL: files that are made below such a folder have the mode 0000.
+NOBODY_READS = struct.pack("<I" + "HHI" * 3, 2, 1, 0, 0xFFFFFFFF, 4, 0, 0xFFFFFFFF, 32, 0, 0xFFFFFFFF)
+_GET_FLAGS, _SET_FLAGS, NO_DUMP = 0x80086601, 0x40086602, 0x40
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+def set_flags(path: Path, flags: int) -> None:
+    """Set an inode flag that needs no privilege."""
+    descriptor = os.open(path, os.O_RDONLY)
+    (before,) = struct.unpack("l", fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8)))
+    fcntl.ioctl(descriptor, _SET_FLAGS, struct.pack("l", before | flags))
+    os.close(descriptor)
 
 
 @pytest.fixture
@@ -115,6 +129,25 @@ def test_a_result(store: Store, folders: Folders) -> None:
     assert store.read_blob(result.outputs["ir"]) == b"module"
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        lambda path: path.chmod(0o4777),
+        lambda path: os.setxattr(path, "user.note", b"x"),
+        lambda path: os.link(path, path.parents[1] / "more"),
+    ],
+)
+def test_outputs_are_plain_in_the_store(store: Store, folders: Folders, mark: Callable[[Path], object]) -> None:
+    """Nothing but its bytes goes from an action to those that read its output."""
+    folder = folders.take()
+    leave(folder)
+    mark(Path(folder, "out", "ir.mlir"))
+    blob = store.blob_path(collect(folder, action(), {}, store).outputs["ir"])
+    found = os.stat(blob)
+    assert (Path(blob).read_bytes(), os.listxattr(blob), found.st_nlink) == (b"module", [], 1)
+    assert not found.st_mode & 0o7002
+
+
 def test_a_failure_keeps_its_log(store: Store, folders: Folders) -> None:
     folder = folders.take()
     leave(folder, {"outcome": "lower-failed", "stage": "lower", "reason": "r", "diagnostics": "d", "more": [1]}, None)
@@ -168,7 +201,7 @@ def replace(name: str, make: Callable[[Path], object]) -> Callable[[Path], objec
     ],
 )  # fmt: skip
 def test_strange_leavings(tmp_path: Path, store: Store, folders: Folders, spoil: Callable[[Path], object]) -> None:
-    """A failure of the action, without waiting, following or taking what is not its own."""
+    """Refused, and never kept, without waiting, following or taking what is not its own."""
     (tmp_path / "kept").write_text("kept")
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "ir.mlir").write_text("kept")
@@ -176,10 +209,11 @@ def test_strange_leavings(tmp_path: Path, store: Store, folders: Folders, spoil:
     leave(folder)
     spoil(Path(folder))
     started = time.monotonic()
-    result = collect(folder, action(), {}, store)
+    with pytest.raises(DamagedFolderError) as damaged:
+        collect(folder, action(), {}, store)
     assert time.monotonic() - started < 5
-    assert (result.outcome["outcome"], result.outcome["stage"]) == ("lower-failed", "lower")
-    assert not result.outputs
+    outcome = damaged.value.outcome
+    assert (outcome["outcome"], outcome["stage"], is_kept(outcome)) == ("lower-failed", "lower", False)
     folders.give_back(folder)
     assert (tmp_path / "kept").read_text() == (tmp_path / "others" / "ir.mlir").read_text() == "kept"
 
@@ -195,9 +229,10 @@ def test_strange_metrics_are_left_out(store: Store, folders: Folders, text: str)
     assert (result.outcome, result.metrics) == (OK, {})
 
 
-def test_folders_are_used_again(folders: Folders) -> None:
+def test_folders_are_used_again(tmp_path: Path, store: Store, folders: Folders) -> None:
     first, second = folders.take(), folders.take()
     assert first != second
+    folders.fill(first, prepared(tmp_path, store), store)
     leave(first)
     Path(first, "in", "x").write_text("x")
     Path(first, "link").symlink_to("/etc/passwd")
@@ -217,11 +252,19 @@ def test_folders_are_used_again(folders: Folders) -> None:
         lambda folder: (folder / "out").chmod(0o500),
         lambda folder: (folder / "out").rmdir(),
         replace("out", lambda path: path.symlink_to("/tmp")),
-        replace("in", lambda path: path.write_text("x")),
+        replace("in", lambda path: path.mkdir(0o700)),
+        lambda folder: os.setxattr(folder, "system.posix_acl_default", NOBODY_READS),
+        lambda folder: os.setxattr(folder / "out", "system.posix_acl_default", NOBODY_READS),
+        lambda folder: os.setxattr(folder / "in", "user.note", b"x"),
+        lambda folder: set_flags(folder / "out", NO_DUMP),
+        pytest.param(lambda folder: os.chown(folder / "out", 1, 1), marks=ROOT),
     ],
 )
-def test_spoilt_folders_are_not(folders: Folders, spoil: Callable[[Path], object]) -> None:
+def test_spoilt_folders_are_not(
+    tmp_path: Path, store: Store, folders: Folders, spoil: Callable[[Path], object]
+) -> None:
     folder = folders.take()
+    folders.fill(folder, prepared(tmp_path, store), store)
     spoil(Path(folder))
     folders.give_back(folder)
     assert not os.path.lexists(folder)

@@ -44,8 +44,9 @@ def test_it_takes_the_place_of_another(spare: SpareFiles, tmp_path: Path) -> Non
         lambda path: path.write_bytes(b"x" * (1 << 20)),
         lambda path: (path.write_bytes(b"x"), path.chmod(0o755)),
         lambda path: (path.write_bytes(b"kept"), os.link(path, path.with_name("other"))),
+        lambda path: (path.write_bytes(b"x"), os.setxattr(path, "user.note", b"x")),
     ],
-    ids=["link", "pipe", "large", "mode", "names"],
+    ids=["link", "pipe", "large", "mode", "names", "attribute"],
 )
 def test_odd_ones_are_removed(spare: SpareFiles, tmp_path: Path, make: object) -> None:
     spare.write(str(tmp_path / "first"), b"x")

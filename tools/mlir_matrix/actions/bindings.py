@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from mlir_matrix.actions.contract import ActionFailed
+from mlir_matrix.actions.contract import ActionFailed, is_verdict, under_test
 
 #: Packages that carry the bindings, the real distribution first.
 ROOTS = ("mlir", "torch_mlir", "iree.compiler", "jaxlib.mlir")
@@ -159,6 +159,17 @@ class Session:
         text = self.diagnostics() or (f"{error}\n" if error else "")
         return ActionFailed(reason, diagnostics=text)
 
+    @contextmanager
+    def compiling(self, what: str) -> Iterator[None]:
+        """Mark a call of the compiler: what it raises becomes an ActionFailed, «``what``: the first error»."""
+        try:
+            with under_test():
+                yield
+        except Exception as error:
+            if not is_verdict(error):
+                raise
+            raise self.failed(f"{what}: {self.first_error(error)}", error) from error
+
     def parse(self, path: str, what: str = "the IR") -> Any:
         """A verified module from a file of text or bytecode; ActionFailed says that ``what`` does not parse."""
         source = Path(path).read_bytes()
@@ -169,39 +180,34 @@ class Session:
                 source.decode()
         except UnicodeDecodeError as error:
             raise ActionFailed(f"{what} is neither MLIR text nor bytecode", diagnostics=f"{error}\n") from error
-        try:
+        with self.compiling(f"{what} does not parse"):
             # By its path, which is what locations then show.
             return self.bindings.ir.Module.parseFile(path)
-        except Exception as error:
-            raise self.failed(f"{what} does not parse: {self.first_error(error)}", error) from error
 
     def run(self, module: Any, passes: str) -> None:
         """Run ``builtin.module(passes)`` on the module, in place."""
         manager = self.bindings.needed("passmanager").PassManager
         try:
-            parsed = manager.parse(f"builtin.module({passes})")
+            with under_test():
+                parsed = manager.parse(f"builtin.module({passes})")
         except Exception as error:
+            if not is_verdict(error):
+                raise
             raise ActionFailed("the pass pipeline does not parse", diagnostics=f"{error}\n") from error
         parsed.enable_verifier(True)
-        try:
+        with self.compiling("the passes failed"):
             parsed.run(module.operation)
-        except Exception as error:
-            raise self.failed(f"the passes failed: {self.first_error(error)}", error) from error
 
     def rewrite(self, module: Any, patterns: Any) -> None:
         """Apply a module of ``pdl.pattern`` to the module, greedily, until nothing matches. Consumes ``patterns``."""
         pdl = self.bindings.needed("rewrite")
-        try:
+        with self.compiling("the patterns failed"):
             pdl.apply_patterns_and_fold_greedily(module, pdl.PDLModule(patterns).freeze())
-        except Exception as error:
-            raise self.failed(f"the patterns failed: {self.first_error(error)}", error) from error
 
     def text(self, module: Any) -> str:
         """The module without locations, so that its bytes do not depend on files and lines. Verified."""
-        try:
+        with self.compiling("the IR is not valid"):
             module.operation.verify()
-        except Exception as error:
-            raise self.failed(f"the IR is not valid: {self.first_error(error)}", error) from error
         return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
 
     def first_error(self, error: BaseException) -> str:

@@ -11,7 +11,7 @@ import io
 import re
 from pathlib import Path
 
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: Printed by the filecheck package for its own developers when a block of CHECK-DAG ends.
@@ -40,9 +40,10 @@ def require(ir: Path, directives: Path) -> None:
     told = io.StringIO()
     # Matcher writes to whatever sys.stderr is when it is made.
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
-        matcher = Matcher.from_opts(Options(match_filename=str(directives), input_file=str(ir)))
         try:
-            code = matcher.run()
+            with under_test():
+                matcher = Matcher.from_opts(Options(match_filename=str(directives), input_file=str(ir)))
+                code = matcher.run()
         except RuntimeError as error:
             # Raised, not reported, when a check would have to move past the end of a CHECK-LABEL region.
             told.write(f"{error}\n")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mlir_matrix.actions import isolation
-from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
+from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed, is_verdict
 
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
@@ -182,7 +182,7 @@ def _redirect() -> None:
 
 def perform(request: Mapping[str, Any]) -> dict[str, str]:
     """Run the tool that the request names, in the current folder, and say how it went."""
-    stage = str(request["stage"])
+    stage, name = str(request["stage"]), str(request["tool"])
     spare: list[bytearray] = []
     action = Action(params=request["params"], inputs=request["inputs"], outputs=request["outputs"])
     for path in action.outputs.values():
@@ -190,17 +190,28 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     try:
         # Given back when memory runs out, to say so in.
         spare.append(bytearray(8 << 20))
-        tool = importlib.import_module(f"mlir_matrix.actions.{request['tool']}")
+        tool = importlib.import_module(f"mlir_matrix.actions.{name}")
         tool.run(action)
     except BaseException as error:  # noqa: BLE001 - whatever a stranger's source raises is its own outcome
         spare.clear()
-        return _failed(stage, error)
-    missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
+        if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):
+            reason = f"{_first_line(error)} (its folder or its descriptors are not as they were given to it)"
+            return failure(stage, failed_outcome(stage), reason, _trace(error), kept="retry")
+        return _failed(stage, error, name)
+    missing = [output for output, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
-        return failure(stage, failed_outcome(stage), f"the tool {request['tool']} did not write {', '.join(missing)}")
+        reason = f"internal error: the tool {name} did not write {', '.join(missing)}"
+        return failure(stage, "infra-error", reason)
     if _free_bytes() < _NONE:
         return failure(stage, "infra-error", "the machine failed: the disk is full")
     return {"outcome": "ok", "stage": stage}
+
+
+def _is_damaged(error: OSError, action: Action) -> bool:
+    """Whether a file of ours could not be read or written for what the action did to its folder or its process."""
+    places = {path: os.R_OK for path in action.inputs.values()}
+    places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}
+    return error.errno == errno.EMFILE or not all(os.access(path, mode) for path, mode in places.items())
 
 
 def wants_room(folder: str, text: str) -> bool:
@@ -217,8 +228,8 @@ def _free_bytes(folder: str = ".") -> int:
     return disk.f_bavail * disk.f_frsize
 
 
-def _failed(stage: str, error: BaseException) -> dict[str, str]:
-    """The outcome that an exception stands for."""
+def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
+    """The outcome that an exception stands for. Of what is not under test it is nobody's verdict."""
     outcome = failed_outcome(stage)
     match error:
         case ActionFailed() if wants_room(".", error.diagnostics):
@@ -236,7 +247,11 @@ def _failed(stage: str, error: BaseException) -> dict[str, str]:
         case MemoryError():
             # What filled the memory hangs on the frames.
             traceback.clear_frames(error.__traceback__)
+            outcome = outcome if is_verdict(error) else "infra-error"
             return failure(stage, outcome, "out of memory within the action's limit", _trace(error))
+        case _ if not is_verdict(error):
+            reason = f"internal error: the tool {tool} raised {_first_line(error)}"
+            return failure(stage, "infra-error", reason, _trace(error))
         case SystemExit():
             return failure(
                 stage, outcome, f"the source ended its process: SystemExit({error.code!r:.100})", _trace(error)

@@ -24,12 +24,30 @@ _MOST_JSON = 4 << 20
 _OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
 
 
+class DamagedFolderError(Exception):
+    """The folder of an action is not as our own code leaves it. ``outcome`` is the action's, if it happens again."""
+
+    def __init__(self, outcome: dict[str, str]) -> None:
+        super().__init__(outcome["reason"])
+        self.outcome = outcome
+
+
 def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str, str]:
-    """The outcome of the action of ``stage`` in ``folder``, which is to have written ``outputs`` (paths from its ``out``)."""
+    """The outcome of the action of ``stage`` in ``folder``, which is to have written ``outputs`` (paths from its ``out``).
+
+    Raises DamagedFolderError where what it left cannot be read, or is not what it says.
+    """
     outcome = _read_outcome(folder, stage)
     if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
-        return _unfit(folder, stage, f"it said that it was done, but {odd}")
+        raise damaged(folder, stage, f"it said that it was done, but {odd}")
+    if outcome.get("kept") == "retry":
+        raise DamagedFolderError(outcome)
     return outcome
+
+
+def damaged(folder: str, stage: str, reason: str) -> DamagedFolderError:
+    """Return the error for a folder of which ``reason`` says what is wrong with it."""
+    return DamagedFolderError(failure(stage, failed_outcome(stage), reason, read_log(folder), kept="no"))
 
 
 def read_failure(folder: str) -> dict[str, str] | None:
@@ -49,7 +67,7 @@ def is_measurable(verdict: Mapping[str, Any]) -> bool:
 
 def is_kept(outcome: Mapping[str, str]) -> bool:
     """Whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
-    unsure = outcome.get("signal") == "SIGKILL" or outcome.get("kept") == "no"
+    unsure = outcome.get("signal") == "SIGKILL" or "kept" in outcome
     return outcome["outcome"] not in NEVER_CACHED and not unsure
 
 
@@ -102,24 +120,25 @@ def _read_outcome(folder: str, stage: str) -> dict[str, str]:
     try:
         outcome = read_json(f"{folder}/{OUTCOME_FILE}")
     except (OSError, ValueError, RecursionError) as error:
-        why = "left none" if isinstance(error, FileNotFoundError) else "left one that cannot be read"
-        return _unfit(folder, stage, f"it {why} (its outcome is missing)")
+        why = "left no outcome" if isinstance(error, FileNotFoundError) else "left an outcome that cannot be read"
+        raise damaged(folder, stage, f"it {why}") from error
     possible = {"ok", "crashed", "timed-out", "infra-error", failed_outcome(stage)}
     if str(outcome.get("outcome")) not in possible or outcome.get("stage") != stage:
-        return _unfit(folder, stage, "it claims an outcome that this action cannot have")
+        raise damaged(folder, stage, "it claims an outcome that this action cannot have")
     return {name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)}
-
-
-def _unfit(folder: str, stage: str, reason: str) -> dict[str, str]:
-    return failure(stage, failed_outcome(stage), reason, read_log(folder))
 
 
 def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:
     """What is wrong with the files that an action says it wrote; empty where nothing is."""
     if not _has_type(f"{folder}/{OUTPUT_FOLDER}", stat.S_ISDIR):
         return f"the folder {OUTPUT_FOLDER} is gone"
-    odd = [path for path in outputs.values() if not _has_type(f"{folder}/{OUTPUT_FOLDER}/{path}", stat.S_ISREG)]
-    return f"{odd[0]} is missing or no plain file" if odd else ""
+    for path in outputs.values():
+        place = f"{folder}/{OUTPUT_FOLDER}/{path}"
+        if not _has_type(place, stat.S_ISREG):
+            return f"{path} is missing or no plain file"
+        if not os.access(place, os.R_OK):
+            return f"{path} cannot be read"
+    return ""
 
 
 def _has_type(path: str, is_type: Callable[[int], bool]) -> bool:

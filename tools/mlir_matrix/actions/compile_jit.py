@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mlir_matrix.actions import kernel, programs
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.run import execute
 
 _RUNNERS = ("mlir-runner", "mlir-cpu-runner")
@@ -47,7 +47,7 @@ def run(action: Action) -> None:
     """Raises ActionFailed where the module cannot be compiled, ActionCrashed where the compiler crashes."""
     level = kernel.opt_level(action)
     module = Path(action.outputs["ir"])
-    module.write_text(with_entries(Path(action.inputs["ir"]).read_text(encoding="utf-8")), encoding="utf-8")
+    module.write_text(with_entries(read_text(action.inputs["ir"], "the IR")), encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="jit-", dir=".") as folder:
         code, printed, complaint = call(READY, module, action.inputs["driver"], level, Path(folder))
     if code:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 #: Of an action's folder: what it is given, and what it is to write.
@@ -31,6 +34,58 @@ def write_json(path: str, value: Any) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(value, file, sort_keys=True, allow_nan=False)
         file.write("\n")
+
+
+def read_text(path: str, what: str) -> str:
+    """Return the text of a file that a person or a compiler wrote. Raises ActionFailed if it is not UTF-8."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ActionFailed(f"{what} is not UTF-8 text", diagnostics=f"{error}\n") from error
+
+
+#: What came out of ``under_test``. Kept by identity: such an exception may pass through any number of our frames.
+_verdicts: list[BaseException] = []
+#: What Python raises for a call that does not fit the interface.
+_MISUSE = (TypeError, AttributeError, NameError, ImportError)
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class UnderTest:
+    """See :func:`under_test`."""
+
+    def __init__(self, *, calls_back: bool) -> None:
+        self._calls_back = calls_back
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and (self._calls_back or not (isinstance(error, _MISUSE) and _is_raised_here(trace))):
+            _verdicts.append(error)
+
+
+def under_test(*, calls_back: bool = False) -> UnderTest:
+    """Mark a call into a framework, a compiler or a workload's source: an exception inside is a verdict.
+
+    Any other exception of a tool is an internal error, for which no test is to blame, and never kept. So is a TypeError or the
+    like that our own code raises inside: our call does not fit this release's interface. ``calls_back``: what is called
+    works with objects of ours, so that such an error of theirs is a verdict, too.
+    """
+    return UnderTest(calls_back=calls_back)
+
+
+def is_verdict(error: BaseException) -> bool:
+    """Whether an exception came out of what is under test."""
+    return any(error is each for each in _verdicts)
+
+
+def _is_raised_here(trace: TracebackType | None) -> bool:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
 
 
 def signal_name(number: int) -> str:

@@ -23,7 +23,7 @@ import numpy as np
 from mlir_matrix.actions import bounded_numpy, dtypes
 from mlir_matrix.actions.accuracy import FORMATS, Format
 from mlir_matrix.actions.bounded import Bounded, lift
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.dtypes import Array, Doubles
 from mlir_matrix.actions.ingress import Tensor, check_arguments, declared
 from mlir_matrix.actions.reference import argument, as_tuple, check_results, module_of
@@ -49,7 +49,9 @@ def bounded_reference(
     module = module_of(source)
     reference = module["reference"]
     check_arguments(reference, inputs)
-    expected = check_results(specs, reference(*arguments))
+    with under_test(calls_back=True):
+        returned = reference(*arguments)
+    expected = check_results(specs, returned)
     own = module.get(_OWN)
     if own is not None:
         # Its first parameter may have any name that no input has.
@@ -69,7 +71,8 @@ def bounded_reference(
 
 
 def _stated(own: Callable[..., Any], arguments: Sequence[Array], dtype: str) -> tuple[Any, ...]:
-    return as_tuple(own(FORMATS[dtype].u, *arguments))
+    with under_test(calls_back=True):
+        return as_tuple(own(FORMATS[dtype].u, *arguments))
 
 
 def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[Any, ...]:
@@ -79,7 +82,8 @@ def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[A
         lift(array.copy(), format) if array.dtype.kind == "f" else bounded_numpy.Whole(array, format)
         for array in arguments
     ]
-    results = as_tuple(reference(*given))
+    with under_test(calls_back=True):
+        results = as_tuple(reference(*given))
     return tuple(result.error if isinstance(result, Bounded) else np.zeros(np.shape(result)) for result in results)
 
 

@@ -6,18 +6,19 @@ must be open). Input: ``source``. Output: ``ir``.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.export
 import jax.numpy as jnp
 from jax.interpreters import mlir
 
 from mlir_matrix.actions import ingress
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, under_test
 
 DTYPES = {
     "f64": jnp.dtype(jnp.float64),
@@ -37,6 +38,12 @@ WIDE = frozenset({"f64", "i64"})
 
 #: Releases before end at a flag that they do not know.
 _LIMITS_CPU = (0, 4, 36)
+
+
+def preload() -> None:
+    """Import what dynamic sizes need. Some older releases cannot without a package that they do not require."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("jax.export")
 
 
 def run(action: Action) -> None:
@@ -60,26 +67,27 @@ def run(action: Action) -> None:
 def _lower_static(function: Callable[..., Any], inputs: Sequence[ingress.Tensor]) -> tuple[mlir.ir.Module, list[Any]]:
     arguments = [jax.ShapeDtypeStruct(tensor.shape, DTYPES[tensor.dtype]) for tensor in inputs]
     # The kernel's signature is the workload's: an input that the function ignores stays.
-    lowered = jax.jit(function, keep_unused=True).lower(*arguments)
+    with under_test():
+        lowered = jax.jit(function, keep_unused=True).lower(*arguments)
     return lowered.compiler_ir("stablehlo"), jax.tree.leaves(lowered.out_info)
 
 
 def _lower_dynamic(function: Callable[..., Any], inputs: Sequence[ingress.Tensor]) -> tuple[mlir.ir.Module, list[Any]]:
-    scope = jax.export.SymbolicScope()
+    export = importlib.import_module("jax.export")
+    scope = export.SymbolicScope()
     # Axes that have the same size in the test share a symbol: JAX, unlike the other importers, does not find out by
     # itself which sizes must be equal.
     sizes = dict.fromkeys(tensor.shape[axis] for tensor in inputs for axis in sorted(tensor.dynamic))
     symbols = {size: f"d{number}" for number, size in enumerate(sizes)}
-    arguments = [jax.ShapeDtypeStruct(_shape(tensor, symbols, scope), DTYPES[tensor.dtype]) for tensor in inputs]
-    exported = jax.export.export(jax.jit(function, keep_unused=True), platforms=["cpu"])(*arguments)
+    arguments = []
+    for tensor in inputs:
+        shape = ", ".join(symbols[size] if axis in tensor.dynamic else str(size) for axis, size in enumerate(tensor.shape))
+        symbolic = export.symbolic_shape(shape, scope=scope)
+        arguments.append(jax.ShapeDtypeStruct(symbolic, DTYPES[tensor.dtype]))
+    with under_test():
+        exported = export.export(jax.jit(function, keep_unused=True), platforms=["cpu"])(*arguments)
     with mlir.make_ir_context():
         return mlir.ir.Module.parse(exported.mlir_module()), list(exported.out_avals)
-
-
-def _shape(tensor: ingress.Tensor, symbols: Mapping[int, str], scope: jax.export.SymbolicScope) -> Sequence[Any]:
-    sizes = (symbols[size] if axis in tensor.dynamic else str(size) for axis, size in enumerate(tensor.shape))
-    shape: Sequence[Any] = jax.export.symbolic_shape(", ".join(sizes), scope=scope)
-    return shape
 
 
 def _describe(result: Any) -> tuple[ingress.Shape, str]:
@@ -98,5 +106,6 @@ def _text(module: mlir.ir.Module) -> str:
 
 
 def _strip(operation: mlir.ir.Operation, *, keep: Sequence[str]) -> None:
-    for name in set(operation.attributes) - set(keep):
+    # Up to JAX 0.5 these are attributes with a name, later on names.
+    for name in {getattr(each, "name", each) for each in operation.attributes} - set(keep):
         del operation.attributes[name]

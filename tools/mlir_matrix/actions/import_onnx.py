@@ -16,7 +16,7 @@ from torch_mlir.extras import onnx_importer
 from torch_mlir.ir import Context, MLIRError
 
 from mlir_matrix.actions import ingress
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 
 DTYPES = {
     "f64": TensorProto.DOUBLE,
@@ -41,7 +41,9 @@ def preload() -> None:
 
 def run(action: Action) -> None:
     """Write the graph of the model that the source's ``workload(dims)`` makes, as ``main``, to the output ``ir``."""
-    model = ingress.load(action.inputs["source"])(dict(action.params["dims"]))
+    source, dims = ingress.load(action.inputs["source"]), dict(action.params["dims"])
+    with under_test(calls_back=True):
+        model = source(dims)
     if not isinstance(model, ModelProto):
         raise ActionFailed(f"workload returned {type(model).__name__}, not an onnx.ModelProto")
     model = _complete(model)
@@ -57,11 +59,12 @@ def run(action: Action) -> None:
 def _complete(model: ModelProto) -> ModelProto:
     """The model, valid, at the opset that we import, with every value's type and shape."""
     try:
-        onnx.checker.check_model(model)
-        if any(each.domain in ("", "ai.onnx") and each.version < OPSET for each in model.opset_import):
-            model = onnx.version_converter.convert_version(model, OPSET)
-        # Strict: the importer believes the declared outputs, so that one which contradicts its graph must stop here.
-        return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        with under_test():
+            onnx.checker.check_model(model)
+            if any(each.domain in ("", "ai.onnx") and each.version < OPSET for each in model.opset_import):
+                model = onnx.version_converter.convert_version(model, OPSET)
+            # Strict: the importer believes the declared outputs, so that one which contradicts its graph must stop here.
+            return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except onnx.checker.ValidationError as error:
         raise ActionFailed("the model is not valid ONNX", diagnostics=str(error)) from error
     except onnx.version_converter.ConvertError as error:
@@ -109,11 +112,12 @@ def _to_mlir(model: ModelProto) -> str:
     model.graph.name = "main"
     context = Context()
     register_dialect(context)
-    info = onnx_importer.ModelInfo(model)
-    module = info.create_module(context=context).operation
     try:
-        onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
-        module.verify()
+        with under_test():
+            info = onnx_importer.ModelInfo(model)
+            module = info.create_module(context=context).operation
+            onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
+            module.verify()
     except (onnx_importer.OnnxImportError, MLIRError) as error:
         raise ActionFailed("torch-mlir's importer does not take the model", diagnostics=str(error)) from error
     return f"{module.get_asm(enable_debug_info=False).rstrip()}\n"

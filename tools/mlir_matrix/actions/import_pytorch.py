@@ -18,7 +18,7 @@ from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 
 from mlir_matrix.actions import bindings, ingress
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 
 DTYPES = {
     "f64": torch.float64,
@@ -73,8 +73,9 @@ def _export(function: Callable[..., Any], inputs: Sequence[ingress.Tensor]) -> E
     examples = tuple(torch.zeros(_example_shape(tensor), dtype=DTYPES[tensor.dtype]) for tensor in inputs)
     # DYNAMIC, not AUTO: a program that needs a certain size is an error, not silently a static one.
     dynamic = tuple(dict.fromkeys(sorted(tensor.dynamic), Dim.DYNAMIC) or None for tensor in inputs)
-    program = torch.export.export(Program(function), examples, dynamic_shapes=(dynamic,))
-    return program.run_decompositions(get_decomposition_table())
+    with under_test():
+        program = torch.export.export(Program(function), examples, dynamic_shapes=(dynamic,))
+        return program.run_decompositions(get_decomposition_table())
 
 
 def _example_shape(tensor: ingress.Tensor) -> tuple[int, ...]:
@@ -97,12 +98,13 @@ def _describe(result: Any) -> tuple[ingress.Shape | None, str]:
 
 def _to_mlir(program: ExportedProgram) -> str:
     with bindings.load("torch_mlir").session() as session:
-        module = fx.export_and_import(
-            program,
-            output_type=OutputType.RAW,
-            fx_importer=FxImporter(context=session.context),
-            decomposition_table={},
-            func_name="main",
-        )
+        with under_test():
+            module = fx.export_and_import(
+                program,
+                output_type=OutputType.RAW,
+                fx_importer=FxImporter(context=session.context),
+                decomposition_table={},
+                func_name="main",
+            )
         session.run(module, TO_BACKEND)
         return session.text(module)

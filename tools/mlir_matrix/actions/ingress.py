@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 
 #: Sizes as an importer sees them; None is a dynamic one.
 Shape = tuple[int | None, ...]
@@ -50,8 +50,10 @@ def load(path: str, function: str = "workload") -> Callable[..., Any]:
     module.__file__ = path
     # Dataclasses and pickling look their module up by name.
     sys.modules[module.__name__] = module
-    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
-    found = getattr(module, function, None)
+    text = Path(path).read_bytes()
+    with under_test():
+        exec(compile(text, path, "exec"), module.__dict__)
+        found = getattr(module, function, None)
     if not callable(found):
         raise ActionFailed(f"{Path(path).name} does not define the function {function}")
     return found  # type: ignore[no-any-return]
@@ -60,10 +62,16 @@ def load(path: str, function: str = "workload") -> Callable[..., Any]:
 def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> None:
     """Refuse a function whose parameters are not called like the inputs: they are given in order, so it would mix them up."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        with under_test():
+            signature = inspect.signature(function)
     except (TypeError, ValueError):
         return
+    parameters = signature.parameters.values()
     if any(each.kind in (each.VAR_POSITIONAL, each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters):
+        try:
+            signature.bind(*inputs)
+        except TypeError as error:
+            raise ActionFailed(f"the source does not take {len(inputs)} arguments in order: {error}") from None
         return
     check_names("inputs", [tensor.name for tensor in inputs], [each.name for each in parameters])
 

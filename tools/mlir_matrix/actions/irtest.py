@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from mlir_matrix.actions import check
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, read_text
 
 preload = check.preload
 
@@ -22,5 +22,5 @@ def run(action: Action) -> None:
     """Write the report, or raise ActionFailed with what FileCheck found (also for a test without directives)."""
     ir, test = Path(action.inputs["ir"]), Path(action.inputs["test"])
     check.require(ir, test)
-    directives = len(_DIRECTIVE.findall(test.read_text(encoding="utf-8")))
+    directives = len(_DIRECTIVE.findall(read_text(action.inputs["test"], "the test")))
     Path(action.outputs["report"]).write_text(json.dumps({"directives": directives}) + "\n", encoding="utf-8")

@@ -33,7 +33,7 @@ def compile_object(session: Session, source: str, level: int, target: Path) -> N
     stand_in = ctypes.CFUNCTYPE(None)(_never_called)
     address = ctypes.cast(stand_in, ctypes.c_void_p)
     engine = session.bindings.needed("execution_engine").ExecutionEngine
-    try:
+    with session.compiling("code generation failed"):
         made = engine(module, opt_level=level, enable_object_dump=True)
         for name in undefined:
             made.raw_register_runtime(name, address)
@@ -41,8 +41,6 @@ def compile_object(session: Session, source: str, level: int, target: Path) -> N
         # (compiler-rt's conversions) may not be found in this process is of no matter: nothing is run here.
         made.raw_lookup(kernel.ENTRY)
         made.dump_to_object_file(str(target))
-    except (RuntimeError, ValueError) as error:
-        raise session.failed(f"code generation failed: {session.first_error(error)}", error) from error
     if not target.is_file() or target.stat().st_size == 0:
         raise session.failed("code generation wrote no object file")
 

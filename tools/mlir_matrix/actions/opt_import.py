@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mlir_matrix.actions import opt_passes
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.interface import complaints, refuse
 
 _GENERIC = "generic.mlir"
@@ -31,7 +30,7 @@ def run(action: Action) -> None:
     opt_passes.optimise(action.inputs["source"], "", action.outputs["ir"])
     # In the generic form every operation spells its attributes the same way, whatever its syntax in this release.
     opt_passes.optimise(action.inputs["source"], "", _GENERIC, "--mlir-print-op-generic")
-    taken, given = signature(Path(_GENERIC).read_text(encoding="utf-8"))
+    taken, given = signature(read_text(_GENERIC, "the IR"))
     refuse(complaints(action.params, taken, given))
 
 

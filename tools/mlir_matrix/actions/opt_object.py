@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions import kernel, programs
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, read_text
 
 #: The second level of x86-64 has what rounds numbers, SSE 4.1: without it, code generators differ in more than speed.
 _BASELINE = {"x86_64": "x86-64-v2"}
@@ -26,14 +25,14 @@ def run(action: Action) -> None:
     """Read ``ir``, write ``object``."""
     level = kernel.opt_level(action)
     target = _target(action.params.get("parameters", {}))
-    words = ["--mlir-to-llvmir", action.inputs["ir"], "-o", "kernel.ll"]
-    programs.call("mlir-translate", words, failure="the translation to LLVM IR failed")
-    if not _DEFINED.search(Path("kernel.ll").read_text(encoding="utf-8")):
+    words = ["--mlir-to-llvmir", action.inputs["ir"]]
+    programs.call("mlir-translate", words, output="kernel.ll", failure="the translation to LLVM IR failed")
+    if not _DEFINED.search(read_text("kernel.ll", "the LLVM IR")):
         raise kernel.without_entry()
-    words = [f"-O{level}", *target, "kernel.ll", "-S", "-o", "optimised.ll"]
-    programs.call("opt", words, failure="LLVM's optimiser failed")
+    words = [f"-O{level}", *target, "kernel.ll", "-S"]
+    programs.call("opt", words, output="optimised.ll", failure="LLVM's optimiser failed")
     words = [f"-O{level}", *target, *_uncontracted(), "-relocation-model=pic", "-filetype=obj"]
-    programs.call("llc", [*words, "optimised.ll", "-o", _only(action)], failure="code generation failed")
+    programs.call("llc", [*words, "optimised.ll"], output=_only(action), failure="code generation failed")
 
 
 def _only(action: Action) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlir_matrix.actions import programs
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.template import fill
 
 #: From here on a pipeline names what it is anchored to; before, that was the module and could not be said.
@@ -22,7 +22,7 @@ def run(action: Action) -> None:
     """Read ``ir``, run the passes, write ``ir``; ActionFailed carries the compiler's diagnostics."""
     passes = str(action.params["passes"])
     if "schedule" in action.inputs:
-        text = Path(action.inputs["schedule"]).read_text(encoding="utf-8")
+        text = read_text(action.inputs["schedule"], "the schedule")
         programs.write_scratch(_SCHEDULE, fill(text, action.params.get("parameters", {})))
         passes = f"transform-preload-library{{transform-library-paths={_SCHEDULE}}},{passes}"
     if not Path(action.inputs["ir"]).read_bytes().strip():
@@ -32,10 +32,11 @@ def run(action: Action) -> None:
 
 def optimise(source: str, passes: str, target: str, *more: str) -> None:
     """Run passes from one file to another."""
-    words = [source, "-o", target, *more]
+    words = [source, *more]
     if passes:
         words.append(f"--pass-pipeline={anchored(passes)}")
-    programs.call("mlir-opt", words, failure="the passes failed" if passes else "the file does not parse")
+    failure = "the passes failed" if passes else "the file does not parse"
+    programs.call("mlir-opt", words, output=target, failure=failure)
 
 
 def anchored(passes: str) -> str:

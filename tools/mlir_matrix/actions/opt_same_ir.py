@@ -5,10 +5,8 @@ Parameters: ``relation``, ``other``, ``same``. Inputs: ``ir`` and ``other``. Out
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mlir_matrix.actions import ir_verdict, opt_passes
-from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.contract import Action, read_text, write_json
 
 
 def run(action: Action) -> None:
@@ -25,4 +23,4 @@ _GENERIC = ("--mlir-print-op-generic",)
 def _text(action: Action, name: str, *form: str) -> str:
     target = f"{name}{len(form)}.mlir"
     opt_passes.optimise(action.inputs[name], "", target, *form)
-    return Path(target).read_text(encoding="utf-8").rstrip("\n") + "\n"
+    return read_text(target, "the IR").rstrip("\n") + "\n"

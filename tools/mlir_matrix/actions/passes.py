@@ -13,7 +13,7 @@ from typing import Any
 
 from mlir_matrix.actions import bindings
 from mlir_matrix.actions.bindings import Session
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.template import fill
 
 preload = bindings.preload
@@ -37,7 +37,7 @@ def _companion(action: Action, name: str) -> str | None:
     """A file that comes with the step, its parameters filled in; what is said of it has its lines."""
     if name not in action.inputs:
         return None
-    text = Path(action.inputs[name]).read_text(encoding="utf-8")
+    text = read_text(action.inputs[name], f"the file of the {name}")
     filled = Path(f"{name}.mlir")
     filled.write_text(fill(text, action.params.get("parameters", {})), encoding="utf-8")
     return str(filled)

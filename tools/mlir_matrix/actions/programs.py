@@ -77,15 +77,15 @@ def command(program: str) -> list[str]:
     return by_loader(prefix, described["loader"], described["libraries"], found["path"], program)
 
 
-def call(program: str, arguments: Sequence[str], *, failure: str) -> None:
-    """Run a program on files in the current folder.
+def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> None:
+    """Run a program on files in the current folder, which is to write ``output``.
 
     ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
     ended it.
     """
     begin = time.perf_counter()
     done = subprocess.run(
-        [*command(program), *arguments],
+        [*command(program), *arguments, "-o", output],
         # Compilers fold constants by libm, which is not to choose by this CPU what they are.
         env={
             "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
@@ -97,9 +97,11 @@ def call(program: str, arguments: Sequence[str], *, failure: str) -> None:
     _spent.append(time.perf_counter() - begin)
     with open(METRICS, "w", encoding="utf-8") as file:
         json.dump({"programs_s": round(sum(_spent), 6)}, file)
-    if done.returncode == 0:
-        return
-    refuse(done.returncode, done.stdout.decode("utf-8", "replace"), failure=failure)
+    said = done.stdout.decode("utf-8", "replace")
+    if done.returncode != 0:
+        refuse(done.returncode, said, failure=failure)
+    if not os.path.isfile(output):
+        raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=clean(said))
 
 
 def refuse(code: int, said: str, *, failure: str) -> NoReturn:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.dtypes import Array
 from mlir_matrix.actions.ingress import check_arguments, declared
 
@@ -29,7 +29,9 @@ def run(action: Action) -> None:
     reference = module_of(action.inputs["source"])["reference"]
     check_arguments(reference, declared(action, "inputs"))
     specs = action.params["outputs"]
-    for spec, array in zip(specs, check_results(specs, reference(*arguments)), strict=True):
+    with under_test(calls_back=True):
+        returned = reference(*arguments)
+    for spec, array in zip(specs, check_results(specs, returned), strict=True):
         dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], array)
 
 
@@ -50,7 +52,8 @@ def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dic
     source = Path(path).read_bytes()
     module = types.ModuleType("reference")
     module.__dict__.update(names)
-    exec(compile(source, "reference.py", "exec", dont_inherit=True), module.__dict__)
+    with under_test():
+        exec(compile(source, "reference.py", "exec", dont_inherit=True), module.__dict__)
     if not callable(module.__dict__.get("reference")):
         raise ActionFailed("reference.py defines no function reference()")
     return module.__dict__

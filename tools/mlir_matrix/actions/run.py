@@ -42,6 +42,7 @@ def run(action: Action) -> None:
         kernel = _executable(Path(action.inputs["kernel"]).absolute(), Path(folder).absolute())
         command = [*_runner(action.params.get("runner", ())), str(kernel), *driver_arguments(action)]
         judge(*execute(command, Path(folder)))
+    check_written(action)
 
 
 def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
@@ -60,6 +61,13 @@ def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str]
             check=False,
         )
         return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
+
+
+def check_written(action: Action) -> None:
+    """Refuse a kernel that ended the driver before that wrote the results, and with exit code 0."""
+    missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
+    if missing:
+        raise ActionFailed(f"the kernel ended by itself, with exit code 0, and left no {', '.join(missing)}")
 
 
 def _runner(words: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mlir_matrix.actions import compile_jit, kernel
 from mlir_matrix.actions.contract import Action
-from mlir_matrix.actions.run import DRIVER_IO, driver_arguments, judge
+from mlir_matrix.actions.run import DRIVER_IO, check_written, driver_arguments, judge
 
 
 def run(action: Action) -> None:
@@ -33,3 +33,4 @@ def run(action: Action) -> None:
     if not reached:
         compile_jit.refuse(code, printed + complaint)
     judge(code, printed, complaint)
+    check_written(action)

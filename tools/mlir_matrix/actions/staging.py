@@ -27,7 +27,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlir_matrix.actions.child import MACHINE_ERRORS, REQUEST_FILE, failure
-from mlir_matrix.actions.collect import is_kept, is_measurable, metrics_of, outcome_of, read_json, remove_folder
+from mlir_matrix.actions.collect import (
+    DamagedFolderError,
+    is_kept,
+    is_measurable,
+    metrics_of,
+    outcome_of,
+    read_json,
+    remove_folder,
+)
 from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 
 #: Begins the line that tells an outcome which nobody may keep.
@@ -83,7 +91,10 @@ class Staged:
                 return _told(failure(self.stage, "infra-error", trouble))
             names = self._layout["request"]["outputs"]
             inside = {name: path.partition("/")[2] for name, path in names.items()}
-            outcome = outcome_of(self.folder, self.stage, inside)
+            try:
+                outcome = outcome_of(self.folder, self.stage, inside)
+            except DamagedFolderError as error:
+                outcome = error.outcome
             if outcome["outcome"] != "ok" and self._layout["building"]:
                 outcome = {**outcome, "outcome": "infra-error"}
             if not is_kept(outcome):

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mlir_matrix.actions.child import LOG_FILE
 from mlir_matrix.actions.collect import remove_folder
-from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
+from mlir_matrix.actions.contract import OUTPUT_FOLDER
 from mlir_matrix.catalog.container_models import Containers
 from mlir_matrix.containers import options
 from mlir_matrix.containers.daemon import connect
@@ -109,19 +109,19 @@ class ContainerCrew:
         self._empty(slot)
 
     def _empty(self, slot: Slot) -> None:
-        if self._folders.empty(slot.folder):
-            return
-        # Its mount points stay; the rest is as if it were new.
-        for entry in os.listdir(slot.folder):
-            if entry != INPUT_FOLDER:
-                path = f"{slot.folder}/{entry}"
-                os.unlink(path) if not os.path.isdir(path) or os.path.islink(path) else remove_folder(path)
-        out = f"{slot.folder}/{OUTPUT_FOLDER}"
-        os.mkdir(out)
-        self._user.give(slot.folder, out)
+        """Empty a slot's folder. The container ends with a folder that is not as it was: its mounts cannot be exchanged."""
+        if not self._folders.empty(slot.folder):
+            self.remove_worker(slot)
 
-    def bury(self, worker: Slot) -> tuple[str, list[Left]]:
+    def renew(self, environment: ResolvedEnvironment) -> None:
+        """End an environment's containers, which are idle."""
+        for slot in list(self._slots[environment.digest]):
+            self.remove_worker(slot)
+
+    def remove_worker(self, worker: Slot) -> tuple[str, list[Left]]:
         """Let go of a container that is gone or makes no sense: its last words, and the job that it leaves behind."""
+        if worker not in self._slots[worker.environment.digest]:
+            return "", []
         self._place.selector.unregister(worker.connection)
         self._slots[worker.environment.digest].remove(worker)
         words = worker.last_words()

@@ -82,7 +82,10 @@ class Crew(Protocol[Worker_contra]):
     def release(self, job: Job) -> None:
         """Take the folder of a job back once its outputs are taken."""
 
-    def bury(self, worker: Worker_contra) -> tuple[str, list[Left]]:
+    def renew(self, environment: ResolvedEnvironment) -> None:
+        """End the workers of an environment, which are idle: its next job gets a new one."""
+
+    def remove_worker(self, worker: Worker_contra) -> tuple[str, list[Left]]:
         """Let go of a worker that is gone or makes no sense: its last words, and the jobs that it leaves behind."""
 
     def end_silent(self) -> None:

@@ -79,4 +79,5 @@ class Job:
     environment: ResolvedEnvironment
     folder: str = ""
     twins: list[Action] = field(default_factory=list)
-    attempts: int = 0
+    #: How often it was lost: its worker ended, or what it left could not be read.
+    losses: int = 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.collect import is_kept
+from mlir_matrix.actions.child import REQUEST_FILE
+from mlir_matrix.actions.collect import damaged, is_kept
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure
@@ -71,11 +73,16 @@ class Lookup:
         return known
 
     def take(self, job: Job, answer: Mapping[str, Any]) -> Done:
-        """What a worker's answer comes to; a result that may be known from now on is kept, here and in the store."""
+        """What a worker's answer comes to; a result that may be known from now on is kept, here and in the store.
+
+        Raises DamagedFolderError.
+        """
+        if answer.get("exitCode"):
+            if not os.access(f"{job.folder}/{REQUEST_FILE}", os.R_OK):
+                raise damaged(job.folder, job.action.stage, f"its {REQUEST_FILE} cannot be read")
+            return infrastructure(job.action, str(answer.get("output")))
         try:
             result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
-            if answer.get("exitCode"):
-                return infrastructure(job.action, str(answer.get("output")))
             if not result.ok and job.action.tool in BUILDING:
                 outcome = result.outcome
                 return infrastructure(job.action, outcome["reason"], outcome.get("diagnostics", ""))

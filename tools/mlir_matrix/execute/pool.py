@@ -72,7 +72,12 @@ class Pool:
         """Take its folder back."""
         self._folders.give_back(job.folder)
 
-    def bury(self, worker: WorkerProcess) -> tuple[str, list[Left]]:
+    def renew(self, environment: ResolvedEnvironment) -> None:
+        """End the worker of an environment, which is idle."""
+        if environment.digest in self._workers:
+            self.remove_worker(self._workers[environment.digest])
+
+    def remove_worker(self, worker: WorkerProcess) -> tuple[str, list[Left]]:
         """Let go of a worker that is gone or makes no sense: its last words, and the jobs that it leaves behind."""
         self._place.selector.unregister(worker.fileno())
         del self._workers[worker.environment.digest]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import Read, request
-from mlir_matrix.execute.spare import SpareFiles
+from mlir_matrix.execute.spare import Attributes, SpareFiles, attributes
 from mlir_matrix.execute.store import Result, Store, read_bytes
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action
@@ -61,7 +62,10 @@ def _sweep(scratch: Path) -> None:
 
 
 class Folders:
-    """Folders for actions, used again: to make one and to remove it may take longer than a small action does."""
+    """Folders for actions. One is used again only if it has all the attributes that it had when it was first filled.
+
+    To make and to remove one may take longer than a small action does.
+    """
 
     _INSIDE = (INPUT_FOLDER, OUTPUT_FOLDER)
 
@@ -70,7 +74,8 @@ class Folders:
         self.spare = SpareFiles(f"{base}/spare")
         self._free: list[str] = []
         self._serial = 0
-        self._mode = 0
+        #: Attributes by folder. By the time that it is first filled it has been given to its owner.
+        self._new: dict[str, Sequence[Attributes]] = {}
 
     def take(self) -> str:
         """An empty folder, with empty folders for inputs and outputs in it."""
@@ -80,7 +85,6 @@ class Folders:
         folder = f"{self._base}/{self._serial}"
         for path in (folder, *(f"{folder}/{name}" for name in self._INSIDE)):
             os.mkdir(path, 0o755)
-        self._mode = os.lstat(folder).st_mode
         return folder
 
     def fill(self, folder: str, prepared: Prepared, store: Store) -> None:
@@ -88,29 +92,37 @@ class Folders:
 
         Raises LostBlob and ChangedSource, and any other OSError where the machine fails.
         """
+        if folder not in self._new:
+            self._new[folder] = self._look(folder)
         for read in prepared.reads:
             data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
             self.spare.write(f"{folder}/{read.path}", data)
         self.spare.write(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
 
     def give_back(self, folder: str) -> None:
-        """Take a folder back from an action that has ended. One that is not what it was is thrown away."""
+        """Take a folder back from an action that has ended. One that is not what it was is removed."""
         if self.empty(folder):
             self._free.append(folder)
         else:
             remove_folder(folder)
 
     def empty(self, folder: str) -> bool:
-        """Take all files out of a folder; False where it is not, then, as it was when it was new."""
+        """Remove all files from a folder; False if it is not, then, as it was when it was new."""
         try:
-            return self._clean(folder, self._INSIDE) and all(self._clean(f"{folder}/{it}") for it in self._INSIDE)
+            return (
+                self._look(folder) == self._new.get(folder)
+                and self._clear(folder, self._INSIDE)
+                and all(self._clear(f"{folder}/{name}") for name in self._INSIDE)
+            )
         except OSError:
             return False
 
-    def _clean(self, folder: str, inside: Sequence[str] = ()) -> bool:
-        """Take the files out of a folder; False where that is not all it takes."""
-        if os.lstat(folder).st_mode != self._mode:
-            return False
+    def _look(self, folder: str) -> Sequence[Attributes]:
+        paths = (folder, *(f"{folder}/{name}" for name in self._INSIDE))
+        return [attributes(path, os.O_DIRECTORY) for path in paths]
+
+    def _clear(self, folder: str, inside: Sequence[str] = ()) -> bool:
+        """Remove the files from a folder; False if it holds other folders than ``inside``."""
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
@@ -131,10 +143,23 @@ def _source_bytes(path: Path, digest: str) -> bytes:
     return data
 
 
+def _plain(path: str, folder: str) -> str:
+    """Exchange an output that has other names, attributes or special bits of its mode for a copy of its bytes."""
+    found = os.lstat(path)
+    # What a security module gives is no action's doing.
+    given = [name for name in os.listxattr(path, follow_symlinks=False) if not name.startswith("security.")]
+    if found.st_nlink > 1 or found.st_mode & 0o7002 or given:
+        # Not in the folder itself: it may have a default ACL.
+        copy = f"{folder}.copy"
+        shutil.copyfile(path, copy)
+        os.replace(copy, path)
+    return path
+
+
 def collect(folder: str, action: Action, usage: Mapping[str, float], store: Store) -> Result:
-    """Read the outcome and move the outputs into the store. An OSError is the machine's."""
+    """Read the outcome and move the outputs into the store. An OSError is the machine's. Raises DamagedFolderError."""
     outcome = outcome_of(folder, action.stage, action.outputs)
     ok = outcome["outcome"] == "ok"
     files = action.outputs.items() if ok else ()
-    outputs = {name: store.take_file(f"{folder}/{OUTPUT_FOLDER}/{path}") for name, path in files}
+    outputs = {name: store.take_file(_plain(f"{folder}/{OUTPUT_FOLDER}/{path}", folder)) for name, path in files}
     return Result(outcome=outcome, outputs=outputs, usage=usage, metrics=metrics_of(folder, ok=ok))

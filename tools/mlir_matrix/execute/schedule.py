@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import selectors
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from mlir_matrix.actions.child import failure
-from mlir_matrix.actions.collect import remove_folder
+from mlir_matrix.actions.collect import DamagedFolderError, remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.crew import Equip, Place, Worker, time_limit, tools_of
@@ -29,8 +30,12 @@ from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 
 _TICK_S = 0.25
-#: An action whose worker died is tried once more, alone, to see whether it was the one.
+#: An action that was lost is tried once more, alone, with a new worker and folder.
 _ATTEMPTS = 2
+#: Seconds before an environment whose worker was lost gets the next one. After the last, or where losses in a row are
+#: further apart than ``_IN_A_ROW_S``, an environment whose worker does not begin its job is given up.
+_BACK_OFF_S = (0.5, 2.0, 8.0)
+_IN_A_ROW_S = 60.0
 
 
 class Scheduler:
@@ -62,6 +67,8 @@ class Scheduler:
         self._alone: deque[Job] = deque()
         #: Those of them that another run executes.
         self._waiting = WaitingJobs()
+        #: By environment: when workers were lost since one last answered.
+        self._lost: dict[str, list[float]] = {}
         self._broken: dict[str, str] = {}
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
@@ -209,6 +216,7 @@ class Scheduler:
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
         self._broken[environment.digest] = reason
+        self._lost.pop(environment.digest, None)
         for key in self._frontier.drain(environment.digest):
             self._give_up(self._jobs[key], reason)
 
@@ -251,17 +259,27 @@ class Scheduler:
                 self._waiting.add(job, time_limit(job, self._limits))
 
     def _next_job(self) -> Job | None:
-        if self._alone:
+        suspect = next((job for job in self._alone if not self._is_held_back(job.environment.digest)), None)
+        if suspect is not None:
             # Suspects run with nothing beside them, so that a dead worker has one explanation.
-            return self._alone.popleft() if self._running == 0 else None
-        has = self._crew.supply.has
-        demand = self._frontier.demand()
-        waiting = {digest: count for digest, count in demand.items() if has(self._by_digest[digest])}
+            if self._running:
+                return None
+            self._alone.remove(suspect)
+            self._crew.renew(suspect.environment)
+            return suspect
+        waiting = {digest: count for digest, count in self._frontier.demand().items() if self._is_ready(digest)}
         found = self._frontier.pop(self._crew.able(waiting))
         return self._jobs[found[0]] if found else None
 
+    def _is_ready(self, digest: str) -> bool:
+        return self._crew.supply.has(self._by_digest[digest]) and not self._is_held_back(digest)
+
+    def _is_held_back(self, digest: str) -> bool:
+        """Whether an environment has to wait for a worker, after it lost some."""
+        lost = self._lost.get(digest)
+        return lost is not None and time.monotonic() < lost[-1] + _BACK_OFF_S[min(len(lost), len(_BACK_OFF_S)) - 1]
+
     def _send(self, job: Job) -> None:
-        job.attempts += 1
         if job.environment.digest in self._broken:
             self._give_up(job, self._broken[job.environment.digest])
             return
@@ -296,14 +314,23 @@ class Scheduler:
         answers, alive = worker.receive()
         for job, answer in answers:
             self._running -= 1
+            self._lost.pop(job.environment.digest, None)
+            done = None
             try:
                 done = self._lookup.take(job, answer)
+            except DamagedFolderError as error:
+                job.losses += 1
+                if job.losses >= _ATTEMPTS:
+                    done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
             finally:
                 self._crew.release(job)
+            if done is None:
+                self._alone.append(job)
+                continue
             del self._jobs[job.prepared.key]
             self._finish_job(job, done)
         if not alive:
-            self._mourn(worker)
+            self._on_worker_lost(worker)
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)
@@ -311,20 +338,26 @@ class Scheduler:
             ready.extend(self._settle(twin, replace(done, executed=False)))
         self._advance(ready)
 
-    def _mourn(self, worker: Worker) -> None:
-        """A worker is gone. Whoever was with it is tried again alone; who is alone with it twice did it."""
+    def _on_worker_lost(self, worker: Worker) -> None:
+        """Retry the jobs of a lost worker one at a time, after a while; a job that loses its worker twice has crashed."""
         environment = worker.environment
-        words, left = self._crew.bury(worker)
+        words, left = self._crew.remove_worker(worker)
+        if not left:
+            return
+        lost = self._lost.setdefault(environment.digest, [])
+        lost.append(time.monotonic())
+        hopeless = len(lost) > len(_BACK_OFF_S) or (len(lost) >= _ATTEMPTS and lost[-1] - lost[-2] > _IN_A_ROW_S)
         for each in left:
             job = each.job
             self._running -= 1
-            if job.attempts < _ATTEMPTS:
-                self._alone.append(job)
-            elif each.began:
+            job.losses += each.began
+            if job.losses >= _ATTEMPTS:
                 del self._jobs[job.prepared.key]
-                reason = f"it ended the worker that ran it, twice (environment {environment.name})"
+                reason = f"it lost the worker that ran it, twice (environment {environment.name})"
                 outcome = failure(job.action.stage, "crashed", reason, words, signal="SIGKILL")
                 self._finish_job(job, Done(result=Result(outcome=outcome), cached=False, executed=True))
+            elif each.began or not hopeless:
+                self._alone.append(job)
             else:
                 reason = f"the worker of environment {environment.name} does not start: {words or 'it says nothing'}"
                 self._give_up(job, reason)

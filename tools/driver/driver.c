@@ -214,11 +214,9 @@ static _Noreturn void run_second(Kernel *kernel, Command *command) {
   _Exit(0);
 }
 
-/* Writes an element as a number of base 16: of poison one sees that it is. */
-static const char *bits_text(char *buffer, const unsigned char *element, size_t bytes) {
-  char *at = buffer + sprintf(buffer, "0x");
-  while (bytes--) at += sprintf(at, "%02x", element[bytes]);
-  return buffer;
+/* Writes an element as a number of base 16: of poison one sees that it is. Without 0x, which addresses have. */
+static void bits_text(char *buffer, const unsigned char *element, size_t bytes) {
+  while (bytes--) buffer += sprintf(buffer, "%02x", element[bytes]);
 }
 
 /* Fails where a result of the second process differs in a bit. */
@@ -247,8 +245,8 @@ static void compare_second(const Tensor *tensor) {
   }
   if (wrong)
     fail(FAIL_UNWRITTEN,
-         "%s: %zu of %zu elements of %s depend on memory that nothing has written: element %zu is %s under one poison, %s "
-         "under another", spec->role, wrong, bytes / element, spec->path, first, one, two);
+         "%s: %zu of %zu elements of %s depend on memory that nothing has written: element %zu has the bits %s "
+         "under one poison, %s under another", spec->role, wrong, bytes / element, spec->path, first, one, two);
 }
 
 static void write_timings(const Command *command, const int64_t *durations, const Usage *usage, int poisons) {

@@ -235,7 +235,7 @@ def test_what_is_not_written_fails_in_every_dtype(bench: Any) -> None:
                 bench.call(kernel, [("i64", [word * 8 // size])], [(dtype, [1])])
             assert caught.value.reason == (
                 "result 0: 1 of 1 elements of r0.npy depend on memory that nothing has written: "
-                f"element 0 is 0x{FIRST[:size].hex()} under one poison, 0x{second[:size].hex()} under another"
+                f"element 0 has the bits {FIRST[:size].hex()} under one poison, {second[:size].hex()} under another"
             )
 
 
@@ -244,24 +244,24 @@ UNWRITTEN: dict[str, tuple[str, str]] = {
         "float *p = _mlir_memref_to_llvm_alloc(20), m = 1;"
         "for (int i = 0; i < 5; i++) m = p[i] != p[i] ? m : p[i] > m ? p[i] : m;"
         "*r = take1(4, 1); AT(float, r, 0) = m;",
-        "element 0 is 0x3f800000 under one poison, 0x7b7b7b7b under another",
+        "element 0 has the bits 3f800000 under one poison, 7b7b7b7b under another",
     ),
     "beyond a buffer": (
         "*r = take1(4, 1); AT(int, r, 0) = AT(int, x, 5);",
-        "element 0 is 0x7ffa7ffa under one poison, 0x7af97af9 under another",
+        "element 0 has the bits 7ffa7ffa under one poison, 7af97af9 under another",
     ),
     "before a buffer": (
         "*r = take1(4, 2); AT(int, r, 0) = 3; AT(int, r, 1) = AT(int, x, -1);",
-        "1 of 2 elements of r0.npy depend on memory that nothing has written: element 1 is 0x7ffa7ffa under one",
+        "1 of 2 elements of r0.npy depend on memory that nothing has written: element 1 has the bits 7ffa7ffa under one",
     ),
     "freed": (
         "int *p = _mlir_memref_to_llvm_alloc(20); p[1] = 5; _mlir_memref_to_llvm_free(p);"
         "*r = take1(4, 1); AT(int, r, 0) = p[1];",
-        "element 0 is 0xffffffff under one",
+        "element 0 has the bits ffffffff under one",
     ),
     "stack": (
         "volatile int p[64]; *r = take1(4, 1); AT(int, r, 0) = p[(int)AT(float, x, 4)];",
-        "element 0 is 0xffffffff under one",
+        "element 0 has the bits ffffffff under one",
     ),
     "shape": (
         "char *p = _mlir_memref_to_llvm_alloc(1); *r = take1(4, 3); r->size[0] = *p == -1 ? 1 : 2;"

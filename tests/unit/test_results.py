@@ -42,11 +42,12 @@ def case(expects: str = "", name: str = "mlp") -> Test:
     return Test("/".join((*cell, name)), *cell, name, "", None, None, None, "in by suite.yaml:1:1", rule, True)
 
 
-def done(outcome: str = "ok", *, cached: bool = False, seconds: float = 1.0, **outputs: str) -> Done:
+def done(outcome: str = "ok", *, cached: bool = False, seconds: float = 1.0, poisons: int = 0, **outputs: str) -> Done:
     words = {"outcome": outcome, "stage": "judge" if outcome == "ok" else "lower"}
     if outcome != "ok":
         words |= {"reason": "it failed", "diagnostics": "error: no"}
-    result = Result(outcome=words, outputs=outputs, usage={"wall_s": seconds}, metrics={"log": "said"})
+    metrics = {"log": "said", "poisons": poisons} if poisons else {"log": "said"}
+    result = Result(outcome=words, outputs=outputs, usage={"wall_s": seconds}, metrics=metrics)
     return Done(result=result, cached=cached)
 
 
@@ -116,6 +117,13 @@ def test_a_pass(made: Made) -> None:
     entry = result.to_json()
     assert "verdict" not in entry
     assert "diagnostics" not in entry
+
+
+@pytest.mark.parametrize("poisons", [1, 2])
+def test_a_pass_under_one_poison_value_says_so(made: Made, poisons: int) -> None:
+    result = made.result(case(), done(), done(poisons=poisons), done(verdict="good"))
+    assert result.metrics == {"max_ulp": 2, "poisons": poisons}
+    assert ("one poison value only" in result.reason) == (poisons == 1)
 
 
 def test_a_mismatch_shows_its_census(made: Made) -> None:

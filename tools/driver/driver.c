@@ -15,11 +15,17 @@
 #include "memref.h"
 #include "npy.h"
 #include "spec.h"
+#include "system.h"
 
 enum {
   ARGUMENT_ALIGNMENT = 64, /* bytes */
-  MAX_REPEAT = 1000000
+  MAX_NUMBER = 1000000,
+  CHUNK = 1 << 16,   /* bytes, a multiple of every dtype's */
+  CLOCK_STACK = 4096 /* bytes: more than asking for the time takes */
 };
+
+/* What MLIR's descriptors of globals have for the address to free. */
+static const uintptr_t GLOBAL = 0xdeadbeef;
 
 typedef struct {
   Spec spec;
@@ -31,6 +37,7 @@ typedef struct {
   int arguments, results;
   Tensor argument[MAX_POINTERS], result[MAX_POINTERS];
   long repeat;
+  long second_within; /* seconds of CPU time; without a second run 0 */
   const char *timings;
 } Command;
 
@@ -45,6 +52,14 @@ static Tensor *next(Tensor *tensors, int *count, const char *role) {
   return &tensors[(*count)++];
 }
 
+static long parse_number(const char *option, const char *value, long least) {
+  char *end;
+  long number = strtol(value, &end, 10);
+  if (*end || number < least || number > MAX_NUMBER)
+    fail(FAIL_USAGE, "%s takes %ld to %d, not '%s'", option, least, MAX_NUMBER, value);
+  return number;
+}
+
 static void parse(Command *command, int argc, char **argv) {
   command->repeat = 1;
   for (int i = 1; i < argc; i += 2) {
@@ -57,14 +72,13 @@ static void parse(Command *command, int argc, char **argv) {
       Tensor *tensor = next(command->result, &command->results, "result");
       tensor->spec = spec_parse(value, "result", command->results - 1);
     } else if (strcmp(option, "--repeat") == 0) {
-      char *end;
-      command->repeat = strtol(value, &end, 10);
-      if (*end || command->repeat < 1 || command->repeat > MAX_REPEAT)
-        fail(FAIL_USAGE, "--repeat takes 1 to %d, not '%s'", MAX_REPEAT, value);
+      command->repeat = parse_number(option, value, 1);
+    } else if (strcmp(option, "--second-within") == 0) {
+      command->second_within = parse_number(option, value, 0);
     } else if (strcmp(option, "--timings") == 0) {
       command->timings = value;
     } else {
-      fail(FAIL_USAGE, "'%s' is none of --in, --out, --repeat, --timings", option);
+      fail(FAIL_USAGE, "'%s' is none of --in, --out, --repeat, --second-within, --timings", option);
     }
   }
   if (command->arguments + (command->results > 0) > MAX_POINTERS)
@@ -83,6 +97,18 @@ static void *lend(const Tensor *tensor) {
   return memref;
 }
 
+/* Fails unless a result that is in no buffer is a constant: memory that can be read, and not written.
+ *
+ * MLIR lets a kernel return a global that can be written, too, and marks it: what such a one holds is no matter of luck.
+ * A stack frame is gone by now, and C's malloc has neither poison nor red zones. */
+static void check_foreign(const Spec *spec, const Memref *memref, const void *start, size_t bytes) {
+  Access access = system_access(start, bytes);
+  if (access == NOT_MAPPED) fail(FAIL_RESULT, "%s: %s is at an address where there is no memory", spec->role, spec->path);
+  if (access == WRITABLE && (uintptr_t)memref->allocated != GLOBAL)
+    fail(FAIL_RESULT, "%s: %s is in memory that is no buffer, argument or constant, as the stack is; return a copy",
+         spec->role, spec->path);
+}
+
 /* Fails unless all elements that a result reaches are where they may be. */
 static void check_place(const Spec *spec, const Memref *memref) {
   int64_t first, last;
@@ -94,7 +120,10 @@ static void check_place(const Spec *spec, const Memref *memref) {
   const void *start = (const void *)((uintptr_t)memref->aligned + (uintptr_t)(first * element));
   const Block *block = memory_find(memref->allocated);
   if (!block) block = memory_find(start);
-  if (!block) return; /* a constant of the kernel's, which has no red zone */
+  if (!block) {
+    check_foreign(spec, memref, start, (size_t)((last - first) * element));
+    return;
+  }
   if (memory_freed(block)) fail(FAIL_AFTER_FREE, "%s: %s is in a buffer that the kernel has freed", spec->role, spec->path);
   if (!memory_holds(block, start, (size_t)((last - first) * element)))
     fail(FAIL_BOUNDS, "%s: %s reaches beyond its buffer", spec->role, spec->path);
@@ -149,7 +178,9 @@ static int64_t call(Kernel *kernel, Command *command, long number, Usage *usage)
   pointers[count++] = results;
   for (int i = 0; i < command->arguments; i++) pointers[count++] = lend(&command->argument[i]);
 
+  memory_poison_stack(MAX_STACK);
   int64_t start = now();
+  memory_poison_stack(CLOCK_STACK);
   call_kernel(kernel, count, pointers);
   int64_t duration = now() - start;
 
@@ -169,32 +200,93 @@ static int64_t call(Kernel *kernel, Command *command, long number, Usage *usage)
   return duration;
 }
 
-static void write_timings(const Command *command, const int64_t *durations, const Usage *usage) {
+/* In the second process: calls the kernel over other poison, and answers its results. */
+static _Noreturn void run_second(Kernel *kernel, Command *command) {
+  Usage usage;
+  fail_where = "under the second poison: ";
+  memory_poison(POISON_FINITE);
+  call(kernel, command, 0, &usage);
+  for (int i = 0; i < command->results; i++) {
+    const Tensor *tensor = &command->result[i];
+    second_send(tensor->sizes, (size_t)tensor->spec.rank * sizeof(int64_t));
+    second_send(tensor->elements, spec_bytes(&tensor->spec, tensor->sizes));
+  }
+  _Exit(0);
+}
+
+/* Writes an element as a number of base 16: of poison one sees that it is. Without 0x, which addresses have. */
+static void bits_text(char *buffer, const unsigned char *element, size_t bytes) {
+  while (bytes--) buffer += sprintf(buffer, "%02x", element[bytes]);
+}
+
+/* Fails where a result of the second process differs in a bit. */
+static void compare_second(const Tensor *tensor) {
+  static unsigned char other[CHUNK];
+  const Spec *spec = &tensor->spec;
+  int64_t sizes[MAX_RANK];
+  second_receive(sizes, (size_t)spec->rank * sizeof *sizes);
+  if (memcmp(sizes, tensor->sizes, (size_t)spec->rank * sizeof *sizes) != 0) {
+    char one[SHAPE_TEXT], two[SHAPE_TEXT];
+    fail(FAIL_UNWRITTEN, "%s: the shape of %s depends on memory that nothing has written: %s under one poison, %s under another",
+         spec->role, spec->path, shape_text(one, spec->rank, tensor->sizes), shape_text(two, spec->rank, sizes));
+  }
+  size_t bytes = spec_bytes(spec, tensor->sizes), element = spec->dtype->bytes, wrong = 0, first = 0;
+  char one[24], two[24];
+  for (size_t at = 0; at < bytes; at += CHUNK) {
+    size_t part = bytes - at < CHUNK ? bytes - at : CHUNK;
+    second_receive(other, part);
+    if (memcmp(tensor->elements + at, other, part) == 0) continue;
+    for (size_t i = 0; i < part; i += element) {
+      if (memcmp(tensor->elements + at + i, other + i, element) == 0 || wrong++) continue;
+      first = (at + i) / element;
+      bits_text(one, tensor->elements + at + i, element);
+      bits_text(two, other + i, element);
+    }
+  }
+  if (wrong)
+    fail(FAIL_UNWRITTEN,
+         "%s: %zu of %zu elements of %s depend on memory that nothing has written: element %zu has the bits %s "
+         "under one poison, %s under another", spec->role, wrong, bytes / element, spec->path, first, one, two);
+}
+
+static void write_timings(const Command *command, const int64_t *durations, const Usage *usage, int poisons) {
   FILE *file = fopen(command->timings, "w");
   if (!file) fail(FAIL_IO, "%s cannot be opened: %s", command->timings, strerror(errno));
   fprintf(file, "{\"kernel_ns\": [");
   for (long i = 0; i < command->repeat; i++) fprintf(file, "%s%" PRId64, i ? ", " : "", durations[i]);
-  fprintf(file, "], \"allocations\": %zu, \"peak_bytes\": %zu, \"leaked_blocks\": %zu, \"leaked_bytes\": %zu}\n",
+  fprintf(file, "], \"allocations\": %zu, \"peak_bytes\": %zu, \"leaked_blocks\": %zu, \"leaked_bytes\": %zu, ",
           usage->allocations, usage->peak_bytes, usage->live_blocks, usage->live_bytes);
+  fprintf(file, "\"poisons\": %d}\n", poisons);
   if (fclose(file) != 0) fail(FAIL_IO, "%s cannot be written: %s", command->timings, strerror(errno));
 }
 
 int drive(Kernel *kernel, int argc, char **argv) {
   static Command command;
-  Usage usage;
+  Usage usage = {0};
   /* What a kernel says before it aborts (a failed assertion) must not stay in a buffer. */
   setvbuf(stdout, NULL, _IONBF, 0);
   parse(&command, argc, argv);
   for (int i = 0; i < command.arguments; i++)
     command.argument[i].elements = npy_read(&command.argument[i].spec, command.argument[i].sizes);
   int64_t *durations = allocate((size_t)command.repeat * sizeof *durations);
+  if (command.second_within && second_fork(10 * command.second_within)) run_second(kernel, &command);
+  memory_poison(POISON_NAN);
+  bool soon = true;
   for (long i = 0; i < command.repeat; i++) {
     Usage this_call;
+    clock_t start = clock();
     durations[i] = call(kernel, &command, i, &this_call);
-    if (i == 0) usage = this_call;
+    if (i > 0) continue;
+    usage = this_call;
+    soon = (clock() - start) / CLOCKS_PER_SEC < command.second_within;
+  }
+  int poisons = 1;
+  if (command.second_within && soon && second_ask()) {
+    poisons = 2;
+    for (int i = 0; i < command.results; i++) compare_second(&command.result[i]);
   }
   for (int i = 0; i < command.results; i++)
     npy_write(&command.result[i].spec, command.result[i].sizes, command.result[i].elements);
-  if (command.timings) write_timings(&command, durations, &usage);
+  if (command.timings) write_timings(&command, durations, &usage, poisons);
   return 0;
 }

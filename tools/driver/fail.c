@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char *fail_where = "";
+
 _Noreturn void fail(int code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
+  fputs(fail_where, stderr);
   vfprintf(stderr, format, arguments);
   va_end(arguments);
   fputc('\n', stderr);

@@ -15,8 +15,12 @@ enum {
   FAIL_ALLOCATION = 81,  /* a wrong call of alloc or free */
   FAIL_BOUNDS = 82,      /* a write outside of a buffer */
   FAIL_AFTER_FREE = 83,  /* a write into, or a result in, a buffer that was freed */
-  FAIL_REPEAT = 84       /* another result when called again */
+  FAIL_REPEAT = 84,      /* another result when called again */
+  FAIL_UNWRITTEN = 85    /* a result that depends on memory that nothing has written */
 };
+
+/* Begins every sentence. */
+extern const char *fail_where;
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))

@@ -11,10 +11,7 @@ enum {
   RED_ZONE = 128,        /* bytes before and after a buffer, at least: two of the widest vectors */
   MALLOC_ALIGNMENT = 16, /* what alloc without an alignment promises, as C's malloc does */
   BUCKETS = 1 << 16,
-  POISON = 0xff,
-  /* The halfword 0x7ffa is NaN in f16 and bf16, and repeated it is NaN in f32 and f64; little-endian. */
-  RED_LOW = 0xfa,
-  RED_HIGH = 0x7f
+  PATTERN = 4096         /* bytes of poison that are copied at once */
 };
 
 /* Freed buffers are kept, poisoned, up to so many bytes, so that a use after free is seen and not a matter of luck. */
@@ -31,6 +28,11 @@ struct Block {
   Block *chain;   /* next in its bucket */
   Block *younger; /* freed next */
 };
+
+static unsigned char poison[PATTERN];
+/* Of the halfwords in red zones, little-endian: 0x7ffa is NaN in f16 and bf16, and repeated it is NaN in f32 and f64; 0x7af9
+ * is large and finite in all of them. */
+static unsigned char red_low, red_high;
 
 static Block *buckets[BUCKETS];
 static Block *oldest_freed, *youngest_freed;
@@ -58,7 +60,25 @@ static Block *starting_at(const void *start) {
 }
 
 /* The byte that stands in a red zone at this distance from the buffer: 0, 1, … after its end, -1, -2, … before it. */
-static unsigned char red(ptrdiff_t distance) { return distance & 1 ? RED_HIGH : RED_LOW; }
+static unsigned char red(ptrdiff_t distance) { return distance & 1 ? red_high : red_low; }
+
+void memory_poison(Poison chosen) {
+  bool finite = chosen == POISON_FINITE;
+  red_low = finite ? 0xf9 : 0xfa;
+  red_high = finite ? 0x7a : 0x7f;
+  /* Words of 8 bytes by turns: large and finite in f16, bf16, f32 and f64, of both signs, and no boolean. */
+  for (size_t i = 0; i < PATTERN; i++) poison[i] = !finite ? 0xff : i & 8 ? 0xfa : 0x7b;
+}
+
+static void fill(unsigned char *start, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += PATTERN) memcpy(start + at, poison, bytes - at < PATTERN ? bytes - at : PATTERN);
+}
+
+__attribute__((noinline)) void memory_poison_stack(size_t bytes) {
+  unsigned char below[MAX_STACK];
+  fill(below + sizeof below - bytes, bytes);
+  __asm__ volatile("" : : "r"(below) : "memory"); /* the compiler would leave out what nobody reads */
+}
 
 static Block *take(size_t bytes, size_t alignment, const char *label) {
   if (alignment < MALLOC_ALIGNMENT) alignment = MALLOC_ALIGNMENT;
@@ -73,7 +93,7 @@ static Block *take(size_t bytes, size_t alignment, const char *label) {
   if (start < least) start += 2 * alignment;
   *block = (Block){.raw = raw, .raw_bytes = bytes + around, .bytes = bytes, .label = label, .serial = ++serial};
   block->start = raw + (start - (uintptr_t)raw);
-  memset(block->start, POISON, bytes);
+  fill(block->start, bytes);
   for (unsigned char *at = raw; at < block->start; at++) *at = red(at - block->start);
   for (unsigned char *at = block->start + bytes; at < raw + block->raw_bytes; at++)
     *at = red(at - (block->start + bytes));
@@ -93,9 +113,12 @@ static void drop(Block *block) {
 
 /* Whether a buffer has only poison in it. */
 static bool poisoned(const Block *block) {
-  unsigned char all = POISON;
-  for (size_t i = 0; i < block->bytes; i++) all &= block->start[i];
-  return all == POISON;
+  unsigned char differs = 0;
+  for (size_t at = 0; at < block->bytes; at += PATTERN) {
+    size_t bytes = block->bytes - at < PATTERN ? block->bytes - at : PATTERN;
+    for (size_t i = 0; i < bytes; i++) differs |= block->start[at + i] ^ poison[i];
+  }
+  return !differs;
 }
 
 /* Distance of the changed byte that is nearest to the buffer, on the side that `step` (1, -1) says; 0 for none. */
@@ -121,7 +144,7 @@ static void check(const Block *block) {
 
 static void release(Block *block) {
   check(block);
-  memset(block->start, POISON, block->bytes);
+  fill(block->start, block->bytes);
   block->freed = true;
   usage.live_blocks--;
   usage.live_bytes -= block->bytes;

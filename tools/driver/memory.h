@@ -1,6 +1,8 @@
 /* All memory that a kernel may touch: each buffer stands between red zones and is poisoned before use and after.
  *
- * Poison and red zones are NaN in every float type, so that what reads them shows, and shows the same each time.
+ * Poison and red zones have two values. The first are NaN in every float type, so that what reads them shows, and shows the
+ * same each time. But 0xff is -1 as an integer, and a maximum may drop NaN: the second are large and finite, of both signs.
+ * What differs under the two has read what nothing had written.
  * A buffer has exactly the alignment that was asked for and not more, so that nothing works by luck. */
 #ifndef MATRIX_MEMORY_H
 #define MATRIX_MEMORY_H
@@ -10,12 +12,22 @@
 
 typedef struct Block Block;
 
+typedef enum { POISON_NAN, POISON_FINITE } Poison;
+
 typedef struct {
   size_t allocations;   /* by the kernel */
   size_t live_blocks;   /* of the kernel's, not freed now */
   size_t live_bytes;
   size_t peak_bytes;    /* most live bytes at once */
 } Usage;
+
+/* Chooses what memory holds before it is written, and around buffers: before the first buffer. */
+void memory_poison(Poison poison);
+
+enum { MAX_STACK = 256 << 10 };
+
+/* Poisons so many bytes, at most MAX_STACK, of the stack that the next call will have. */
+void memory_poison_stack(size_t bytes);
 
 /* A buffer of the driver's, called `label` in messages; the label must outlive it. Alignment in bytes, a power of two. */
 void *memory_lend(size_t bytes, size_t alignment, const char *label);

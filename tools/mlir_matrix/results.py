@@ -98,6 +98,7 @@ class TestResult:
 
 #: What the judge advises where a golden is missing. It does not know the catalogs.
 _REMEDY = "matrix golden update --write"
+_ONE_POISON = "; its kernel ran under one poison value only: it took over 5 s of CPU time, or its target has no fork"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,8 @@ class _Chain:
     duration_s: float
     cached: bool
     environments: frozenset[str]
+    #: The fewest poison values that a kernel ran under; 0 where none ran.
+    poisons: int = 0
 
 
 class ResultMaker:
@@ -141,15 +144,17 @@ class ResultMaker:
         duration = 0.0 if spec.tool in BUILDING else done.result.usage.get("wall_s", 0.0)
         cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
+        poisons = [found] if isinstance(found := done.result.metrics.get("poisons"), int) else []
         for source in spec.sources:
             before = self._chains[source]
             duration += before.duration_s
             cached = cached and before.cached
+            poisons += [before.poisons] if before.poisons else []
             if environments <= before.environments:
                 environments = before.environments
             else:
                 environments |= before.environments
-        self._chains[action] = _Chain(duration, cached, environments)
+        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0))
 
     def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
         """The result of a test that was decided before anything ran, or that the run did not come to."""
@@ -174,8 +179,10 @@ class ResultMaker:
             else:
                 outcome = {"outcome": verdict["outcome"], "stage": "judge", "reason": verdict["reason"]}
                 outcome["diagnostics"] = verdict.get("diagnostics", "")
-                metrics = verdict.get("metrics", {})
+                metrics = dict(verdict.get("metrics", {}))
         chain = self._chains[action]
+        if chain.poisons:
+            metrics["poisons"] = chain.poisons
         pins, environments = self._environment_facts(chain.environments)
         expected, expectation = _compare(test, outcome["outcome"])
         # An expected mismatch must not hide that there was nothing to compare with.
@@ -185,7 +192,7 @@ class ResultMaker:
             outcome=outcome["outcome"],
             stage=outcome["stage"],
             expected=expected,
-            reason=outcome.get("reason", ""),
+            reason=outcome.get("reason", "") + (_ONE_POISON if chain.poisons == 1 else ""),
             duration_s=chain.duration_s,
             cached=chain.cached,
             pins=pins,

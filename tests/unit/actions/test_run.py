@@ -131,13 +131,14 @@ def test_strides_and_offset_of_results(bench: Any) -> None:
 
 
 def test_results_may_share_a_buffer_and_be_constants(bench: Any) -> None:
-    """Neither is freed twice, nor at all where it is not the kernel's to give. MLIR marks constants so."""
-    source = """static float table[] = {7, 8, 9};
-    ENTRY(struct { M1 a; M1 b; M1 c; } *r) {
+    """Neither is freed twice, nor at all where it is not the kernel's to give. MLIR marks all globals so."""
+    source = """static float table[] = {7, 8, 9}; static const float constant[] = {4, 5, 6};
+    ENTRY(struct { M1 a; M1 b; M1 c; M1 d; } *r) {
       r->a = take1(4, 3); r->b = r->a; for (int i = 0; i < 3; i++) AT(float, &r->a, i) = i;
-      r->c = (M1){(void *)0xdeadbeef, table, 0, {3}, {1}}; }"""
-    a, b, c = bench.call(source, [], [("f32", [3])] * 3)
-    assert (a.tolist(), b.tolist(), c.tolist()) == ([0, 1, 2], [0, 1, 2], [7, 8, 9])
+      r->c = (M1){(void *)0xdeadbeef, table, 0, {3}, {1}}; r->d = (M1){constant, constant, 0, {3}, {1}}; }"""
+    a, b, c, d = bench.call(source, [], [("f32", [3])] * 4)
+    assert (a.tolist(), b.tolist()) == ([0, 1, 2], [0, 1, 2])
+    assert (c.tolist(), d.tolist()) == ([7, 8, 9], [4, 5, 6])
     assert bench.metrics()["leaked_blocks"] == 0
 
 
@@ -207,24 +208,102 @@ def test_kernels_and_their_runners_find_no_program_by_its_name(bench: Any, prefi
 # Memory
 
 
-def test_what_is_not_written_is_nan(bench: Any) -> None:
-    for dtype, size, check in (("f64", 8, numpy.isnan), ("f32", 4, numpy.isnan), ("f16", 2, numpy.isnan)):
-        result = bench.call(f"ENTRY(M1 *r) {{ *r = take1({size}, 9); }}", [], [(dtype, [9])])[0]
-        assert check(result).all(), dtype
-    assert (bench.call("ENTRY(M1 *r) { *r = take1(2, 9); }", [], [("bf16", [9])])[0] == 0xFFFF).all()
+#: The bytes that never-written memory holds in the first run, and in the words by turns of the second.
+FIRST, SECOND = b"\xff" * 8, (b"\x7b" * 8, b"\xfa" * 8)
+FLOATS = {"f8": 1e280, "f4": 1e35, "f2": 5e4}
 
 
-def test_what_is_read_beyond_a_buffer_is_nan(bench: Any) -> None:
-    """In every float type; as an integer it is the pattern of the red zone."""
-    source = """ENTRY(struct {{ M1 after; M1 before; }} *r, M1 *x) {{
-      r->after = take1({0}, 8); r->before = take1({0}, 8);
-      for (int i = 0; i < 8; i++) {{
-        AT({1}, &r->after, i) = (({1} *)x->data)[6 + i]; AT({1}, &r->before, i) = (({1} *)x->data)[-1 - i]; }} }}"""
-    for dtype, size, kind in (("f64", 8, "double"), ("f32", 4, "float"), ("f16", 2, "short")):
-        ends = bench.call(source.format(size, kind), [(dtype, range(6))], [(dtype, [8])] * 2)
-        assert all(numpy.isnan(end).all() for end in ends), dtype
-    ends = bench.call(source.format(2, "short"), [("bf16", range(6))], [("bf16", [8])] * 2)
-    assert all((end == 0x7FFA).all() for end in ends)
+def test_poison_is_nan_then_large_of_both_signs() -> None:
+    as_bf16 = [(numpy.frombuffer(word, "u2").astype("u4") << 16).view("f4") for word in (FIRST, *SECOND)]
+    as_others = [[numpy.frombuffer(word, stored) for word in (FIRST, *SECOND)] for stored in FLOATS]
+    for (first, plus, minus), least in zip([*as_others, as_bf16], [*FLOATS.values(), 1e35], strict=True):
+        assert numpy.isnan(first).all()
+        assert (plus > least).all()
+        assert (minus < -least).all()
+        assert numpy.isfinite([plus, minus]).all()
+
+
+def test_what_is_not_written_fails_in_every_dtype(bench: Any) -> None:
+    """Also -1, which is what memory holds in the first run."""
+    kernel = bench.compile("ENTRY(M1 *r, M1 *x) { *r = take1(8, 9); r->offset = AT(i64, x, 0); r->size[0] = 1; }")
+    for dtype, stored in DTYPES.items():
+        size = numpy.dtype(stored).itemsize
+        if dtype == "bool":
+            continue
+        for word, second in enumerate(SECOND):
+            with pytest.raises(ActionFailed) as caught:
+                bench.call(kernel, [("i64", [word * 8 // size])], [(dtype, [1])])
+            assert caught.value.reason == (
+                "result 0: 1 of 1 elements of r0.npy depend on memory that nothing has written: "
+                f"element 0 has the bits {FIRST[:size].hex()} under one poison, {second[:size].hex()} under another"
+            )
+
+
+UNWRITTEN: dict[str, tuple[str, str]] = {
+    "a maximum that drops NaN": (
+        "float *p = _mlir_memref_to_llvm_alloc(20), m = 1;"
+        "for (int i = 0; i < 5; i++) m = p[i] != p[i] ? m : p[i] > m ? p[i] : m;"
+        "*r = take1(4, 1); AT(float, r, 0) = m;",
+        "element 0 has the bits 3f800000 under one poison, 7b7b7b7b under another",
+    ),
+    "beyond a buffer": (
+        "*r = take1(4, 1); AT(int, r, 0) = AT(int, x, 5);",
+        "element 0 has the bits 7ffa7ffa under one poison, 7af97af9 under another",
+    ),
+    "before a buffer": (
+        "*r = take1(4, 2); AT(int, r, 0) = 3; AT(int, r, 1) = AT(int, x, -1);",
+        "1 of 2 elements of r0.npy depend on memory that nothing has written: element 1 has the bits 7ffa7ffa under one",
+    ),
+    "freed": (
+        "int *p = _mlir_memref_to_llvm_alloc(20); p[1] = 5; _mlir_memref_to_llvm_free(p);"
+        "*r = take1(4, 1); AT(int, r, 0) = p[1];",
+        "element 0 has the bits ffffffff under one",
+    ),
+    "stack": (
+        "volatile int p[64]; *r = take1(4, 1); AT(int, r, 0) = p[(int)AT(float, x, 4)];",
+        "element 0 has the bits ffffffff under one",
+    ),
+    "shape": (
+        "char *p = _mlir_memref_to_llvm_alloc(1); *r = take1(4, 3); r->size[0] = *p == -1 ? 1 : 2;"
+        "AT(int, r, 0) = AT(int, r, 1) = 0;",
+        "the shape of r0.npy depends on memory that nothing has written: 1 under one poison, 2 under another",
+    ),
+    "crash": (
+        "char *p = _mlir_memref_to_llvm_alloc(1); *r = take1(4, 1); if (*p != -1) *(volatile int *)8 = 1;"
+        "AT(int, r, 0) = 1;",
+        "the kernel depends on memory that nothing has written: under the second poison it crashes (Segmentation fault)",
+    ),
+    "own end": (
+        "void exit(int); char *p = _mlir_memref_to_llvm_alloc(1); *r = take1(4, 1); if (*p != -1) exit(0);"
+        "AT(int, r, 0) = 1;",
+        "under the second poison the kernel ended by itself, with exit code 0",
+    ),
+    "bounds": (
+        "char *p = _mlir_memref_to_llvm_alloc(1); *r = take1(4, 1); AT(int, r, *p != -1) = AT(int, r, 0) = 1;",
+        "under the second poison: the kernel wrote past the end of allocation 5 (4 bytes): byte 1 behind it",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNWRITTEN)
+def test_results_that_depend_on_memory_that_nothing_has_written(bench: Any, case: str) -> None:
+    body, words = UNWRITTEN[case]
+    with pytest.raises(ActionFailed) as caught:
+        bench.call(f"ENTRY(M1 *r, M1 *x) {{ {body} }}", FIVE, [("i32", [None])])
+    assert words in caught.value.reason
+    assert not (bench.folder / "r0.npy").exists()
+
+
+def test_the_second_run_has_fresh_arguments_and_variables(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left out where the first takes long, and the result says so."""
+    source = """long clock(void); static int calls;
+    ENTRY(M1 *r, M1 *x) { *r = *x; AT(float, x, 0) *= 2; AT(float, x, 1) += calls++; while (clock() < AT(float, x, 4)); }"""
+    kernel = bench.compile(source)
+    assert bench.call(kernel, FIVE, [("f32", [5])])[0].tolist() == [2, 2, 3, 4, 5]
+    assert bench.metrics()["poisons"] == 2
+    monkeypatch.setattr(run, "_SECOND_WITHIN", 1)
+    bench.call(kernel, [("f32", [1, 2, 3, 4, 1.1e6])], [("f32", [5])])
+    assert bench.metrics()["poisons"] == 1
 
 
 def test_usage_is_counted(bench: Any) -> None:
@@ -235,7 +314,7 @@ def test_usage_is_counted(bench: Any) -> None:
     bench.call(source, [], [("i8", [100])])
     metrics = bench.metrics()
     assert metrics.pop("kernel_ns")[0] > 0
-    assert metrics == {"allocations": 3, "peak_bytes": 1500, "leaked_blocks": 1, "leaked_bytes": 500}
+    assert metrics == {"allocations": 3, "peak_bytes": 1500, "leaked_blocks": 1, "leaked_bytes": 500, "poisons": 2}
 
 
 def test_alignment_is_what_was_asked_for_and_not_more(bench: Any) -> None:
@@ -321,6 +400,18 @@ WRONG: dict[str, tuple[str, str, list[int | None], str]] = {
     ),
     "too much memory": ("_mlir_memref_to_llvm_alloc(-4);" + GOOD, "i32", [5], "asks for 18446744073709551612 bytes"),
     "alignment": ("_mlir_memref_to_llvm_aligned_alloc(48, 4);" + GOOD, "i32", [5], "asks for an alignment of 48 bytes"),
+    "on the stack": (
+        "int a[5] = {1}; *r = (M1){a, a, 0, {5}, {1}}; __asm__ volatile(\"\" : : \"r\"(a) : \"memory\");",
+        "i32", [5], "r0.npy is in memory that is no buffer, argument or constant",
+    ),
+    "C's own memory": (
+        "void *calloc(u64, u64); int *p = calloc(5, 4); *r = (M1){p, p, 0, {5}, {1}};",
+        "i32", [5], "r0.npy is in memory that is no buffer, argument or constant",
+    ),
+    "nowhere": (GOOD + "r->base = r->data = (void *)64;", "i32", [5], "r0.npy is at an address where there is no memory"),
+    "beyond a constant": (
+        "static const int a[5] = {1}; *r = (M1){a, a, 0, {1 << 30}, {1}};", "i32", [None], "where there is no memory"
+    ),
     "own end": (GOOD + "void exit(int); exit(3);", "i32", [5], "the kernel ended by itself, with exit code 3"),
 }  # fmt: skip
 
@@ -370,7 +461,7 @@ def test_a_deep_stack_is_there_whatever_the_shell_says(bench: Any) -> None:
 
 
 def test_files_that_are_not_there_are_the_machines_fault(bench: Any) -> None:
-    bench.call("ENTRY(M0 *r) { *r = take0(4); }", [], [("i32", [])])
+    bench.call("ENTRY(M0 *r) { *r = take0(4); *(int *)r->data = 1; }", [], [("i32", [])])
     action = Action(
         params={"arguments": [], "results": [{"name": "r", "dtype": "i32", "shape": []}]},
         inputs={"kernel": "kernel"}, outputs={"out-r": "no/such/folder/r.npy"},

@@ -168,7 +168,7 @@ def test_a_kernel_computes(
     assert (same == z).all()
     metrics = json.loads((done.folder / "metrics.json").read_text(encoding="utf-8"))
     assert len(metrics.pop("kernel_ns")) == 3
-    assert metrics == {"allocations": 4, "peak_bytes": 60, "leaked_blocks": 1, "leaked_bytes": 20}
+    assert metrics == {"allocations": 4, "peak_bytes": 60, "leaked_blocks": 1, "leaked_bytes": 20, "poisons": 2}
     assert sorted(path.name for path in done.folder.iterdir()) == sorted(
         ["in", "action.json", "log.txt", "outcome.json", "metrics.json", *done.outputs.values()]
     )

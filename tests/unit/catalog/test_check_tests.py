@@ -15,6 +15,11 @@ SPECIAL = "golden/mlp/tolerances.yaml"
 SEGMENTS = "framework/pipeline/target/workload"
 
 
+def many(key: str, count: int, more: str = "") -> str:
+    """So many tensors more."""
+    return "\n".join([f"{key}:", *(f"  a{index}: {{shape: [], dtype: f32{more}}}" for index in range(count)), ""])
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "error"),
     [
@@ -24,6 +29,10 @@ SEGMENTS = "framework/pipeline/target/workload"
         (MLP, "{B: 8,", "{B: 8, a-b: 1,", "2:14: the dimension 'a-b' could not be used in a formula"),
         (MLP, "{B: 8,", "{B: 8, lambda: 1,", "2:14: the dimension 'lambda' could not be used in a formula"),
         (MLP, "{B: 8,", "{B: 8, sqrt: 1,", "2:14: the dimension 'sqrt' could not be used in a formula"),
+        (MLP, "[B, 3]", f"[{', '.join('1' * 33)}]", "7:111: 33 dimensions; a tensor can have 32"),
+        (MLP, "inputs:\n", many("inputs", 63, ', formula: "1"'),
+         "68:3: 64 inputs; a kernel can have 63, so join tensors of one dtype and shape"),
+        (MLP, "outputs:\n", many("outputs", 64), "71:3: 65 outputs; a kernel can have 64, so join tensors of one dtype and shape"),
         (MLP, "dynamic: [B]", "dynamic: [b]", "3:11: there is no dimension 'b'; did you mean 'B'?"),
         (MLP, "{B: 8, K: 32}\ndynamic: [B]", "{B: 8, K: 32, N: 1}\ndynamic: [N]",
          "3:11: the dimension 'N' is in no input's shape"),

@@ -11,11 +11,11 @@ from mlir_matrix.results import TestResult
 from mlir_matrix.runner import Run
 
 
-def result(workload: str, used: float | str) -> TestResult:
+def result(workload: str, used: float | str, poisons: int = 2) -> TestResult:
     names = {"framework": "jax", "pipeline": "loops", "target": "x86_64", "workload": workload}
     return TestResult(
         id=f"jax/loops/x86_64/{workload}", **names, outcome="pass", stage="judge", expected=True, reason="",
-        metrics={"error_used": used},
+        metrics={"error_used": used, "poisons": poisons},
     )  # fmt: skip
 
 
@@ -33,8 +33,15 @@ def test_tests_that_only_just_pass_are_named_the_closest_first(capsys: pytest.Ca
     assert "… and 1 more" in text
 
 
+def test_tests_under_one_poison_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    text = told(Run(results=[result("a", 0.2), result("b", 0.2, poisons=1)]), capsys)
+    assert "run under one poison value only\n  jax/loops/x86_64/b\n" in text
+
+
 def test_nothing_is_said_where_none_is_close(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "close to failing" not in told(Run(results=[result("a", 0.5), result("b", 0.0)]), capsys)
+    text = told(Run(results=[result("a", 0.5), result("b", 0.0)]), capsys)
+    assert "close to failing" not in text
+    assert "poison" not in text
 
 
 def test_other_peoples_words_do_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

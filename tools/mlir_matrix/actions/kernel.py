@@ -8,6 +8,10 @@ from mlir_matrix.actions.contract import Action, ActionFailed
 ENTRY = "_mlir_ciface_main"
 #: Beside the outputs, in no digest: times and what else differs from run to run.
 METRICS = "metrics.json"
+#: What the driver can pass to a kernel: a pointer for each argument and one for all results (tools/driver/call.h), so many
+#: results, and so many dimensions of a tensor (spec.h).
+MAX_POINTERS = 64
+MAX_RANK = 32
 _LEVELS = (0, 1, 2, 3)
 
 

@@ -7,7 +7,8 @@ inputs   ``kernel``: the executable that ``link`` makes; ``arg-NAME``: an .npy f
 outputs  ``out-NAME``: an .npy file for each result
 
 Beside the outputs it leaves ``metrics.json``: ``kernel_ns`` (the time of each call), ``allocations``,
-``peak_bytes``, ``leaked_blocks`` and ``leaked_bytes`` (of the first call). It belongs to no digest: times differ.
+``peak_bytes``, ``leaked_blocks`` and ``leaked_bytes`` (of the first call), ``poisons``: under how many poison values
+the results are the same, 1 where the second run was left out. It belongs to no digest: times differ.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from mlir_matrix.actions.kernel import METRICS
 #: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
 _DRIVER_CODES = 64
 DRIVER_IO = 74
+#: Seconds of CPU time: a kernel that takes longer is not run again over other poison.
+_SECOND_WITHIN = 5
 #: Bytes of stack for every kernel, whatever the person's shell says; and of what it may print.
 _STACK = 64 << 20
 _TEXT_LIMIT = 64 << 10
@@ -83,7 +86,8 @@ def driver_arguments(action: Action) -> list[str]:
         words += ["--in", _spec(tensor, action.inputs[f"arg-{tensor['name']}"])]
     for tensor in params["results"]:
         words += ["--out", _spec(tensor, action.outputs[f"out-{tensor['name']}"])]
-    return [*words, "--repeat", str(params.get("repeat", 1)), "--timings", METRICS]
+    words += ["--repeat", str(params.get("repeat", 1)), "--second-within", str(_SECOND_WITHIN)]
+    return [*words, "--timings", METRICS]
 
 
 def _spec(tensor: Mapping[str, Any], path: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from mlir_matrix.actions.expression import ExpressionError
 from mlir_matrix.actions.formula import GRAMMAR, check_formula
+from mlir_matrix.actions.kernel import MAX_POINTERS, MAX_RANK
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.check import Checker, GoldenFile
 from mlir_matrix.catalog.check_properties import check_opposing, check_properties
@@ -46,6 +47,7 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
         message = f"is not read: no framework has such a source{did_you_mean(name, right)}"
         checker.problems.add(f"{folder}/{name}", message)
     _dimensions(checker, workload)
+    _arity(checker, workload)
     for name, tensor in document.inputs.items():
         try:
             check_formula(tensor.formula, document.dims)
@@ -60,6 +62,18 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
         if f"{name}{WHOLE}".endswith(SKETCH):
             checker.wrong(workload, "an output's name may not end in .sketch: sketches' files do", "outputs", name)
     _absent(checker, workload)
+
+
+def _arity(checker: Checker, workload: Entry[Workload]) -> None:
+    """The driver can pass all inputs and take all outputs."""
+    document = workload.document
+    for key, names, limit in (
+        ("inputs", list(document.inputs), MAX_POINTERS - 1),
+        ("outputs", list(document.outputs), MAX_POINTERS),
+    ):
+        if len(names) > limit:
+            fix = f"{len(names)} {key}; a kernel can have {limit}, so join tensors of one dtype and shape"
+            checker.wrong(workload, fix, key, names[limit])
 
 
 def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
@@ -79,7 +93,9 @@ def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
             checker.wrong(workload, f"the dimension '{name}' is in no input's shape", "dynamic", index)
 
 
-def _shape(checker: Checker, workload: Entry[Workload], shape: Iterable[int | str], *keys: Key) -> None:
+def _shape(checker: Checker, workload: Entry[Workload], shape: Sequence[int | str], *keys: Key) -> None:
+    if len(shape) > MAX_RANK:
+        checker.wrong(workload, f"{len(shape)} dimensions; a tensor can have {MAX_RANK}", *keys, MAX_RANK)
     for index, size in enumerate(shape):
         if isinstance(size, str):
             checker.known(workload, "dimension", size, workload.document.dims, *keys, index)

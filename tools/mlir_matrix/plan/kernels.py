@@ -19,7 +19,7 @@ DRIVER_SOURCES = tuple(
     f"tools/driver/{name}"
     for name in (
         "call.c", "call.h", "driver.c", "driver.h", "fail.c", "fail.h", "jit.c", "main.c", "memory.c", "memory.h",
-        "memref.c", "memref.h", "missing.c", "npy.c", "npy.h", "spec.c", "spec.h",
+        "memref.c", "memref.h", "missing.c", "npy.c", "npy.h", "spec.c", "spec.h", "system.c", "system.h",
     )
 )  # fmt: skip
 #: The tool of targets that compile a kernel in memory and call it there.

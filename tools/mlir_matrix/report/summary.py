@@ -33,6 +33,7 @@ def print_summary(
         console, not_run((result.outcome, result.reason) for result in run.results if result.outcome in NOT_RUN)
     )
     print_lines(console, _close(run.results))
+    print_lines(console, _under_one_poison(run.results))
     wrong = [result for result in run.results if not result.expected]
     for result in wrong[:_SHOWN]:
         _print_failure(console, result, folders.get(result.id), repeat(result.id))
@@ -52,6 +53,15 @@ def _close(results: Sequence[TestResult]) -> list[str]:
     shown = [f"  {100 * share:.0f} % of its bound is used by {escape(name)}" for share, name in close[:_CLOSE_SHOWN]]
     more = [f"  … and {len(close) - _CLOSE_SHOWN} more"] if len(close) > _CLOSE_SHOWN else []
     return ["", "close to failing", *shown, *more]
+
+
+def _under_one_poison(results: Sequence[TestResult]) -> list[str]:
+    """Tests of whose kernels it is not known whether they read memory that nothing has written."""
+    names = [escape(result.id) for result in results if result.metrics.get("poisons") == 1]
+    if not names:
+        return []
+    more = [f"  … and {len(names) - _CLOSE_SHOWN} more"] if len(names) > _CLOSE_SHOWN else []
+    return ["", "run under one poison value only", *(f"  {name}" for name in names[:_CLOSE_SHOWN]), *more]
 
 
 def _cells(results: Sequence[TestResult]) -> list[str]:

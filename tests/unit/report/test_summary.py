@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlir_matrix.report.summary import print_summary
@@ -33,3 +35,12 @@ def test_tests_that_only_just_pass_are_named_the_closest_first(capsys: pytest.Ca
 
 def test_nothing_is_said_where_none_is_close(capsys: pytest.CaptureFixture[str]) -> None:
     assert "close to failing" not in told(Run(results=[result("a", 0.5), result("b", 0.0)]), capsys)
+
+
+def test_weak_passes_are_counted_and_the_first_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    weak = [replace(result(name, 0.1), weak={"y": ["all zeros", "the input [x]"]}) for name in "abcd"]
+    text = told(Run(results=[*weak, result("e", 0.1)]), capsys)
+    assert "4 tests pass but are weak: outputs that take no program would pass, too\n" in text
+    assert "  jax/loops/x86_64/a (y: all zeros and the input [x])\n" in text
+    assert "… and 1 more" in text
+    assert "weak" not in told(Run(results=[result("e", 0.1)]), capsys)

@@ -165,6 +165,10 @@ CASES: dict[str, tuple[Spoil, str]] = {
         put("golden/mine/tolerances.yaml", "layers:\n  - {atol: 1e-3 +, rtol: 0, rationale: X.}\n"),
         r"golden/mine/tolerances\.yaml:2:\d+: ",
     ),
+    "tolerance_vacuous": (
+        put("golden/mine/tolerances.yaml", "layers:\n  - {atol: eps(dtype) ** -40, rtol: 0, rationale: X.}\n"),
+        r"golden/mine/tolerances\.yaml:2:6: 'atol' is .* for the f32 output mine/y: all zeros are within it",
+    ),
     "tolerance_evil": (
         put("golden/tolerances.yaml", "layers:\n  - {atol: '().__class__', rtol: 0, rationale: X.}\n"),
         r"golden/tolerances\.yaml:2:\d+: ",

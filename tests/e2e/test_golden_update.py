@@ -335,3 +335,37 @@ def test_variables_of_the_person_decide_nothing(house: House, tmp_path: Path) ->
     assert variables.keys() <= CLEAN_ENVIRONMENT.keys()
     done = House(house.home, cache=tmp_path / "pinned", more=variables)("golden", "update")
     assert (done.code, done.stdout) == (0, house("golden", "update").stdout)
+
+
+FAINT = "jax/stablehlo-loops/x86_64/faint"
+
+
+def test_a_golden_that_lets_trivial_outputs_pass_is_told_and_refused_by_suites(house: House, wide: Wide) -> None:
+    """y = 2 x for x = 0, 1, 2, 3, within 4: the mean, 3, would do, and x itself."""
+    wide.workload("faint", jax="def workload(x):\n    return x * 2\n")
+    wide.write("golden/faint/tolerances.yaml", "layers:\n  - {atol: 4, rtol: 0, rationale: X.}\n")
+    wide.write("matrix/suites/loose.yaml", f"description: d\ninclude: [{FAINT}]\n")
+    catalog = ("--catalog", wide.root)
+    weak = ["the mean everywhere", "the input x"]
+    (row,) = house("golden", "update", "faint", *catalog, "--format", "json").document["outputs"]
+    layer = f"{wide.root}/golden/faint/tolerances.yaml:2:5"
+    assert row["weak"] == [{"passes": weak, "layer": layer, "bounds": {"atol": "4", "rtol": "0"}}]
+    told = f"faint/y: as it is; weak: the mean everywhere and the input x would pass, too (atol 4, rtol 0, {layer})\n"
+    assert house("golden", "update", "faint", *catalog).stdout == told
+
+    test = house.run("loose", catalog=wide.root).tests[FAINT]
+    assert (test["outcome"], test["weak"]) == ("pass", {"y": weak})
+    assert "1 test passes but is weak" in house("run", "loose", *catalog, "--quiet").stdout
+    # Smoke has it, too, and wants none.
+    test = house.run(FAINT, code=1, catalog=wide.root).tests[FAINT]
+    assert (test["outcome"], test["expected"], test["cached"]) == ("mismatch", False, True)
+    assert "the input x" in test["reason"]
+    assert "matrix/suites/smoke.yaml:" in test["reason"]
+    assert "kept: " in house("run", FAINT, *catalog, "--quiet").stdout
+
+    document = wide.root / "matrix/workloads/faint/workload.yaml"
+    document.write_text(document.read_text().replace("dtype: f32}", "dtype: f32, weak: A demonstration.}"))
+    assert house.run(FAINT, catalog=wide.root).tests[FAINT]["outcome"] == "pass"
+    assert (
+        "the workload says why that is right: A demonstration.\n" in house("golden", "update", "faint", *catalog).stdout
+    )

@@ -18,7 +18,16 @@ from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.results import ResultMaker, TestResult, exit_code, outcomes_digest, summarise, to_document
 
+_PASS = {"outcome": "pass", "reason": "all right", "metrics": {"elements": 4}}
 VERDICTS = {
+    "weak": {
+        **_PASS,
+        "outputs": [{"name": "x", "outcome": "pass", "weak": ["all zeros"]}, {"name": "y", "outcome": "pass"}],
+    },
+    "stated": {
+        **_PASS,
+        "outputs": [{"name": "x", "outcome": "pass", "weak": ["all zeros"], "weak_reason": "It is empty."}],
+    },
     "good": {"outcome": "pass", "reason": "all right", "outputs": [], "metrics": {"max_ulp": 2}},
     "unmeasurable": {
         "outcome": "mismatch",
@@ -105,6 +114,26 @@ def test_no_release_is_hidden_by_another() -> None:
     made = Made({"jax": {"llvm": "3", "numpy": "1"}, "mlir": {"llvm": "2"}, "numpy": {"numpy": "1"}})
     result = made.result(case(), done(), done(), done(verdict="good"))
     assert result.pins == {"llvm": "3, 2", "numpy": "1"}
+
+
+def test_a_weak_pass_is_told_and_fails_where_the_suite_says_so(made: Made) -> None:
+    result = made.result(case(), done(), done(), done(verdict="weak"))
+    assert (result.outcome, result.expected, result.weak) == ("pass", True, {"x": ["all zeros"]})
+    assert result.to_json()["weak"] == {"x": ["all zeros"]}
+    strict = replace(case("mismatch"), weak_fails="suites/s.yaml:2:7")
+    result = made.result(strict, done(), done(), done(verdict="weak"))
+    assert (result.outcome, result.stage, result.expected) == ("mismatch", "judge", False)
+    for words in ("weak: ", "x: all zeros", "suites/s.yaml:2:7"):
+        assert words in result.reason
+    assert [each["outcome"] for each in result.to_json()["verdict"]["outputs"]] == ["mismatch", "pass"]
+    # The verdict itself is nobody's suite's.
+    assert made.result(case(), done(), done(), done(verdict="weak")).outcome == "pass"
+
+
+def test_a_weak_pass_with_a_reason_is_a_pass(made: Made) -> None:
+    result = made.result(replace(case(), weak_fails="suites/s.yaml:2:7"), done(), done(), done(verdict="stated"))
+    assert (result.outcome, result.expected, result.weak) == ("pass", True, {})
+    assert "weak" not in result.to_json()
 
 
 def test_a_pass(made: Made) -> None:

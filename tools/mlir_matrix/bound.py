@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import sys
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
@@ -28,6 +29,12 @@ from mlir_matrix.actions.expression import (
 
 #: The distance from 1 to the next number, which is twice the largest relative error of one rounding.
 EPS = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+
+#: The largest size of a finite number: an error of as much is that of zero, whatever is expected.
+LARGEST = {
+    "f64": sys.float_info.max, "f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127,
+    "i64": 2.0**63, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7, "u8": 255.0, "bool": 1.0,
+}  # fmt: skip
 
 GRAMMAR = Grammar(
     about="tolerance",
@@ -120,6 +127,24 @@ class _Floats(Interpreter[float]):
         if not math.isfinite(value):
             raise ExpressionError("this has no finite value", text=self._text, column=node.column)
         return value
+
+
+def vacuous(bounds: Mapping[str, float], dtype: str) -> dict[str, str]:
+    """Return which of ``atol``, ``rtol`` and ``max_ulp`` can tell nothing, whatever the output of a dtype; each with the reason."""
+    rtol, largest, found = bounds.get("rtol", 0.0), LARGEST[dtype], {}
+    if rtol >= 1:
+        found["rtol"] = "all zeros are within it, whatever is expected; it must be less than 1"
+    elif bounds.get("atol", 0.0) >= (1 - rtol) * largest:
+        within = f" with an rtol of {rtol:g}" if rtol else ""
+        found["atol"] = (
+            f"all zeros are within it{within}, whatever is expected: no {dtype} is larger than {largest:.6g}"
+        )
+    # As many numbers lie between any normal one and its double.
+    most = 1 / EPS[dtype] if dtype in EPS else largest
+    if bounds.get("max_ulp", 0.0) >= most:
+        wrong = "the double is as good as what is expected" if dtype in EPS else "all zeros are within it"
+        found["max_ulp"] = f"{wrong}; it must be less than {most:.0f} for {dtype}"
+    return found
 
 
 def substituted(bound: float | str, dims: Mapping[str, int], dtype: str) -> str:

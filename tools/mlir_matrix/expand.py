@@ -68,7 +68,10 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     for index, expectation in enumerate(document.expect):
         for rule in _expectation_rules(suite, expectation, index):
             expects += _touching(universe, areas, suite.name, rule)
-    expansion = Expansion(suite.name, universe, connector, areas, excludes=excludes, expects=expects)
+    weak_fails = place("weak") if document.weak == "fail" else ""
+    expansion = Expansion(
+        suite.name, universe, connector, areas, excludes=excludes, expects=expects, weak_fails=weak_fails
+    )
     if derived:
         check_properties(expansion)
         _check_expectations(expansion)

@@ -47,6 +47,8 @@ class Test:
     selected: bool
     #: What must hold between runs, where that is the test.
     relation: Relation | None = None
+    #: Where a suite says that a weak pass, which a trivial output would be, too, is a failure; empty where none does.
+    weak_fails: str = ""
 
     @property
     def cell(self) -> str:
@@ -82,8 +84,9 @@ class Expansion:
         excludes: Sequence[Box] = (),
         expects: Sequence[Box] = (),
         default: Expansion | None = None,
+        weak_fails: str = "",
     ) -> None:
-        """``name`` is None for the whole catalog; then ``default`` gives the expectations of tests that are in it."""
+        """``name`` is None for the whole catalog; then ``default`` gives what is expected of the tests that are in it."""
         self.name = name
         self.universe = universe
         self.connector = connector
@@ -91,6 +94,7 @@ class Expansion:
         self.excludes = tuple(excludes)
         self.expects = tuple(expects)
         self.default = default
+        self.weak_fails = weak_fails
 
     def count(self, selector: Sequence[Box] | None = None) -> int:
         """How many tests are in (unsupported ones too)."""
@@ -163,7 +167,16 @@ class Expansion:
             expectation = _first(expects, workload)
             if expectation and self.default and not self.default.has((framework, pipeline, target, workload, pins)):
                 expectation = None
-            yield make(workload, reason=reason, found=found, expectation=expectation, selected=True, relation=relation)
+            yield make(
+                workload, reason=reason, found=found, expectation=expectation, selected=True, relation=relation,
+                weak_fails=self._weak_fails((framework, pipeline, target, workload, pins)),
+            )  # fmt: skip
+
+    def _weak_fails(self, test: Key) -> str:
+        """Where a weak pass of a test is said to be a failure: in its suite, or in the default one where that has it."""
+        if self.default is None:
+            return self.weak_fails
+        return self.default.weak_fails if self.default.weak_fails and self.default.has(test) else ""
 
     def why_unsupported(self, row: Row, called: str) -> str:
         """Why a test of a row cannot run, left out or not; empty where it can."""
@@ -210,13 +223,14 @@ class _Maker:
         expectation: Rule | None = None,
         selected: bool = False,
         relation: Relation | None = None,
+        weak_fails: str = "",
     ) -> Test:
         name = self._prefix + workload + self._suffix
         road, recipe = (None, found) if isinstance(found, Recipe) else (found, None)
         if self._relation:
             workload, relation = workload.partition(OF)[0], relation or self._relation
         return Test(
-            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected, relation
+            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected, relation, weak_fails
         )  # fmt: skip
 
 

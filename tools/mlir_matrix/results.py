@@ -56,6 +56,8 @@ class TestResult:
     log: str = ""
     #: The name of the property that the test is of; empty where it is of none.
     relation: str = ""
+    #: Of a pass: by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right.
+    weak: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def cell(self) -> str:
@@ -89,6 +91,8 @@ class TestResult:
         }
         if self.expectation is not None:
             entry["expectation"] = dict(self.expectation)
+        if self.weak:
+            entry["weak"] = {name: list(passes) for name, passes in self.weak.items()}
         if self.outcome != "pass" and self.verdict is not None:
             entry["verdict"] = dict(self.verdict)
         if self.diagnostics:
@@ -177,6 +181,8 @@ class ResultMaker:
             except OSError as error:
                 outcome = {"outcome": "infra-error", "stage": "judge", "reason": f"the cached verdict is lost: {error}"}
             else:
+                if test.weak_fails and weak_outputs(verdict):
+                    verdict = _refused(verdict, test.weak_fails)
                 outcome = {"outcome": verdict["outcome"], "stage": "judge", "reason": verdict["reason"]}
                 outcome["diagnostics"] = verdict.get("diagnostics", "")
                 metrics = dict(verdict.get("metrics", {}))
@@ -202,6 +208,7 @@ class ResultMaker:
             verdict=verdict,
             diagnostics=outcome.get("diagnostics", ""),
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
+            weak=weak_outputs(verdict) if verdict else {},
         )
 
     def _verdict(self, digest: str) -> dict[str, Any]:
@@ -223,6 +230,29 @@ class ResultMaker:
             pins = {component: ", ".join(found) for component, found in releases.items()}
             self._facts[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
         return self._facts[names]
+
+
+def weak_outputs(verdict: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return, by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right."""
+    outputs = verdict["outputs"] if verdict["outcome"] == "pass" else ()
+    return {each["name"]: each["weak"] for each in outputs if "weak" in each and "weak_reason" not in each}
+
+
+def weak_words(weak: Mapping[str, Sequence[str]]) -> str:
+    """Return them as words."""
+    return "; ".join(f"{name}: {' and '.join(passes)}" for name, passes in weak.items())
+
+
+def _refused(verdict: Mapping[str, Any], position: str) -> dict[str, Any]:
+    """The verdict on a weak pass where a suite refuses it: its golden and bounds tell nothing, which nobody can expect."""
+    weak = weak_outputs(verdict)
+    reason = (
+        f"weak: what takes no program would pass, too ({weak_words(weak)}), and {position} refuses that; "
+        "change inputs or tolerance, or state a reason by 'weak' at the workload's output"
+    )
+    wrong = {"outcome": "mismatch", "measurable": False, "reason": reason}
+    outputs = [{**each, **wrong} if each["name"] in weak else each for each in verdict["outputs"]]
+    return {**verdict, "outcome": "mismatch", "reason": reason, "outputs": outputs}
 
 
 def _names(test: Test) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from mlir_matrix.actions.expression import ExpressionError
 from mlir_matrix.bound import evaluate
-from mlir_matrix.catalog.catalog import LocatedLayer
+from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.facts import Facts, Value, shown
+from mlir_matrix.facts import Facts, Numerics, Value, shown
 from mlir_matrix.names import NameGlob
 
 #: What a layer can match on, from general to specific.
@@ -79,6 +80,27 @@ def resolve(
     """
     query = (workload, output, dtype, target, numerics, pipeline, framework)
     return ranking(tuple(layers)).resolve(query, dims, dtype)
+
+
+def resolve_everywhere(catalog: Catalog, numerics: Numerics, name: str) -> list[tuple[Resolved, ...]]:
+    """Return the bounds of all outputs of a workload, once for each set that applies in some cell.
+
+    A cell in which no layer applies to some output is left out.
+    """
+    document = catalog.workloads[name].document
+    found: dict[object, tuple[Resolved, ...]] = {}
+    for framework, pipeline, target in product(catalog.frameworks, catalog.pipelines, catalog.targets):
+        stated = numerics.of(name, target, pipeline)
+        rank = ranking(catalog.layers).resolve
+        try:
+            bounds = tuple(
+                rank((name, output, tensor.dtype, target, stated, pipeline, framework), document.dims, tensor.dtype)
+                for output, tensor in document.outputs.items()
+            )
+        except CatalogError:
+            continue
+        found.setdefault(tuple((bound.atol, bound.rtol, bound.max_ulp) for bound in bounds), bounds)
+    return list(found.values())
 
 
 _rankings: dict[int, tuple[tuple[LocatedLayer, ...], Ranking]] = {}

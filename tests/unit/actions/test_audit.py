@@ -133,12 +133,12 @@ def test_not_even_where_the_output_is_off_already() -> None:
 
 
 def test_trivial_outputs_that_pass_are_named() -> None:
-    arguments = [{"name": "x", "dtype": "f32", "shape": [4]}]
+    arguments = ["x"]
     loose = {"atol": 5.0}
     plants = report("trivial", [RIGHT, RIGHT], expected=[RIGHT, [9.0, 9, 9, 9.5]], arguments=arguments, output=loose)
     found = {(plant["draw"], plant["output"]) for plant in plants}
     assert found == {
-        (0, "all zeros"), (0, "the mean everywhere"), (0, "the input x"), (1, "the mean everywhere"),
+        (0, "all zeros"), (0, "all ones"), (0, "the mean everywhere"), (0, "the input x"), (1, "the mean everywhere"),
     }  # fmt: skip
     strict = report("trivial", [[9.0] * 4], arguments=arguments)
     assert strict == []

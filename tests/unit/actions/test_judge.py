@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions import dtypes, judge
+from mlir_matrix.actions import dtypes, judge, sketch
 from mlir_matrix.actions.contract import Action
 
 LAYER = "golden/tolerances.yaml:12:5"
@@ -241,3 +241,29 @@ def test_every_dtype_and_rank_passes_when_equal_and_fails_when_not(dtype: str, s
         compare(dtypes.encode(values * 0, dtype), dtypes.decode(stored, dtype), dtype, atol=0.5)["outcome"]
         == "mismatch"
     )
+
+
+def test_a_pass_says_what_else_would_pass() -> None:
+    found = compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], atol=1.0)
+    assert found["outputs"][0]["weak"] == ["the mean everywhere"]
+    assert "weak" not in compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])["outputs"][0]
+    # What fails has told something.
+    assert "weak" not in compare([9.0, 2.0, 3.0], [1.0, 2.0, 3.0], atol=1.0)["outputs"][0]
+
+
+def test_an_input_that_would_pass_is_named_sorted_where_order_does_not_count() -> None:
+    files = {"actual-y": save("a", [2, 1, 3], "<f4"), "expected-y": save("e", [3, 2, 1], "<f8")}
+    files |= {"arg-x": save("x", [1, 2, 3], "<f4"), "arg-n": save("n", [1, 2, 3], "<i4")}
+    found = verdict([spec([3], compare="order-free", weak_reason="A permutation.")], files)["outputs"][0]
+    assert (found["outcome"], found["weak"], found["weak_reason"]) == ("pass", ["the input x"], "A permutation.")
+    files["actual-y"] = files["expected-y"]
+    assert "weak" not in verdict([spec([3])], files)["outputs"][0]
+
+
+def test_a_sketch_is_weak_against_constants() -> None:
+    stored = np.full(5000, 2.0, dtype="<f4")
+    files = {
+        "actual-y": save("a", stored),
+        "sketch-y": save("s", sketch.sketch(stored.astype("<f8"), "f32", "numeric")),
+    }
+    assert verdict([spec([5000])], files)["outputs"][0]["weak"] == ["the mean everywhere"]

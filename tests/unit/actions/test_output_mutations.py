@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.output_mutations import MUTATIONS, Planting, flips, trivial
+from mlir_matrix.actions.output_mutations import MUTATIONS, Planting, flips
 from mlir_matrix.catalog.models import Dtype
 from mlir_matrix.plan.plants import OUTPUTS
 
@@ -103,17 +103,3 @@ def test_everything_else() -> None:
     assert mutants("output-rounded-to-bf16", of)[0][0, 1] == 1.0
     assert mutants("output-scaled", of)[0][1, 1] == pytest.approx(5 * (1 + 2.0**-12))
     assert [mutant.tolist() for mutant in mutants("output-sign", planting([2.0, -3.0]))] == [[2.0, 3.0]]
-
-
-def test_trivial_outputs() -> None:
-    expected = np.array([1.0, 2.0, 6.0])
-    inputs = {"x": (np.float32([7, 8, 9]), "f32"), "n": (np.int32([7, 8, 9]), "i32"), "s": (np.float32([1]), "f32")}
-    made = trivial(expected, "f32", inputs, np.array([4.0, 4.0, 4.0]))
-    assert {name: array.tolist() for name, array in made.items()} == {
-        "all zeros": [0.0, 0.0, 0.0],
-        "the mean everywhere": [3.0, 3.0, 3.0],
-        "the input x": [7.0, 8.0, 9.0],
-        "what is right for other inputs": [4.0, 4.0, 4.0],
-    }
-    # One element is its own mean.
-    assert set(trivial(np.array(3.0), "f32", {}, None)) == {"all zeros"}

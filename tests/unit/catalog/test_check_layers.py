@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.criteria import Criteria, compare_block
+from mlir_matrix.bound import LARGEST, vacuous
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.tolerance import Ranked, ranking
 
@@ -202,3 +206,54 @@ def test_ranks_are_in_the_order_of_the_keys(stated: Any) -> None:
     stated.write(GENERAL, layers("workload: mlp", "numerics: {libm: musl}, output: sum", "dtype: i32"))
     ranks = [Ranked(layer).rank for layer in stated.load().layers]
     assert ranks == [(0, 1), (4, 2), (2, 1)]
+
+
+ZEROS = "all zeros are within it"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error"),
+    [
+        ("atol: 0, rtol: 1", f"'rtol' is 1 for the f32 output mlp/y: {ZEROS}, whatever is expected; it must be less than 1"),
+        ("atol: 1e308, rtol: 0",
+         f"'atol' is 1e+308 for the f32 output mlp/y: {ZEROS}, whatever is expected: no f32 is larger than 3.40282e+38"),
+        ("atol: eps(dtype)**-40, rtol: 0", "'atol' is 8.86331e+276 for the f32 output mlp/y"),
+        ("atol: 3e38, rtol: 0.5", f"'atol' is 3e+38 for the f32 output mlp/y: {ZEROS} with an rtol of 0.5"),
+        ("atol: 0, rtol: K / 4", "'rtol' is 8 for the f32 output mlp/y"),
+        ("atol: 0, rtol: 0, max_ulp: 2 ** 23",
+         "'max_ulp' is 8.38861e+06 for the f32 output mlp/y: the double is as good as what is expected; it must be less than 8388"),
+    ],
+)  # fmt: skip
+def test_bounds_that_can_tell_nothing(tree: Any, bounds: str, error: str) -> None:
+    """Each with its place, the output at which it is so, the value and what would be right."""
+    (tree.path / "golden/mlp/tolerances.yaml").unlink()
+    tree.write(GENERAL, layers("") + f"  - {{match: {{workload: mlp}}, {bounds}, rationale: r}}\n")
+    (found,) = tree.errors()
+    column = f"  - {{match: {{workload: mlp}}, {bounds}".index(error.split("'")[1]) + 1
+    assert found.startswith(f"{GENERAL}:3:{column}: {error}")
+
+
+def test_a_layer_of_another_dtype_is_held_to_its_own(tree: Any) -> None:
+    """No f32 is so large, but these outputs are f64 and exact."""
+    (tree.path / "golden/mlp/tolerances.yaml").unlink()
+    tree.write(GENERAL, layers("") + "  - {match: {dtype: [f64, i32]}, atol: 1e300, rtol: 0, rationale: r}\n")
+    assert tree.load().layers
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    dtype=st.sampled_from(["f64", "f32", "f16", "bf16", "i32", "i8", "u8"]),
+    atol=st.floats(0, 1e308) | st.sampled_from([0.0, 127.0, 128.0, 255.0, 65503.0, 65504.0, 2.0**31]),
+    rtol=st.floats(0, 2),
+)
+def test_a_bound_is_refused_exactly_where_zeros_always_pass(dtype: str, atol: float, rtol: float) -> None:
+    """The largest number of a dtype is the last for which zeros fail."""
+    largest = np.array([LARGEST[dtype]])
+    if dtype[0] in "iu":
+        info = np.iinfo(dtypes.STORAGE[dtype])
+        largest = np.array([info.max if dtype == "u8" else info.min], dtype=dtypes.STORAGE[dtype])
+    zeros = np.zeros(1, dtype=dtypes.STORAGE[dtype])
+    passes = not compare_block(0, zeros, largest, dtype, Criteria(atol=atol, rtol=rtol)).wrong.any()
+    # Rounding decides where a bound is met to the last place.
+    assume(rtol == 0 or abs(atol / LARGEST[dtype] + rtol - 1) > 1e-12)
+    assert bool(vacuous({"atol": atol, "rtol": rtol}, dtype)) == passes

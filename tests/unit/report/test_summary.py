@@ -51,3 +51,12 @@ def test_other_peoples_words_do_nothing_to_the_terminal(capsys: pytest.CaptureFi
     text = told(Run(results=[bad]), capsys)
     shown = r"[/dev/eth0] \x1b[2Jall as expected"
     assert f"  {shown}\n    {shown}\n    more\n" in text
+
+
+def test_weak_passes_are_counted_and_the_first_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    weak = [replace(result(name, 0.1), weak={"y": ["all zeros", "the input [x]"]}) for name in "abcd"]
+    text = told(Run(results=[*weak, result("e", 0.1)]), capsys)
+    assert "4 tests pass but are weak: outputs that take no program would pass, too\n" in text
+    assert "  jax/loops/x86_64/a (y: all zeros and the input [x])\n" in text
+    assert "… and 1 more" in text
+    assert "weak" not in told(Run(results=[result("e", 0.1)]), capsys)

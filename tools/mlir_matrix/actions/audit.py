@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions import dtypes, judge, output_mutations
+from mlir_matrix.actions import dtypes, judge
 from mlir_matrix.actions.census import plain
 from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.dtypes import FLOATS, Array
@@ -191,16 +191,22 @@ def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[
 
 
 def _trivial(action: Action) -> Iterator[dict[str, Any]]:
-    """One plant for each trivial output and draw that passes, each output of the workload by itself."""
+    """One plant for each trivial output and draw that passes, each output of the workload by itself.
+
+    Where the workload says why that is right nothing is asked.
+    """
     draws = [_Draw(action, number) for number in action.params["draws"]]
     for at, draw in enumerate(draws):
-        arguments = {each["name"]: (draw.argument(each["name"]), each["dtype"]) for each in action.params["arguments"]}
-        for spec in draw.specs:
-            other = draws[at - 1].expected(spec) if len(draws) > 1 else None
-            made = output_mutations.trivial(draw.expected(spec), spec["dtype"], arguments, other)
-            for name, array in made.items():
-                if _judge(draw, [spec], spec["name"], array)["outcome"] == "pass":
-                    yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
+        arguments = {f"the input {name}": draw.argument(name) for name in action.params["arguments"]}
+        for spec in (each for each in draw.specs if "weak_reason" not in each):
+            others = dict(arguments)
+            if len(draws) > 1:
+                stored = draws[at - 1].expected(spec)
+                others["what is right for other inputs"] = (
+                    dtypes.rounded(stored, spec["dtype"]) if spec["dtype"] in FLOATS else stored
+                )
+            for name in judge.weak(spec, draw.expected(spec), judge.criteria_of(spec), others):
+                yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
 
 
 _KINDS: Mapping[str, Callable[[Action], Iterator[dict[str, Any]]]] = {

@@ -2,20 +2,21 @@
 
 ``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
 "rtol_text"}]}``, and ``max_ulp`` with ``max_ulp_text`` where that is a criterion; inputs ``actual-NAME`` and
-``expected-NAME`` or, where what is expected is too large to keep, ``sketch-NAME`` (:mod:`sketch`); output ``verdict``, a JSON
-file with ``outcome``, ``reason``, ``outputs`` (each with its census) and ``metrics``. What is missing, empty, misshapen or
-unreadable is a mismatch that says so; where the golden is what is wrong the output is not ``measurable``, which nobody can expect.
+``expected-NAME`` or, where what is expected is too large to keep, ``sketch-NAME`` (:mod:`sketch`), and ``arg-NAME``, inputs of
+the workload that are like an output; output ``verdict``, a JSON file with ``outcome``, ``reason``, ``outputs`` (each with its
+census) and ``metrics``. What is missing, empty, misshapen or unreadable is a mismatch that says so; where the golden is what is
+wrong the output is not ``measurable``, which nobody can expect. An output that passes is ``weak`` where a trivial one would, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions import dtypes
+from mlir_matrix.actions import dtypes, trivial
 from mlir_matrix.actions.census import Census, plain
 from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.criteria import Criteria
@@ -96,7 +97,7 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
     """The specification of the output with its outcome, reason and, where it could be compared, its census."""
     name, dtype, shape = str(spec["name"]), str(spec["dtype"]), tuple(spec["shape"])
     try:
-        criteria = _criteria(spec)
+        criteria = criteria_of(spec)
         if f"sketch-{name}" in files:
             return {**_told(spec), **_judge_sketched(spec, files, criteria)}
         expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
@@ -110,7 +111,28 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
         return {**_told(spec), **bounds, **measured, "outcome": "mismatch", "reason": f"{name}: {error}"}
     if spec["compare"] == "order-free" and shape:
         actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
-    return _compared(actual, expected, spec, criteria)
+    result = _compared(actual, expected, spec, criteria)
+    return result | _weak(weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else ())
+
+
+def weak(spec: Mapping[str, Any], expected: Array, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:
+    """Return the trivial outputs that would pass for a golden; ``others``: more of them, by name, as stored (:mod:`trivial`)."""
+    dtype = str(spec["dtype"])
+    if spec["compare"] == "order-free" and expected.ndim:
+        expected = np.sort(expected, axis=-1)
+        fit = {name: stored for name, stored in others.items() if stored.shape == expected.shape}
+        others = {name: _sorted(stored, dtype) for name, stored in fit.items()}
+    return trivial.passing(expected, dtype, criteria, others)
+
+
+def arguments(files: Mapping[str, str]) -> dict[str, Array]:
+    """Load the workload's inputs that are among the files."""
+    keys = [key for key in files if key.startswith("arg-")]
+    return {f"the input {key.removeprefix('arg-')}": dtypes.load_npy(files[key]) for key in keys}
+
+
+def _weak(names: Sequence[str]) -> dict[str, Any]:
+    return {"weak": list(names)} if names else {}
 
 
 def _compared(actual: Array, expected: Array, spec: Mapping[str, Any], criteria: Criteria) -> dict[str, Any]:
@@ -138,12 +160,16 @@ def _judge_sketched(spec: dict[str, Any], files: Mapping[str, str], criteria: Cr
     if spec["compare"] == "order-free" and shape:
         actual = _sorted(actual, spec["dtype"])
     try:
-        return judge_by_sketch(spec, actual, rows, criteria)
+        result = judge_by_sketch(spec, actual, rows, criteria)
+        return result | _weak(
+            trivial.passing_sketch(rows, spec["dtype"], criteria) if result["outcome"] == "pass" else ()
+        )
     except SketchError as error:
         raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
 
 
-def _criteria(spec: Mapping[str, Any]) -> Criteria:
+def criteria_of(spec: Mapping[str, Any]) -> Criteria:
+    """Return what an output is held to. Raises an error for bounds that are none."""
     if spec["compare"] == "exact":
         return Criteria()
     atol, rtol, ulp = float(spec["atol"]), float(spec["rtol"]), spec.get("max_ulp")

@@ -1,4 +1,4 @@
-"""Mistakes planted in outputs, for what no change of the IR expresses; and outputs that take no program at all.
+"""Mistakes planted in outputs, for what no change of the IR expresses.
 
 A mutation is a function from a :class:`Planting` to mutants of its array: a list of (where, what the kernel would have given),
 of the same shape and storage, none where the mistake cannot be made in such an output.
@@ -6,7 +6,6 @@ of the same shape and storage, none where the mistake cannot be made in such an 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -169,23 +168,3 @@ MUTATIONS: Mapping[str, Mutation] = {
     "output-rounded-to-bf16": rounded,
     "output-scaled": scaled,
 }
-
-
-def trivial(
-    expected: Array, dtype: str, arguments: Mapping[str, tuple[Array, str]], other: Array | None
-) -> dict[str, Array]:
-    """Outputs that no program is needed for: ``expected`` and ``other`` as goldens, arguments as stored with their dtypes."""
-    made = {"all zeros": np.zeros(expected.shape, dtype=dtypes.STORAGE[dtype])}
-    finite = expected[np.isfinite(expected.astype(np.float64))]
-    # Where all are the same the mean is what is right.
-    if dtype != "bool" and np.unique(finite).size > 1:
-        middle = math.fsum(finite.astype(np.float64).reshape(-1).tolist()) / finite.size
-        made["the mean everywhere"] = dtypes.encode(np.full(expected.shape, middle), dtype)
-    for name, (stored, kind) in arguments.items():
-        if kind == dtype and stored.shape == expected.shape:
-            made[f"the input {name}"] = stored
-    if other is not None:
-        made["what is right for other inputs"] = (
-            dtypes.encode(other, dtype) if dtype in FLOATS else other.astype(dtypes.STORAGE[dtype])
-        )
-    return made

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 from itertools import product
 
 from mlir_matrix.actions.expression import ExpressionError
-from mlir_matrix.bound import evaluate
+from mlir_matrix.bound import evaluate, vacuous
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
 from mlir_matrix.catalog.check import Checker
 from mlir_matrix.facts import Facts, Numerics, Stater, Value, shown, vocabulary
@@ -42,16 +42,29 @@ def _layer(checker: Checker, layer: LocatedLayer) -> None:
             return
     if match.workload is not None:
         workloads = _match(checker, layer, "workload", match.workload, workloads)
-    outputs = {output for name in workloads for output in catalog.workloads[name].document.outputs}
+    known = {name: catalog.workloads[name].document.outputs for name in workloads}
+    outputs: Iterable[str] = {output for found in known.values() for output in found}
+    if match.output is not None:
+        outputs = _match(checker, layer, "output", match.output, sorted(outputs))
     for what, patterns, names in (
-        ("output", match.output, sorted(outputs)),
         ("target", match.target, catalog.targets),
         ("pipeline", match.pipeline, catalog.pipelines),
         ("framework", match.framework, catalog.frameworks),
     ):
         if patterns is not None:
             _match(checker, layer, what, patterns, names)
-    _bounds(checker, layer, workloads)
+    chosen, dtypes = set(outputs), match.dtype
+    _bounds(
+        checker,
+        layer,
+        (
+            (name, output)
+            for name, found in known.items()
+            for output, tensor in found.items()
+            if output in chosen
+            and (dtypes is None or tensor.dtype in (dtypes if isinstance(dtypes, tuple) else (dtypes,)))
+        ),
+    )
 
 
 def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[Value, ...]]) -> None:
@@ -71,23 +84,28 @@ def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[
                 checker.wrong(layer.source, f"no workload, target or pipeline states '{name}: {word}'{fix}", *at)
 
 
-def _bounds(checker: Checker, layer: LocatedLayer, workloads: Iterable[str]) -> None:
-    """A bound has a value, no less than 0, for each workload that its layer may be asked about."""
-    for key in BOUNDS:
-        bound = getattr(layer.document, key)
-        if bound is None:
-            continue
-        if not isinstance(bound, str):
-            if bound < 0:
-                checker.wrong(layer.source, f"'{key}' is {bound}; a bound is 0 or more", "layers", layer.index, key)
-            continue
-        for name in workloads:
+def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, str]]) -> None:
+    """Each bound has a value, no less than 0, for each output that the layer may be asked about, and can tell something of it."""
+    told = set()
+
+    def wrong(key: str, message: str) -> None:
+        told.add(key)
+        checker.wrong(layer.source, message, "layers", layer.index, key)
+
+    given = {key: bound for key in BOUNDS if (bound := getattr(layer.document, key)) is not None}
+    for key, bound in given.items():
+        if not isinstance(bound, str) and bound < 0:
+            wrong(key, f"'{key}' is {bound}; a bound is 0 or more")
+    for name, output in outputs:
+        document = checker.catalog.workloads[name].document
+        tensor, values = document.outputs[output], {}
+        for key in given.keys() - told:
             try:
-                evaluate(bound, checker.catalog.workloads[name].document.dims, "f32")
+                values[key] = evaluate(given[key], document.dims, tensor.dtype)
             except ExpressionError as error:
-                message = f"{printable(str(error), 400)} (workload '{name}')"
-                checker.wrong(layer.source, message, "layers", layer.index, key)
-                break
+                wrong(key, f"{printable(str(error), 400)} (workload '{name}')")
+        for key, why in vacuous(values, tensor.dtype).items() if tensor.compare != "exact" else ():
+            wrong(key, f"'{key}' is {values[key]:g} for the {tensor.dtype} output {name}/{output}: {why}")
 
 
 def _match(

@@ -95,6 +95,8 @@ class Output(Document):
     compare: Literal["numeric", "exact", "order-free"] = "numeric"
     #: Why NaN is right in this output, where the reference gives it. Without a reason a reference that gives NaN is refused.
     nan: Text | None = None
+    #: Why a golden may be weak here: all zeros, say, are right and would pass. Without a reason a suite may refuse it.
+    weak: Text | None = None
 
 
 #: Facts about numerics, on which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).

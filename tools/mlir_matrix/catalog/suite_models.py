@@ -153,6 +153,9 @@ class Suite(Document):
     include: tuple[Glob, ...] = ()
     exclude: tuple[Exclusion, ...] = ()
     expect: tuple[Expectation, ...] = ()
+    #: What becomes of a test that passes, but is weak: a trivial output, all zeros for instance, would pass, too. It is reported,
+    #: or a failure.
+    weak: Literal["report", "fail"] = "report"
     #: What must hold between runs of tests.
     properties: tuple[Property, ...] = ()
     #: IR tests that are known to oppose each other; `matrix opposing` finds the others.

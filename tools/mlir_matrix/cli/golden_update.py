@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from mlir_matrix.execute.job import Done, Limits
 from mlir_matrix.execute.store import Store
 from mlir_matrix.names import did_you_mean
 from mlir_matrix.plan.references import Update, plan_update
+from mlir_matrix.plan.workloads import found_place
 from mlir_matrix.report.golden_text import update_line
 from mlir_matrix.runner import run_graph
 from mlir_matrix.session import Session
+from mlir_matrix.tolerance import BOUNDS
 
 SCHEMA = "mlir-matrix/golden-update/v1"
 
@@ -42,6 +44,9 @@ class _Golden:
     state: str
     data: bytes = b""
     difference: Mapping[str, Any] | None = None
+    #: The trivial outputs that pass, for each set of bounds that lets any pass; and why that is right, as the workload states.
+    weak: tuple[Mapping[str, Any], ...] = ()
+    weak_reason: str | None = None
 
     @property
     def stale(self) -> bool:
@@ -127,17 +132,32 @@ def _gather(
     for entry in entries:
         update = updates[entry.name]
         result = done[update.differences].result
-        if not result.ok:
-            outcome = result.outcome
+        told = done[update.weak].result
+        if not (result.ok and told.ok):
+            outcome = told.outcome if result.ok else result.outcome
             failures.append(
                 _Failure(workload=entry.name, reason=outcome["reason"], diagnostics=outcome.get("diagnostics", ""))
             )
             continue
         differences = json.loads(store.read_blob(result.outputs["differences"]))
+        weak = _weak(current, update, store, done[update.weak])
         for name, made in update.made.items():
             digest = done[made.action].result.outputs[made.output]
-            goldens.append(_golden(entry, name, digest, store, differences.get(name)))
+            golden = _golden(entry, name, digest, store, differences.get(name))
+            goldens.append(replace(golden, weak=weak[name], weak_reason=entry.document.outputs[name].weak))
     return goldens, failures
+
+
+def _weak(current: Session, update: Update, store: Store, done: Done) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """What passes though no program is needed for it, by output; the action that says so is done."""
+    passing = json.loads(store.read_blob(done.result.outputs["weak"]))["outputs"]
+    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in update.made}
+    for spec, names in zip(update.told, passing, strict=True):
+        bounds = {key: spec[f"{key}_text"] for key in BOUNDS if key in spec and spec["compare"] != "exact"}
+        if names:
+            layer = found_place(current.catalog.roots, spec["layer"])
+            found[spec["name"]].append({"passes": names, "layer": layer, "bounds": bounds})
+    return {name: tuple(entries) for name, entries in found.items()}
 
 
 def _golden(
@@ -194,6 +214,8 @@ def _row(golden: _Golden, *, write: bool) -> dict[str, Any]:
         "bytes": len(golden.data) if golden.stale else golden.path.stat().st_size,
         "written": write and golden.stale,
         "difference": golden.difference,
+        "weak": list(golden.weak),
+        "weak_reason": golden.weak_reason,
     }
 
 

@@ -16,7 +16,7 @@ from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.kernels import Kernels
 from mlir_matrix.plan.laws import Laws, Tolerate
 from mlir_matrix.plan.once import Once
-from mlir_matrix.plan.workloads import VERDICT, file_of, judged, plain, signature
+from mlir_matrix.plan.workloads import VERDICT, file_of, judged, like_outputs, plain, signature
 from mlir_matrix.recipe import KEEPS_IR, Recipe
 from mlir_matrix.roads import Argument, Road, RoadStep
 
@@ -208,6 +208,8 @@ class Planner:
         params = self.judging(test)
         right = expected or self._once(("golden", test.workload), lambda: self._goldens(workload))
         files: dict[str, Input] = {}
+        if expected is None:
+            files |= self._once(("arguments", test.workload), lambda: like_outputs(self.graph, workload, self._numpy))
         for name, output in names.items():
             sketched = expected is None and is_sketched(workload.document, output)
             files[f"actual-{name}"] = Produced(results, f"out-{name}")

@@ -19,7 +19,7 @@ from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.once import Once
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.references import add_forward_error
-from mlir_matrix.plan.workloads import add_inputs, signature
+from mlir_matrix.plan.workloads import add_inputs
 
 #: The kind in which loops and the loads and stores in them can still be seen.
 _LOOPS = "loops"
@@ -162,7 +162,7 @@ class Auditor:
 
     def _trivial(self, test: Test) -> Plant:
         workload = self._catalog.workloads[test.workload]
-        arguments = signature(workload.document)["inputs"]
+        arguments = list(workload.document.inputs)
         reports = []
         for draws in self._chunks(workload.document):
             files = dict(self._right(workload, draws))

@@ -9,8 +9,10 @@ from typing import Any
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.goldens import SKETCH, golden_name, is_sketched
 from mlir_matrix.catalog.models import Workload
+from mlir_matrix.facts import Numerics
 from mlir_matrix.plan.graph import Graph, Input, Produced
-from mlir_matrix.plan.workloads import add_inputs, file_of, signature, sizes
+from mlir_matrix.plan.workloads import add_inputs, file_of, judged, like_outputs, signature, sizes
+from mlir_matrix.tolerance import resolve_everywhere
 
 
 def add_reference(
@@ -34,15 +36,20 @@ class Update:
 
     made: Mapping[str, Produced]
     differences: str
+    #: The action that says which trivial outputs pass, and what it is told: an entry for each output under each set of bounds.
+    weak: str
+    told: list[dict[str, Any]]
 
 
 def plan_update(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, Update]]:
     """The graph, and what it has for each workload."""
-    graph = Graph()
-    return graph, {entry.name: _add_update(graph, catalog, entry) for entry in workloads}
+    graph, numerics = Graph(), Numerics(catalog)
+    return graph, {entry.name: _add_update(graph, catalog, numerics, entry) for entry in workloads}
 
 
-def _add_update(graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy") -> Update:
+def _add_update(
+    graph: Graph, catalog: Catalog, numerics: Numerics, workload: Entry[Workload], environment: str = "numpy"
+) -> Update:
     document = workload.document
     reference = add_reference(graph, catalog, workload, environment)
     made = {name: Produced(reference, f"expected-{name}") for name in document.outputs}
@@ -80,7 +87,24 @@ def _add_update(graph: Graph, catalog: Catalog, workload: Entry[Workload], envir
         inputs=files,
         outputs={"differences": "differences.json"},
     )
-    return Update(made=made, differences=differences)
+    told = [
+        spec
+        for bounds in resolve_everywhere(catalog, numerics, workload.name)
+        for spec in judged(catalog, document, bounds)
+    ]
+    weak = graph.add(
+        f"weak/{workload.name}",
+        tool="weak",
+        stage="judge",
+        environment=environment,
+        params={"outputs": told},
+        inputs={
+            **{f"{'sketch' if name in sketched else 'expected'}-{name}": file for name, file in made.items()},
+            **like_outputs(graph, workload, environment),
+        },
+        outputs={"weak": "weak.json"},
+    )
+    return Update(made=made, differences=differences, weak=weak, told=told)
 
 
 def _told(workload: Workload, name: str) -> dict[str, Any]:

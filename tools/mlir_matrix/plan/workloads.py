@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import ParameterValue, Workload
-from mlir_matrix.plan.graph import File, Graph
+from mlir_matrix.catalog.goldens import is_sketched
+from mlir_matrix.catalog.models import Output, ParameterValue, Tensor, Workload
+from mlir_matrix.plan.graph import File, Graph, Produced
 from mlir_matrix.tolerance import Resolved
 
 #: What an action gives that compares outputs.
@@ -61,6 +62,22 @@ def add_inputs(graph: Graph, workload: Entry[Workload], environment: str = "nump
         inputs={},
         outputs={name: f"{name}.npy" for name in workload.document.inputs},
     )
+
+
+def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> dict[str, Produced]:
+    """Return the inputs that are like an output, ``arg-NAME``: a golden that such a one passes for tells nothing.
+
+    An output that is kept as a sketch is compared with none.
+    """
+    document = workload.document
+
+    def described(tensor: Tensor | Output) -> tuple[str, list[int]]:
+        return tensor.dtype, sizes(tensor.shape, document.dims)
+
+    outputs = [described(output) for output in document.outputs.values() if not is_sketched(document, output)]
+    names = [name for name, tensor in document.inputs.items() if described(tensor) in outputs]
+    made = add_inputs(graph, workload, environment) if names else ""
+    return {f"arg-{name}": Produced(made, name) for name in names}
 
 
 def signature(workload: Workload) -> dict[str, Any]:
@@ -120,6 +137,7 @@ def judged(catalog: Catalog, workload: Workload, bounds: Iterable[Resolved]) -> 
             **({"max_ulp": bound.max_ulp, "max_ulp_text": bound.max_ulp_text} if bound.max_ulp is not None else {}),
             "layer": place_of(catalog, bound.location),
             "rationale": bound.rationale,
+            **({"weak_reason": output.weak} if output.weak is not None else {}),
         }
         for (name, output), bound in zip(workload.outputs.items(), bounds, strict=True)
     ]

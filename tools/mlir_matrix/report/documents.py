@@ -56,6 +56,8 @@ class TestEntry(Part):
     expectation: ExpectedOutcome | None = None
     #: Absent for a pass, and where nothing was compared.
     verdict: Verdict | None = None
+    #: Of a pass: by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right.
+    weak: dict[str, list[str]] | None = None
     #: The full text of what failed.
     diagnostics: str | None = None
 

@@ -113,6 +113,16 @@ class GoldenDifference(Part):
     rounding: Number | None = None
 
 
+class GoldenWeak(Part):
+    """Trivial outputs, which no program is needed for, that pass under some bounds."""
+
+    passes: list[str]
+    #: File, line and column of the tolerance layer.
+    layer: str
+    #: By key of the layer, as it is written: ``atol``, ``rtol``, ``max_ulp``; empty where all must be equal.
+    bounds: dict[str, str]
+
+
 class GoldenOutput(Part):
     """One output of a workload."""
 
@@ -126,6 +136,10 @@ class GoldenOutput(Part):
     written: bool
     #: Null where the state is not ``different``.
     difference: GoldenDifference | None
+    #: An entry for each set of bounds, over all cells, that lets anything trivial pass.
+    weak: list[GoldenWeak]
+    #: Why that is right, as the workload states; null where it does not.
+    weak_reason: str | None
 
 
 class GoldenFailure(Part):

@@ -8,6 +8,24 @@ from typing import Any
 
 def update_line(row: Mapping[str, Any]) -> str:
     """A row of ``matrix golden update``, for people."""
+    return _state(row) + _weak(row)
+
+
+def _weak(row: Mapping[str, Any]) -> str:
+    """What passes besides, though no program is needed for it; or that nothing does where the workload says why it may."""
+    reason = row["weak_reason"]
+    if not row["weak"]:
+        return "; its reason for being weak is idle: no trivial output passes" if reason else ""
+    parts = []
+    for entry in row["weak"]:
+        bounds = "".join(f"{key} {text}, " for key, text in entry["bounds"].items())
+        parts.append(f"{' and '.join(entry['passes'])} would pass, too ({bounds}{entry['layer']})")
+    return f"; weak: {'; '.join(parts)}" + (
+        f"; the workload says why that is right: {reason.strip()}" if reason else ""
+    )
+
+
+def _state(row: Mapping[str, Any]) -> str:
     name = f"{row['workload']}/{row['output']}"
     if row["state"] == "same":
         return f"{name}: as it is"

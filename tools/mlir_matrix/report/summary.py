@@ -12,7 +12,7 @@ from rich.markup import escape
 from mlir_matrix.report.census_text import render
 from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
 from mlir_matrix.report.words import counted, harmless
-from mlir_matrix.results import NOT_RUN, TestResult, summarise
+from mlir_matrix.results import NOT_RUN, TestResult, summarise, weak_words
 from mlir_matrix.runner import Run
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
@@ -34,6 +34,7 @@ def print_summary(
     )
     print_lines(console, _close(run.results))
     print_lines(console, _under_one_poison(run.results))
+    print_lines(console, _weak(run.results))
     wrong = [result for result in run.results if not result.expected]
     for result in wrong[:_SHOWN]:
         _print_failure(console, result, folders.get(result.id), repeat(result.id))
@@ -62,6 +63,22 @@ def _under_one_poison(results: Sequence[TestResult]) -> list[str]:
         return []
     more = [f"  … and {len(names) - _CLOSE_SHOWN} more"] if len(names) > _CLOSE_SHOWN else []
     return ["", "run under one poison value only", *(f"  {name}" for name in names[:_CLOSE_SHOWN]), *more]
+
+
+def _weak(results: Sequence[TestResult]) -> list[str]:
+    """Tests that pass and prove little: an output that takes no program would pass, too."""
+    weak = [result for result in results if result.weak]
+    if not weak:
+        return []
+    verb = "passes but is" if len(weak) == 1 else "pass but are"
+    shown = [f"  {escape(result.id)} ({harmless(weak_words(result.weak))})" for result in weak[:_CLOSE_SHOWN]]
+    more = [f"  … and {len(weak) - _CLOSE_SHOWN} more"] if len(weak) > _CLOSE_SHOWN else []
+    return [
+        "",
+        f"{counted(len(weak), 'test')} {verb} weak: outputs that take no program would pass, too",
+        *shown,
+        *more,
+    ]
 
 
 def _cells(results: Sequence[TestResult]) -> list[str]:

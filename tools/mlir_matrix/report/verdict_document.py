@@ -119,6 +119,10 @@ class Census(Part):
     looks: str | None = None
     #: Where the wrong ones are, in words.
     where: str | None = None
+    #: Of a pass: the trivial outputs, which no program is needed for, that would pass, too; of a sketch constants alone.
+    weak: list[str] | None = None
+    #: Why that is right, as the workload says.
+    weak_reason: str | None = None
     #: Where the golden is a sketch. ``wrong`` is then the number of blocks that are not like it.
     sketch: Sketched | None = None
 

@@ -77,5 +77,7 @@ class Job:
     prepared: Prepared
     environment: ResolvedEnvironment
     folder: str = ""
+    #: Copies of large inputs, which the crew moves into the folder, by their path there.
+    copies: Mapping[str, str] = field(default_factory=dict)
     twins: list[Action] = field(default_factory=list)
     attempts: int = 0

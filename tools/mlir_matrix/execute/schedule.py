@@ -1,7 +1,8 @@
 """Runs a graph: every distinct action once, on all cores, by a crew of warm workers, each in an environment of its own.
 
 One thread drives everything. Answers of workers, packages that arrived and the display's tick are events of one loop;
-only what brings environments here runs in threads. Where workers run, and which folder an action gets, the crew says.
+only what brings environments here, and what copies and hashes large files, runs in threads. Where workers run, and which
+folder an action gets, the crew says.
 Whatever is finished is kept at once, so ending the run at any moment loses nothing.
 """
 
@@ -9,10 +10,14 @@ from __future__ import annotations
 
 import os
 import selectors
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mlir_matrix.actions.child import failure
 from mlir_matrix.actions.collect import remove_folder
@@ -21,8 +26,9 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.crew import Equip, Place, Worker, tools_of
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import Done, Job, Limits, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.execute.sandbox import make_scratch
+from mlir_matrix.execute.sandbox import copy_inputs, large_inputs, large_outputs, make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
@@ -96,12 +102,14 @@ class Scheduler:
                 limits=self._limits,
             )
             self._crew = self._equip(place)
+            self._scratch, self._background = scratch, Background(place.wake)
             try:
                 self._install()
                 self._dispatch()
                 while self._jobs and not self._stopping:
                     self._turn(wake_read)
             finally:
+                self._background.close()
                 self._crew.supply.close()
                 self._crew.close()
         finally:
@@ -183,6 +191,7 @@ class Scheduler:
             if key.data is None:
                 os.read(wake, 4096)
                 self._take_packages()
+                self._background.finish()
             else:
                 self._take_answers(key.data)
         self._observer.tick()
@@ -233,20 +242,37 @@ class Scheduler:
         if job.environment.digest in self._broken:
             self._give_up(job, self._broken[job.environment.digest])
             return
+        self._running += 1
         try:
-            self._crew.send(job)
-        except LostBlob as lost:
-            self._find_again(job, lost)
+            large = large_inputs(job.prepared, self._store)
+        except OSError as error:
+            self._not_sent(job, error)
             return
-        except InfrastructureError as error:
+        if large:
+            copying = partial(copy_inputs, large, self._scratch, self._store)
+            self._background.start(copying, partial(self._hand_over, job))
+        else:
+            self._hand_over(job)
+
+    def _hand_over(self, job: Job, copied: Future[Any] | None = None) -> None:
+        """Give a job to the crew, once its large inputs are copied."""
+        try:
+            job.copies = copied.result() if copied is not None else {}
+            self._crew.send(job)
+        except (OSError, InfrastructureError) as error:
+            self._not_sent(job, error)
+            return
+        self._observer.action_started(job.action)
+
+    def _not_sent(self, job: Job, error: OSError | InfrastructureError) -> None:
+        self._running -= 1
+        if isinstance(error, LostBlob):
+            self._find_again(job, error)
+        elif isinstance(error, InfrastructureError):
             self._give_up(job, str(error))
             self._break(job.environment, str(error))
-            return
-        except OSError as error:
+        else:
             self._give_up(job, f"the machine failed: {error}")
-            return
-        self._running += 1
-        self._observer.action_started(job.action)
 
     def _find_again(self, job: Job, lost: LostBlob) -> None:
         """An input is damaged: have it made anew, then come back."""
@@ -263,15 +289,27 @@ class Scheduler:
     def _take_answers(self, worker: Worker) -> None:
         answers, alive = worker.receive()
         for job, answer in answers:
-            self._running -= 1
-            try:
-                done = self._lookup.take(job, answer)
-            finally:
-                self._crew.release(job)
-            del self._jobs[job.prepared.key]
-            self._finish_job(job, done)
+            large = large_outputs(job.folder, job.action)
+            if large:
+                self._background.start(partial(self._hash, large), partial(self._take, job, answer))
+            else:
+                self._take(job, answer)
         if not alive:
             self._mourn(worker)
+
+    def _hash(self, paths: Sequence[str], stop: threading.Event) -> None:
+        for path in paths:
+            self._store.hash_large(path, stop)
+
+    def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
+        """Take what an action left, once its large outputs are hashed; an error of that comes again when they are taken."""
+        self._running -= 1
+        try:
+            done = self._lookup.take(job, answer)
+        finally:
+            self._crew.release(job)
+        del self._jobs[job.prepared.key]
+        self._finish_job(job, done)
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)

@@ -135,6 +135,15 @@ class Store:
             os.unlink(source)
             raise LostBlob(digest, "was damaged and has been removed") from None
 
+    def add_copy(self, path: str) -> None:
+        """Add a copy of a file, which stays as it is."""
+        self.take_file(self._copy(path))
+
+    def _copy(self, path: str, stop: threading.Event | None = None) -> str:
+        copy = f"{self.results}/new-{_ME}-{next(_serial)}"
+        copy_file(path, copy, None, stop)
+        return copy
+
     def hash_large(self, path: str, stop: threading.Event | None = None) -> None:
         """Hash a large file that :meth:`take_file` is about to take, once nobody else can write to it. Threads may call this.
 
@@ -144,9 +153,7 @@ class Store:
         _own(path, found)
         os.chmod(path, 0o644)
         if found.st_nlink != 1:
-            own = f"{self.results}/new-{_ME}-{next(_serial)}"
-            copy_file(path, own, None, stop)
-            os.replace(own, path)
+            os.replace(self._copy(path, stop), path)
         self._hashed[path] = hash_file(path, stop)
 
     def take_file(self, path: str) -> str:

@@ -3,9 +3,9 @@
     benchmarks/run big
 
 A product of 4096 × 16 by 16 × 4096 (64 MiB of f32, 128 MiB of expected values) and 64 rows of a table of 1 GiB, from MLIR, with
-goldens that are computed. One action at a time, so that what is ours is the wall time less that of the actions. It is held
-against writing, hashing and reading the bytes that actions made, once each, on the same disk, before and after the run. It needs
-6 GB of disk, which are free again afterwards.
+goldens that are computed. One action at a time, so that what is ours is the wall time less that of the actions, and less what
+the same test takes with small tensors: to start, to import in workers. It is held against writing, hashing and reading the bytes
+that actions made, once each, on the same disk. It needs 6 GB of disk, which are free again afterwards.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
@@ -70,24 +71,43 @@ def _high_water(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
 
 
-def measure(catalog: Path, cache: Path, workload: str) -> list[bool]:
-    """Run one test from an empty cache; print what is ours, and whether it is little enough."""
-    test = (f"{TESTS}{workload}", "--catalog", str(catalog))
-    _, start = observed("plan", *test)
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run of one test: wall time and that of its actions, bytes that these made, memory of the process (MiB)."""
+
+    wall: float
+    tools: float
+    size: int
+    memory: float
+
+
+def run(catalog: Path, cache: Path, workload: str) -> Run:
+    """Run one test whose actions the cache does not have."""
     before = results(cache)
-    # The bytes that will be made are known only afterwards.
+    test = (f"{TESTS}{workload}", "--catalog", str(catalog))
     wall, most = observed("run", *test, "--cache-dir", str(cache), "--jobs", "1", "--timeout", "600", "--quiet")
     store, made = Store(cache), list(added(cache, before))
-    tools = sum(result.usage["wall_s"] for result in made)
-    size = sum(os.path.getsize(store.blob_path(digest)) for result in made for digest in result.outputs.values())
-    unit = (moved(cache, size) + moved(cache, size)) / 2
+    return Run(
+        wall=wall,
+        tools=sum(result.usage["wall_s"] for result in made),
+        size=sum(os.path.getsize(store.blob_path(digest)) for result in made for digest in result.outputs.values()),
+        memory=most,
+    )
+
+
+def measure(catalog: Path, cache: Path, workload: str) -> list[bool]:
+    """Run a test with small and with large tensors; print what is ours, and whether it is little enough."""
+    _, start = observed("plan", f"{TESTS}{workload}", "--catalog", str(catalog))
+    small, large = run(catalog, cache, f"small-{workload}"), run(catalog, cache, workload)
+    fixed, ours = small.wall - small.tools, large.wall - large.tools
+    unit = (moved(cache, large.size) + moved(cache, large.size)) / 2
     print(
-        f"     {workload}: {size >> 20} MiB made; {wall:.1f} s in all, tools {tools:.1f} s, ours {wall - tools:.1f} s; "
-        f"writing, hashing and reading once {unit:.1f} s; memory {start:.0f} MiB before, {most:.0f} MiB at most"
+        f"     {workload}: {large.size >> 20} MiB made; {large.wall:.1f} s in all, tools {large.tools:.1f} s, ours {ours:.1f} s "
+        f"(with small tensors {fixed:.1f} s); writing, hashing and reading once {unit:.1f} s"
     )
     return [
-        verdict(f"{workload}: ours / moving the bytes once", (wall - tools) / unit, 3, at_most=True),
-        verdict(f"{workload}: memory above the start, MiB", most - start, 200, at_most=True),
+        verdict(f"{workload}: ours for large tensors / moving the bytes once", (ours - fixed) / unit, 3, at_most=True),
+        verdict(f"{workload}: memory above that of matrix plan, MiB", large.memory - start, 200, at_most=True),
     ]
 
 
@@ -98,7 +118,9 @@ def main() -> int:
         folder = Path(name)
         catalog, cache = folder / "catalog", folder / "cache"
         add_product(catalog, "product", 4096, 16, 4096)
+        add_product(catalog, "small-product", 64, 16, 64)
         add_rows(catalog, "rows", 1 << 20, 256)
+        add_rows(catalog, "small-rows", 1 << 10, 256)
         kit_template(open_session(), "smoke", cache)
         oks = [ok for workload in ("product", "rows") for ok in measure(catalog, cache, workload)]
     return 0 if all(oks) else 1

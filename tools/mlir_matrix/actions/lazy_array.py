@@ -49,11 +49,14 @@ class LazyDoubles(np.lib.mixins.NDArrayOperatorsMixin):
         return function(*map(_whole, given), **{name: _whole(value) for name, value in options.items()})
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(np.asarray(self), name)
+        if name.startswith("__"):
+            # NumPy asks for other protocols first, in which the array would be converted to answer.
+            raise AttributeError(name)
+        return getattr(self.__array__(), name)
 
 
 def _whole(value: Any) -> Any:
     """Convert an argument, or the items of a list or tuple."""
     if isinstance(value, LazyDoubles):
-        return np.asarray(value)
+        return value.__array__()
     return type(value)(map(_whole, value)) if type(value) in (list, tuple) else value

@@ -51,15 +51,14 @@ def hash_file(path: str, stop: threading.Event | None = None) -> tuple[str, Iden
         os.close(source)
 
 
-def copy_file(path: str, copy: str, digest: str | None, stop: threading.Event | None = None) -> Identity:
-    """Copy a file to a new one, which appears whole or not at all. Return the identity of the source.
+def copy_file(path: str, copy: str, digest: str | None, stop: threading.Event | None = None) -> None:
+    """Copy a file to a new one, which appears whole or not at all.
 
     ``digest``: the SHA-256 that it must have; None where that is known already. The copy is never a hard link: root may
     write through one. Raise DifferentBytesError.
     """
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        found = identity(os.fstat(source))
         target = os.open(f"{copy}.part", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             _copy(source, target, digest, stop)
@@ -69,7 +68,6 @@ def copy_file(path: str, copy: str, digest: str | None, stop: threading.Event | 
             raise
         finally:
             os.close(target)
-        return found
     finally:
         os.close(source)
 

@@ -147,7 +147,11 @@ class Scheduler:
 
     def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
         """What a known action made is damaged: execute it again, once, before those that are waiting for it."""
-        if action.id in self._redone:
+        pending = self._redone.get(action.id)
+        if pending:
+            pending += [each.id for each in waiting]
+            return []
+        if pending is not None:
             reason = f"{lost}, and again after it was made anew"
             return [
                 ready for each in waiting or (action,) for ready in self._settle(each, infrastructure(each, reason))

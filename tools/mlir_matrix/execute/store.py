@@ -123,17 +123,26 @@ class Store:
         """Copy a blob to a new file, in pieces. Check it unless this run has. Raise LostBlob. Threads may call this."""
         source = self.blob_path(digest)
         try:
-            checked = identity(os.stat(source)) == self._checked.get(digest)
-            found = copy_file(source, path, None if checked else digest, stop)
-            if not checked:
-                self._checked[digest] = found
+            found = identity(os.stat(source))
         except FileNotFoundError:
-            if os.path.exists(source):
-                raise
             raise LostBlob(digest, "is gone") from None
+        try:
+            copy_file(source, path, None if self._checked.get(digest) == found else digest, stop)
         except DifferentBytesError:
-            os.unlink(source)
-            raise LostBlob(digest, "was damaged and has been removed") from None
+            self._remove_damaged(digest, found)
+            # Another thread had removed it, and it was made anew meanwhile.
+            self.copy_blob(digest, path, stop)
+        else:
+            self._checked[digest] = found
+
+    def _remove_damaged(self, digest: str, found: Identity) -> None:
+        """Remove a large blob and raise LostBlob, unless there is another file in its place."""
+        path = self.blob_path(digest)
+        with contextlib.suppress(FileNotFoundError):
+            if identity(os.stat(path)) != found:
+                return
+            os.unlink(path)
+        raise LostBlob(digest, "was damaged and has been removed")
 
     def add_copy(self, path: str) -> None:
         """Add a copy of a file, which stays as it is."""

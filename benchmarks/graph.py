@@ -1,11 +1,15 @@
 """The full action graph of 10,000, 30,000 and 100,000 tests: time and memory for each test must not grow.
 
+Then ``matrix plan --format json`` end to end (load, expand, plan, write) for 130 and 1,300 workloads: 10,920 and 109,200 tests.
+
 benchmarks/run graph
 """
 
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +34,10 @@ from mlir_matrix.session import Session
 FRAMEWORKS, PIPELINES, TARGETS = 10, 50, 2
 WORKLOADS = (10, 30, 100)
 RUNS = 5
+#: Of ``matrix plan``: frameworks, pipelines, targets; workloads; what the larger plan may take.
+CELLS, CATALOGS = (2, 14, 3), (130, 1300)
+MOST_S, MOST_MB = 30, 500
+_MATRIX = Path(__file__).resolve().parent.parent / "tools" / "mlir_matrix" / "__main__.py"
 
 
 def tests_of(found: Catalog) -> list[Test]:
@@ -53,6 +61,38 @@ def memory(session: Session, tests: Sequence[Test]) -> float:
     return held / len(tests)
 
 
+def printed(folder: Path) -> tuple[float, float, int]:
+    """CPU seconds and peak memory (MB) of ``matrix plan all --format json``, and the bytes that it prints."""
+    with open(folder / "plan.json", "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-s", str(_MATRIX), "plan", "all", "--format", "json"],
+            stdout=out,
+            env={**os.environ, "MATRIX_ROOT": str(folder)},
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"matrix plan failed: {status}")
+        return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, out.seek(0, os.SEEK_END)
+
+
+def end_to_end() -> list[bool]:
+    """Whether a plan of ten times the tests takes no more a test, and what it may in all."""
+    each, took, peak = [], 0.0, 0.0
+    for workloads in CATALOGS:
+        with tempfile.TemporaryDirectory() as name:
+            catalog(Path(name), *CELLS, workloads, own_steps=True)
+            tests = CELLS[0] * CELLS[1] * CELLS[2] * workloads
+            printed(Path(name))
+            took, peak, size = printed(Path(name))
+        each.append(took / tests)
+        print(f"     matrix plan of {tests:,} tests: {took:.1f} CPU s, peak {peak:.0f} MB, {size / 1e6:.0f} MB of JSON")
+    return [
+        verdict("matrix plan, time a test, of 109,200 / of 10,920", each[-1] / each[0], 1.5, at_most=True),
+        verdict("matrix plan of 109,200 tests, CPU s", took, MOST_S, at_most=True),
+        verdict("matrix plan of 109,200 tests, MB", peak, MOST_MB, at_most=True),
+    ]
+
+
 def main() -> int:
     """Print the ratios; exit code 1 where one does not hold."""
     gc.set_threshold(*COLLECTING)  # as in use
@@ -74,7 +114,7 @@ def main() -> int:
         verdict("time a test, of 100,000 / of 10,000", seconds[-1] / seconds[0], 1.5, at_most=True),
         verdict("memory a test, of 100,000 / of 10,000", bytes_each[-1] / bytes_each[0], 1.2, at_most=True),
     ]
-    return 0 if all(results) else 1
+    return 0 if all([*results, *end_to_end()]) else 1
 
 
 if __name__ == "__main__":

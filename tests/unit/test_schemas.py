@@ -80,7 +80,7 @@ def test_comments_describe_keys_of_documents() -> None:
 
 def test_keys_are_those_of_the_files() -> None:
     assert set(schemas.schema("workload")["properties"]) == {
-        "description", "dims", "dynamic", "inputs", "outputs", "absent", "requires", "numerics",
+        "description", "dims", "dynamic", "inputs", "outputs", "golden", "absent", "requires", "numerics",
     }  # fmt: skip
     assert schemas.schema("workload")["required"] == ["description", "inputs", "outputs"]
 

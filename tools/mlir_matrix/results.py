@@ -192,7 +192,7 @@ class ResultMaker:
         pins, environments = self._environment_facts(chain.environments)
         expected, expectation = _compare(test, outcome["outcome"])
         # An expected mismatch must not hide that there was nothing to compare with.
-        expected = expected and (verdict is None or is_measurable(verdict))
+        expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
         return TestResult(
             **_names(test),
             outcome=outcome["outcome"],
@@ -210,6 +210,11 @@ class ResultMaker:
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
         )
+
+    def _lacks_golden(self, action: str, done: Done) -> bool:
+        """Return whether what a judge was to compare with could not be computed: no program under test failed then."""
+        failed = not done.result.ok and done.result.outcome["stage"] == "judge"
+        return failed and self._graph.actions[action].tool == "judge"
 
     def _verdict(self, digest: str) -> dict[str, Any]:
         if digest not in self._verdicts:

@@ -57,6 +57,18 @@ def test_blocks_do_not_show() -> None:
         assert whole[index] == inputs.element("normal(0, 1) + iota()", 5, DIMS, (70_001,), (index,))
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (70_001,), (5, 1, 7)])
+def test_a_file_is_written_in_blocks(shape: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bytes are those of the whole array; mapped into memory it is the same array."""
+    whole = inputs.tensor("iota()", 0, {}, shape, dtype="bf16")
+    dtypes.save_npy(str(tmp_path / "whole.npy"), whole)
+    made = inputs.blocks("iota()", 0, {}, shape, dtype="bf16")
+    dtypes.write_npy(str(tmp_path / "x.npy"), whole.dtype, shape, made)
+    assert (tmp_path / "x.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+    monkeypatch.setattr(dtypes, "MAPPED", 0)
+    np.testing.assert_array_equal(dtypes.load_npy(str(tmp_path / "x.npy")), whole)
+
+
 def test_the_numbers_never_change() -> None:
     """Goldens are made from these: another algorithm, a reordered operation or a platform that rounds shows here."""
     digest = hashlib.sha256()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions import dtypes, reference
+from mlir_matrix.actions import dtypes, lazy_array, reference
 from mlir_matrix.actions.contract import Action, ActionFailed
 
 
@@ -38,6 +38,24 @@ def test_floats_come_as_double_and_integers_as_they_are() -> None:
     y, m = refer(source, [out(), out("m", "i8")])
     assert (y.dtype, y.tolist()) == (np.dtype("<f8"), [3.0, -4.0])
     assert (m.dtype, m.tolist()) == (np.dtype("i1"), [6, 8])
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["x * 2 + np.exp(x), x[::-1]", "np.take(x, [1, 0]), x.take([0, 0])", "np.concatenate([x, x])[1:3], x @ np.eye(2)",
+     "np.where(n > 3, x, -x), x.T.copy()", "np.stack((x, x)).max(axis=0), np.array([x[1], len(x) + x.ndim + x.size])",
+     "np.add.reduce(np.outer(x, x)), np.clip(x, a_min=0, a_max=1)", "np.asarray(x).astype('f4').astype('f8'), +x"],
+)  # fmt: skip
+def test_large_inputs_are_converted_where_they_are_looked_at(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the same numbers; indexing converts what it selects and nothing else."""
+    source = f"import numpy as np\ndef reference(x, n):\n    assert x.dtype == np.float64\n    return {body}\n"
+    right = [array.copy() for array in refer(source, [out(), out("m")])]
+    monkeypatch.setattr(dtypes, "MAPPED", 0)
+    for array, expected in zip(refer(source, [out(), out("m")]), right, strict=True):
+        np.testing.assert_array_equal(array, expected)
+    monkeypatch.setattr(lazy_array.LazyDoubles, "__array__", None)
+    chosen = "def reference(x, n):\n    return x[n[:1] - 3].repeat(2), x[1:].repeat(2)\n"
+    assert [array.tolist() for array in refer(chosen, [out(), out("m")])] == [[1.5, 1.5], [-2.0, -2.0]]
 
 
 def test_scalars_are_arrays_of_rank_0() -> None:

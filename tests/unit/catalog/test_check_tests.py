@@ -143,6 +143,15 @@ def test_a_golden_in_one_form(tree: Any) -> None:
     ]
 
 
+def test_a_golden_beside_one_that_is_computed(tree: Any) -> None:
+    tree.edit(MLP, "outputs:", "golden: computed\noutputs:")
+    (error,) = tree.errors()
+    assert error.startswith("golden/mlp/y.npy: is not read: matrix/workloads/mlp/workload.yaml:")
+    assert error.endswith("says that it is computed")
+    (tree.path / "golden/mlp/y.npy").unlink()
+    assert tree.load().workloads["mlp"].document.golden == "computed"
+
+
 def test_nan_is_of_floating_point(tree: Any) -> None:
     tree.edit(MLP, "  y: {shape: [B, 3], dtype: f32}", "  y: {shape: [B, 3], dtype: f32, nan: Roots of less than 0.}")
     assert tree.load().workloads["mlp"].document.outputs["y"].nan == "Roots of less than 0."

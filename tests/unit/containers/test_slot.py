@@ -33,7 +33,7 @@ def test_what_is_asked_is_where_the_container_has_it(fake: Callable[..., Any]) -
 
 
 def test_an_answer_in_pieces(fake: Callable[..., Any]) -> None:
-    """Between which it may complain."""
+    """Between which it may complain. Until its outputs are taken its folder is for nothing else."""
     daemon = fake()
     made = slot(daemon)
     made.send(7, "job", timeout_s=1.0, memory_mb=64)
@@ -43,7 +43,9 @@ def test_an_answer_in_pieces(fake: Callable[..., Any]) -> None:
     assert made.receive() == ([], True)
     daemon.say(OUTPUT, b'"exitCode": 0}\n')
     (((payload, answer),), alive) = made.receive()
-    assert (payload, answer["exitCode"], alive, made.idle) == ("job", 0, True, True)
+    assert (payload, answer["exitCode"], alive, made.idle) == ("job", 0, True, False)
+    made.held = False
+    assert made.idle
 
 
 def test_what_makes_no_sense_is_no_worker(fake: Callable[..., Any]) -> None:

@@ -56,6 +56,47 @@ def test_damaged_bytes_are_never_given(store: Store, tmp_path: Path, damage: byt
         fresh.read_blob(digest)
 
 
+LONG = b"0123456789abcdef" * (300 << 10)
+
+
+def test_a_large_blob_is_checked_as_it_is_copied_once_a_run(store: Store, tmp_path: Path) -> None:
+    digest = put(store, tmp_path, LONG)
+    assert store.is_large(digest)
+    fresh = Store(tmp_path / "cache")
+    for reader in (store, fresh, fresh):
+        reader.copy_blob(digest, str(tmp_path / "copy"))
+        assert (tmp_path / "copy").read_bytes() == LONG
+    path = Path(store.blob_path(digest))
+    path.write_bytes(LONG[:-1] + b"x")
+    for reader in (store, Store(tmp_path / "cache")):
+        path.write_bytes(LONG[:-1] + b"x")
+        (tmp_path / "copy").unlink(missing_ok=True)
+        with pytest.raises(LostBlob, match="damaged and has been removed"):
+            reader.copy_blob(digest, str(tmp_path / "copy"))
+        assert not path.exists()
+        assert not (tmp_path / "copy").exists()
+    with pytest.raises(LostBlob, match="is gone"):
+        store.copy_blob(digest, str(tmp_path / "copy"))
+
+
+def test_a_large_output_is_ours_alone_when_it_is_taken(store: Store, tmp_path: Path) -> None:
+    """Another name, rights of others, and bytes that change after they were hashed."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.write_bytes(LONG)
+    mine.chmod(0o666)
+    os.link(mine, other)
+    store.hash_large(str(mine))
+    other.write_bytes(b"spoilt")
+    digest = store.take_file(str(mine))
+    assert digest == digest_bytes(LONG)
+    found = os.stat(store.blob_path(digest))
+    assert (found.st_nlink, found.st_mode & 0o777) == (1, 0o644)
+    mine.write_bytes(LONG)
+    store.hash_large(str(mine))
+    mine.write_bytes(LONG[1:])
+    assert store.take_file(str(mine)) == digest_bytes(LONG[1:])
+
+
 def test_results_come_back(store: Store, tmp_path: Path) -> None:
     digest = put(store, tmp_path, b"x")
     result = Result(

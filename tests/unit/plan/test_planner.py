@@ -17,6 +17,7 @@ from mlir_matrix.expansion import Test
 from mlir_matrix.pins import Pins
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 from mlir_matrix.plan.kernels import DRIVER_SOURCES
+from mlir_matrix.plan.magnitudes import plan_magnitudes
 from mlir_matrix.plan.planner import Plan, Planner
 from mlir_matrix.plan.references import add_forward_error, add_reference, plan_update
 from mlir_matrix.plan.serialize import action_document
@@ -121,6 +122,23 @@ def test_what_a_judge_is_told(current: Session, smoke: Plan) -> None:
         assert (told["atol"], told["rtol"], told["layer"]) == (bound.atol, bound.rtol, bound.location)
         golden = judge.inputs[f"expected-{told['name']}"]
         assert golden == File(0, f"golden/topk/{told['name']}.npy", optional=True)
+
+
+def test_a_golden_that_is_computed(current: Session) -> None:
+    """The judge reads the reference's outputs, which come of the inputs that the kernel is given; explain measures the same."""
+    catalog, name = current.catalog, "mlir/linalg-loops/x86_64/matmul"
+    entry = catalog.workloads["matmul"]
+    document = entry.document.model_copy(update={"golden": "computed"})
+    session = replace(
+        current,
+        catalog=replace(catalog, workloads={**catalog.workloads, "matmul": replace(entry, document=document)}),
+    )
+    road = {action.tool: action for action in chain(session.plan(choose(session.catalog, (name,)).tests()), name)}
+    assert road["judge"].inputs["expected-y"] == Produced(road["reference"].id, "expected-y")
+    assert (road["reference"].stage, road["judge"].params["outputs"][0]["shape"]) == ("judge", [65, 97])
+    assert road["reference"].inputs["arg-x"] == road["run"].inputs["arg-x"]
+    graph, last = plan_magnitudes(session.catalog, session.catalog.workloads["matmul"])
+    assert graph.actions[last].inputs["golden-y"] == Produced(road["reference"].id, "expected-y")
 
 
 def test_tests_that_differ_in_their_bounds_are_judged_apart(current: Session, smoke: Plan) -> None:

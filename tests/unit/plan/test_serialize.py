@@ -12,7 +12,7 @@ import pytest
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.plan.serialize import environment_document, to_document, to_text
+from mlir_matrix.plan.serialize import document_parts, environment_document, to_document, to_lines
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 
@@ -26,13 +26,15 @@ def made(current: Session) -> tuple[list[Test], Plan, dict[str, Any]]:
     return tests, plan, json.loads(json.dumps(to_document(tests, plan, current)))
 
 
-def test_it_is_written_with_an_entry_a_line(made: tuple[list[Test], Plan, dict[str, Any]]) -> None:
-    _, _, document = made
-    text = to_text({**document, "actions": []})
-    assert json.loads(text) == {**document, "actions": []}
-    lines = text.splitlines()
-    for entry in (*document["tests"], *document["environments"]):
-        assert any(json.loads(line.rstrip(",")) == entry for line in lines if line.startswith("  "))
+def test_it_is_written_with_an_entry_a_line(made: tuple[list[Test], Plan, dict[str, Any]], current: Session) -> None:
+    """Piece by piece, too: the parts are the whole document, and nothing of an action stays behind once it is written."""
+    tests, plan, document = made
+    for given in (document, {**document, "actions": [], "targets": iter(())}):
+        lines = list(to_lines(given))
+        assert json.loads("\n".join(lines)) == {**given, "targets": [] if given is not document else given["targets"]}
+        for entry in (*given["tests"], *given["environments"]):
+            assert any(json.loads(line.rstrip(",")) == entry for line in lines if line.startswith("  "))
+    assert list(to_lines(document_parts(tests, plan, current))) == list(to_lines(document))
 
 
 def test_every_test_is_there_with_its_reason(made: tuple[list[Test], Plan, dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@ finds wrong, and only then; which change of the compiler did it is for people to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,8 @@ def _guesses(expected: Array, sample: Places, dtype: str) -> Iterator[tuple[str,
     right = expected.reshape(-1)[sample]
     if right.dtype.kind in "fci":
         yield "its sign is turned: actual is -1 times expected", -right
-    for words, moved in _moved(expected):
-        yield words, moved.reshape(-1)[sample]
+    for words, places in _moved(expected.shape, sample):
+        yield words, expected[places]
     if dtype in ("f32", "f64"):
         for narrow in ("bf16", "f16"):
             yield from _narrowed(right, narrow)
@@ -74,20 +74,29 @@ def _narrowed(right: Array, narrow: str) -> Iterator[tuple[str, Array]]:
     yield f"it looks cut to {narrow} on the way, not rounded", dtypes.decode(before.view(codes.dtype), narrow)
 
 
-def _moved(expected: Array) -> Iterator[tuple[str, Array]]:
-    for axis in range(expected.ndim):
-        if expected.shape[axis] > 1:
+def _moved(shape: Sequence[int], sample: Places) -> Iterator[tuple[str, tuple[Places, ...]]]:
+    """Sentences, and by axis where the sample's elements would come from."""
+    places = np.unravel_index(sample, shape)
+    for axis, size in enumerate(shape):
+        if size > 1:
+            at = places[axis]
             # The element at the rim has none to come from: it stays unexplained.
-            yield f"it is shifted by one along axis {axis}: an index too high", np.roll(expected, -1, axis)
-            yield f"it is shifted by one along axis {axis}: an index too low", np.roll(expected, 1, axis)
-            yield f"it is reversed along axis {axis}", np.flip(expected, axis)
-    if expected.ndim >= 2:
-        rows, columns = expected.shape[-2:]
+            yield f"it is shifted by one along axis {axis}: an index too high", _with(places, axis, (at + 1) % size)
+            yield f"it is shifted by one along axis {axis}: an index too low", _with(places, axis, (at - 1) % size)
+            yield f"it is reversed along axis {axis}", _with(places, axis, size - 1 - at)
+    if len(shape) >= 2:
+        *outer, rows, columns = shape
         if rows == columns > 1:
-            yield "the last two axes are exchanged: a transpose is missing, or one too many", expected.swapaxes(-1, -2)
+            turned = (*places[:-2], places[-1], places[-2])
+            yield "the last two axes are exchanged: a transpose is missing, or one too many", turned
         elif rows > 1 and columns > 1:
-            turned = expected.swapaxes(-1, -2).reshape(expected.shape)
+            *before, last, second = np.unravel_index(sample, (*outer, columns, rows))
+            turned = (*before, second, last)
             yield "the last two axes are exchanged in memory: a transpose is missing, or one too many", turned
+
+
+def _with(places: tuple[Places, ...], axis: int, at: Places) -> tuple[Places, ...]:
+    return (*places[:axis], at, *places[axis + 1 :])
 
 
 def _constant(wrong: Array) -> str:

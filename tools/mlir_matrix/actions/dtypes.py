@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,9 @@ STORAGE: dict[str, np.dtype[Any]] = {
     "complex<f64>": np.dtype("<c16"),
     **dict.fromkeys(FLOAT8, np.dtype("u1")),
 }
+
+#: Bytes of an array above which its file is mapped into memory instead of read.
+MAPPED = 16 << 20
 
 
 class DtypeError(ValueError):
@@ -289,11 +293,18 @@ def _size(value: int) -> int:
 
 
 def load_npy(path: str) -> Array:
-    """Read a ``.npy`` file of exactly the size that its header says; never a pickle. Raises ValueError, OSError."""
+    """Read a ``.npy`` file of exactly the size that its header says; never a pickle. Raises ValueError, OSError.
+
+    A large one is mapped, to be read where it is looked at; it cannot be written to.
+    """
     with open(path, "rb") as file:
         header = read_header(file, os.fstat(file.fileno()).st_size)
+        order: Literal["C", "F"] = "F" if header.fortran else "C"
+        if math.prod(header.shape) * header.dtype.itemsize > MAPPED:
+            mapped = np.memmap(path, header.dtype, mode="r", offset=file.tell(), shape=header.shape, order=order)
+            return np.asarray(mapped)
         flat = np.fromfile(file, dtype=header.dtype)
-    return flat.reshape(header.shape, order="F" if header.fortran else "C")
+    return flat.reshape(header.shape, order=order)
 
 
 def why_unreadable(error: Exception) -> str:
@@ -306,3 +317,12 @@ def save_npy(path: str, array: Array) -> None:
     with open(path, "wb") as file:
         contiguous = np.ascontiguousarray(array).reshape(array.shape)
         np.lib.format.write_array(file, contiguous, version=(1, 0), allow_pickle=False)
+
+
+def write_npy(path: str, dtype: np.dtype[Any], shape: Sequence[int], blocks: Iterable[Array]) -> None:
+    """Write an array that comes in blocks of elements in C order; the bytes are those of :func:`save_npy`."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tuple(shape)}
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks:
+            file.write(np.ascontiguousarray(block).data)

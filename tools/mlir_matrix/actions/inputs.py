@@ -8,7 +8,7 @@ rounded once to the dtype.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from mlir_matrix.actions import counter
 from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.counter import Doubles, Words
-from mlir_matrix.actions.dtypes import STORAGE, Array, DtypeError, encode, save_npy
+from mlir_matrix.actions.dtypes import STORAGE, Array, DtypeError, encode, write_npy
 from mlir_matrix.actions.expression import Binary, Call, Interpreter, Name, Negate, Node, Number
 from mlir_matrix.actions.formula import LARGEST_WHOLE, Constants, FormulaError, arithmetic, parse_formula
 
@@ -27,30 +27,33 @@ def run(action: Action) -> None:
     """Write every input; a formula that does not give numbers of its dtype fails the action."""
     for spec in action.params["inputs"]:
         try:
-            array = tensor(
-                spec["formula"], spec["seed"], action.params["dims"], tuple(spec["shape"]), dtype=spec["dtype"]
-            )
+            dtype, shape = spec["dtype"], tuple(spec["shape"])
+            made = blocks(spec["formula"], spec["seed"], action.params["dims"], shape, dtype=dtype)
+            write_npy(action.outputs[spec["name"]], STORAGE[dtype], shape, made)
         except FormulaError as error:
             raise ActionFailed(f"input {spec['name']}: formula {error}") from None
-        save_npy(action.outputs[spec["name"]], array)
 
 
 def tensor(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], *, dtype: str) -> Array:
     """The whole array, in the storage of ``dtype``. Raises :class:`FormulaError`."""
+    made = [np.empty(0, STORAGE[dtype]), *blocks(formula, seed, dims, shape, dtype=dtype)]
+    return np.concatenate(made).reshape(tuple(shape))
+
+
+def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], *, dtype: str) -> Iterator[Array]:
+    """Yield the elements in C order, in the storage of ``dtype``. Raise :class:`FormulaError`."""
     node = parse_formula(formula, dims)
     total = math.prod(shape)
-    stored = np.empty(total, dtype=STORAGE[dtype])
     for start in range(0, total, _BLOCK):
         stop = min(start + _BLOCK, total)
         index = np.arange(start, stop, dtype=np.uint64)
         values = _Elements(formula, seed, dims, shape, index).compute(node)
         try:
-            stored[start:stop] = encode(values, dtype)
+            yield encode(values, dtype)
         except DtypeError as error:
             value = float(values[error.index])
             message = f"element {start + error.index} is {value!r}, which {dtype} cannot hold"
             raise FormulaError(message, text=formula) from None
-    return stored.reshape(tuple(shape))
 
 
 def element(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Sequence[int]) -> float:

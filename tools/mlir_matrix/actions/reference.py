@@ -2,7 +2,8 @@
 
 ``params``: ``{"inputs": [{"name", "dtype", "shape"}], "outputs": [{"name", "dtype", "shape", "nan"}]}``; inputs ``source`` and
 ``arg-NAME`` (as the ``inputs`` action stored them); outputs ``expected-NAME``. Floating-point arguments are given as
-float64, already rounded to their dtype, the others in their own; floating-point results must be float64, the others in
+float64, already rounded to their dtype (large ones are converted where the reference looks at them,
+:mod:`mlir_matrix.actions.lazy_array`), the others in their own; floating-point results must be float64, the others in
 their own dtype. NaN is refused unless the workload says of the output that it may be right (``nan``), and then it may not
 be all.
 """
@@ -13,7 +14,7 @@ import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from mlir_matrix.actions import dtypes
 from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.dtypes import Array
 from mlir_matrix.actions.ingress import check_arguments, declared
+from mlir_matrix.actions.lazy_array import LazyDoubles
 
 
 def run(action: Action) -> None:
@@ -41,6 +43,8 @@ def argument(spec: Mapping[str, Any], files: Mapping[str, str]) -> Array:
     if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
         found = f"{stored.dtype.str} {list(stored.shape)}"
         raise ActionFailed(f"the input {spec['name']} is {found}, not {spec['dtype']} {list(spec['shape'])}")
+    if stored.nbytes > dtypes.MAPPED and spec["dtype"] in dtypes.FLOATS:
+        return cast(Array, LazyDoubles(stored, spec["dtype"]))
     return dtypes.decode(stored, spec["dtype"])
 
 

@@ -113,8 +113,7 @@ class BazelExecutor:
         }
         for event in self._events([*made], "default") if made else ():
             if isinstance(event, Made) and "/out/" in event.name.partition(ACTIONS)[2]:
-                data = read_bytes(event.path)
-                store.write(store.blob_path(digest_bytes(data)), data)
+                store.add_copy(event.path)
 
     # Environments -------------------------------------------------------------------------------------------------
 

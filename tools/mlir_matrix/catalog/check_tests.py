@@ -228,6 +228,9 @@ def _golden(checker: Checker, file: GoldenFile) -> None:
         near = did_you_mean(file.workload, checker.catalog.workloads) if workload is None else ""
         checker.problems.add(shown, f"is not read: this catalog has no workload '{file.workload}'{near}")
         return
+    if workload.document.golden == "computed":
+        checker.problems.add(shown, f"is not read: {workload.source.position('golden')} says that it is computed")
+        return
     outputs = workload.document.outputs
     right = [output + form for output in outputs for form in (WHOLE, SKETCH)]
     if file.item.is_folder or name not in right:

@@ -113,6 +113,9 @@ class Workload(Document):
     dynamic: tuple[Name, ...] = ()
     inputs: Annotated[dict[Name, Tensor], Field(min_length=1)]
     outputs: Annotated[dict[Name, Output], Field(min_length=1)]
+    #: ``kept``: the expected outputs are files of ``golden/``. ``computed``: each run takes them from the reference, through the
+    #: action cache; for outputs that are too large to keep.
+    golden: Literal["kept", "computed"] = "kept"
     #: Frameworks in which this cannot be expressed, and why.
     absent: dict[Name, Text] = {}
     #: What the compilers on its road must be, whichever step they are used in.

@@ -90,11 +90,16 @@ def update(
     """Compute the expected outputs of WORKLOADS (default: all) and compare them with the goldens that are there.
 
     Of what differs it says in how many elements, and by how much at most. What differs by no more than the reference itself
-    rounds, as on another architecture, is left as it is. Outputs of more than 1 MiB are kept as a sketch. Exit code 1 where
+    rounds, as on another architecture, is left as it is. Outputs of more than 1 MiB are kept as a sketch; workloads with
+    ``golden: computed`` have none. Exit code 1 where
     goldens differ and nothing was written.
     """
     current = session(catalogs, cache_dir)
     entries = [_find(current, name) for name in dict.fromkeys(workloads) or sorted(current.catalog.workloads)]
+    for entry in entries:
+        if workloads and entry.document.golden == "computed":
+            raise UsageError(f"{entry.name}: its golden is computed in each run (golden: computed); nothing is kept")
+    entries = [entry for entry in entries if entry.document.golden == "kept"]
     graph, updates = plan_update(current.catalog, entries)
     done = run_graph(current, graph, limits=limits)
     goldens, failures = _gather(current, entries, updates, done)

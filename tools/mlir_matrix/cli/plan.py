@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mlir_matrix.plan.planner import Plan
     from mlir_matrix.session import Session
 
-_BATCH = 20_000
+_BATCH = 2_000
 
 
 @click.command(
@@ -77,9 +77,9 @@ def command(
     if check is not None:
         return _check(check, chosen, plan, current, sealed=sealed)
     if form == "json":
-        from mlir_matrix.plan.serialize import to_document, to_text
+        from mlir_matrix.plan.serialize import document_parts, to_lines
 
-        click.echo(to_text(to_document(chosen, plan, current, sealed=sealed)))
+        _print_lines(to_lines(document_parts(chosen, plan, current, sealed=sealed)))
         return 0
     from mlir_matrix.report.plan_table import print_plan
 
@@ -106,7 +106,7 @@ def _check(file: Path, chosen: Sequence[Test], plan: Plan, current: Session, *, 
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    """A line each, many at a time: a suite may have a million tests."""
+    """A line each, some at a time: a suite may have a million tests, and a line of a plan some kilobytes."""
     rest = iter(lines)
     while batch := list(islice(rest, _BATCH)):
         click.echo("\n".join(batch))

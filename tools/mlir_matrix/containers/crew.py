@@ -69,7 +69,7 @@ class ContainerCrew:
         slot = self._idle(job.environment.digest) or self._open(job.environment)
         job.folder = slot.folder
         try:
-            self._folders.fill(slot.folder, job.prepared, self._place.store)
+            self._folders.fill(slot.folder, job.prepared, self._place.store, job.copies)
         except OSError:
             self._empty(slot)
             raise
@@ -104,12 +104,18 @@ class ContainerCrew:
 
     def release(self, job: Job) -> None:
         """Empty the folder of a job that has been answered, for the next one."""
-        slot = next(slot for slot in self._slots[job.environment.digest] if slot.folder == job.folder)
+        slots = self._slots[job.environment.digest]
+        slot = next((slot for slot in slots if slot.folder == job.folder), None)
+        if slot is None:
+            # Its container ended while its outputs were hashed.
+            remove_folder(job.folder)
+            return
         self._paces[job.environment.digest].note(time.monotonic() - slot.since, first=slot.answered == 1)
         self._empty(slot)
 
     def _empty(self, slot: Slot) -> None:
         """Empty a slot's folder. The container ends with a folder that is not as it was: its mounts cannot be exchanged."""
+        slot.held = False
         if not self._folders.empty(slot.folder):
             self.remove_worker(slot)
 
@@ -127,7 +133,8 @@ class ContainerCrew:
         words = worker.last_words()
         worker.close()
         left = [Left(job=job, began=os.path.exists(f"{worker.folder}/{LOG_FILE}")) for job in worker.pending.values()]
-        remove_folder(worker.folder)
+        if left or not worker.held:
+            remove_folder(worker.folder)
         return words, left
 
     def end_silent(self) -> None:

@@ -62,13 +62,15 @@ class Slot(Talk):
     folder: str
     #: Since when it has had what it has to do.
     since: float = 0.0
+    #: Whether an action that has ended still has the folder.
+    held: bool = False
     _stream: Demultiplexer = field(default_factory=Demultiplexer)
     _said: bytes = b""
 
     @property
     def idle(self) -> bool:
         """Whether it may be given an action."""
-        return not self.pending
+        return not self.pending and not self.held
 
     def fileno(self) -> int:
         """The descriptor on which answers arrive, for a selector."""
@@ -76,7 +78,7 @@ class Slot(Talk):
 
     def send(self, number: int, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
         """Ask for the action in its folder. Where the container is gone the end of its answers tells so."""
-        self.since = time.monotonic()
+        self.since, self.held = time.monotonic(), True
         line = self.ask(number, FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
         with contextlib.suppress(OSError):
             self.connection.sendall(line)

@@ -78,6 +78,8 @@ class Job:
     prepared: Prepared
     environment: ResolvedEnvironment
     folder: str = ""
+    #: Copies of large inputs, which the crew moves into the folder, by their path there.
+    copies: Mapping[str, str] = field(default_factory=dict)
     twins: list[Action] = field(default_factory=list)
     #: How often it was lost: its worker ended, or what it left could not be read.
     losses: int = 0

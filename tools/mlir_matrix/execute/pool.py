@@ -39,7 +39,7 @@ class Pool:
         """Have a job executed in a folder of its own."""
         job.folder = self._folders.take()
         try:
-            self._folders.fill(job.folder, job.prepared, self._place.store)
+            self._folders.fill(job.folder, job.prepared, self._place.store, job.copies)
             self._pass_on(job)
         except OSError:
             remove_folder(job.folder)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from mlir_matrix.actions.child import REQUEST_FILE
@@ -17,10 +21,13 @@ from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import Read, request
+from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file
 from mlir_matrix.execute.spare import Attributes, SpareFiles, attributes
 from mlir_matrix.execute.store import Result, Store, read_bytes
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action
+
+_copies = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +94,20 @@ class Folders:
             os.mkdir(path, 0o755)
         return folder
 
-    def fill(self, folder: str, prepared: Prepared, store: Store) -> None:
+    def fill(
+        self, folder: str, prepared: Prepared, store: Store, copies: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Lay out the request and copies of the inputs: an action may spoil its own copies, never the originals.
 
-        Raises LostBlob and ChangedSource, and any other OSError where the machine fails.
+        ``copies``: of large inputs, by their path in the folder. Raises LostBlob and ChangedSource, and any other OSError where
+        the machine fails.
         """
         if folder not in self._new:
             self._new[folder] = self._look(folder)
         for read in prepared.reads:
+            if read.path in copies:
+                os.rename(copies[read.path], f"{folder}/{read.path}")
+                continue
             data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
             self.spare.write(f"{folder}/{read.path}", data)
         self.spare.write(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
@@ -154,6 +167,59 @@ def _plain(path: str, folder: str) -> str:
         shutil.copyfile(path, copy)
         os.replace(copy, path)
     return path
+
+
+def large_inputs(prepared: Prepared, store: Store) -> list[Read]:
+    """Return the inputs of an action that are copied in a thread."""
+    return [
+        read
+        for read in prepared.reads
+        if (store.is_large(read.digest) if read.file is None else os.stat(read.file).st_size > LARGE)
+    ]
+
+
+def copy_inputs(reads: Sequence[Read], scratch: Path, store: Store, stop: threading.Event) -> dict[str, str]:
+    """Copy large inputs into the scratch folder, for :meth:`Folders.fill`. Raise LostBlob, ChangedSource or OSError."""
+    copies: dict[str, str] = {}
+    try:
+        for read in reads:
+            copy = f"{scratch}/copy-{next(_copies)}"
+            if read.file is None:
+                store.copy_blob(read.digest, copy, stop)
+            else:
+                _copy_source(read.file, copy, read.digest, stop)
+            copies[read.path] = copy
+    except OSError:
+        for copy in copies.values():
+            os.unlink(copy)
+        raise
+    return copies
+
+
+def _copy_source(path: Path, copy: str, digest: str, stop: threading.Event) -> None:
+    try:
+        copy_file(str(path), copy, digest, stop)
+    except DifferentBytesError:
+        raise ChangedSource(f"{path.name} changed while the run was going on; run it again") from None
+
+
+def large_outputs(folder: str, action: Action) -> list[str]:
+    """Return the paths of outputs that are hashed in a thread before :func:`collect`."""
+    out = f"{folder}/{OUTPUT_FOLDER}"
+    try:
+        # A link might lead to files of others.
+        if not stat.S_ISDIR(os.lstat(out).st_mode):
+            return []
+        found = {path: os.lstat(f"{out}/{path}") for path in action.outputs.values()}
+    except OSError:
+        return []
+    return [f"{out}/{path}" for path, it in found.items() if stat.S_ISREG(it.st_mode) and it.st_size > LARGE]
+
+
+def hash_outputs(paths: Sequence[str], folder: str, store: Store, stop: threading.Event) -> None:
+    """Hash the large outputs of an action that has ended, for :func:`collect`."""
+    for path in paths:
+        store.hash_large(_plain(path, folder), stop)
 
 
 def collect(folder: str, action: Action, usage: Mapping[str, float], store: Store) -> Result:

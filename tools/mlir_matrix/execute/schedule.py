@@ -1,7 +1,8 @@
 """Runs a graph: every distinct action once, on all cores, by a crew of warm workers, each in an environment of its own.
 
 One thread drives everything. Answers of workers, packages that arrived and the display's tick are events of one loop;
-only what brings environments here runs in threads. Where workers run, and which folder an action gets, the crew says.
+only what brings environments here, and what copies and hashes large files, runs in threads. Where workers run, and which
+folder an action gets, the crew says.
 Whatever is finished is kept at once, so ending the run at any moment loses nothing.
 """
 
@@ -9,11 +10,15 @@ from __future__ import annotations
 
 import os
 import selectors
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mlir_matrix.actions.child import failure
 from mlir_matrix.actions.collect import DamagedFolderError, remove_folder
@@ -22,9 +27,10 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.crew import Equip, Place, Worker, time_limit, tools_of
 from mlir_matrix.execute.frontier import Frontier
 from mlir_matrix.execute.job import Done, Job, Limits, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
 from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.execute.sandbox import make_scratch
+from mlir_matrix.execute.sandbox import copy_inputs, hash_outputs, large_inputs, large_outputs, make_scratch
 from mlir_matrix.execute.store import LostBlob, Result, Store
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
@@ -107,12 +113,14 @@ class Scheduler:
                 limits=self._limits,
             )
             self._crew = self._equip(place)
+            self._scratch, self._background = scratch, Background(place.wake)
             try:
                 self._install()
                 self._dispatch()
                 while self._jobs and not self._stopping:
                     self._turn(wake_read)
             finally:
+                self._background.close()
                 self._crew.supply.close()
                 self._crew.close()
         finally:
@@ -151,7 +159,11 @@ class Scheduler:
 
     def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
         """What a known action made is damaged: execute it again, once, before those that are waiting for it."""
-        if action.id in self._redone:
+        pending = self._redone.get(action.id)
+        if pending:
+            pending += [each.id for each in waiting]
+            return []
+        if pending is not None:
             reason = f"{lost}, and again after it was made anew"
             return [
                 ready for each in waiting or (action,) for ready in self._settle(each, infrastructure(each, reason))
@@ -195,6 +207,7 @@ class Scheduler:
             if key.data is None:
                 os.read(wake, 4096)
                 self._take_packages()
+                self._background.finish()
             else:
                 self._take_answers(key.data)
         self._observer.tick(len(self._waiting))
@@ -283,20 +296,37 @@ class Scheduler:
         if job.environment.digest in self._broken:
             self._give_up(job, self._broken[job.environment.digest])
             return
+        self._running += 1
         try:
-            self._crew.send(job)
-        except LostBlob as lost:
-            self._find_again(job, lost)
+            large = large_inputs(job.prepared, self._store)
+        except OSError as error:
+            self._not_sent(job, error)
             return
-        except InfrastructureError as error:
+        if large:
+            copying = partial(copy_inputs, large, self._scratch, self._store)
+            self._background.start(copying, partial(self._hand_over, job))
+        else:
+            self._hand_over(job)
+
+    def _hand_over(self, job: Job, copied: Future[Any] | None = None) -> None:
+        """Give a job to the crew, once its large inputs are copied."""
+        try:
+            job.copies = copied.result() if copied is not None else {}
+            self._crew.send(job)
+        except (OSError, InfrastructureError) as error:
+            self._not_sent(job, error)
+            return
+        self._observer.action_started(job.action)
+
+    def _not_sent(self, job: Job, error: OSError | InfrastructureError) -> None:
+        self._running -= 1
+        if isinstance(error, LostBlob):
+            self._find_again(job, error)
+        elif isinstance(error, InfrastructureError):
             self._give_up(job, str(error))
             self._break(job.environment, str(error))
-            return
-        except OSError as error:
+        else:
             self._give_up(job, f"the machine failed: {error}")
-            return
-        self._running += 1
-        self._observer.action_started(job.action)
 
     def _find_again(self, job: Job, lost: LostBlob) -> None:
         """An input is damaged: have it made anew, then come back."""
@@ -313,24 +343,33 @@ class Scheduler:
     def _take_answers(self, worker: Worker) -> None:
         answers, alive = worker.receive()
         for job, answer in answers:
-            self._running -= 1
-            self._lost.pop(job.environment.digest, None)
-            done = None
-            try:
-                done = self._lookup.take(job, answer)
-            except DamagedFolderError as error:
-                job.losses += 1
-                if job.losses >= _ATTEMPTS:
-                    done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
-            finally:
-                self._crew.release(job)
-            if done is None:
-                self._alone.append(job)
-                continue
-            del self._jobs[job.prepared.key]
-            self._finish_job(job, done)
+            large = large_outputs(job.folder, job.action)
+            if large:
+                hashing = partial(hash_outputs, large, job.folder, self._store)
+                self._background.start(hashing, partial(self._take, job, answer))
+            else:
+                self._take(job, answer)
         if not alive:
             self._on_worker_lost(worker)
+
+    def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
+        """Take what an action left, once its large outputs are hashed; an error of that comes again when they are taken."""
+        self._running -= 1
+        self._lost.pop(job.environment.digest, None)
+        done = None
+        try:
+            done = self._lookup.take(job, answer)
+        except DamagedFolderError as error:
+            job.losses += 1
+            if job.losses >= _ATTEMPTS:
+                done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
+        finally:
+            self._crew.release(job)
+        if done is None:
+            self._alone.append(job)
+            return
+        del self._jobs[job.prepared.key]
+        self._finish_job(job, done)
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)

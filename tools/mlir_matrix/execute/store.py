@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,14 +17,22 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.digest import digest_bytes, digest_file
+from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.large_files import (
+    LARGE,
+    DifferentBytesError,
+    Identity,
+    copy_file,
+    hash_file,
+    identity,
+    write_all,
+)
 
 #: Bump when the meaning of entries changes: older ones are then not found, rather than misread.
 _FORMAT = 2
 _CHUNK = 1 << 16
-#: Bytes of a blob that is worth remembering, and of all that are remembered.
-_SMALL = 4 << 20
+#: Bytes of small blobs that are remembered.
 _RECENT = 64 << 20
 _serial = count()
 #: Process numbers alone come again, in containers each time.
@@ -66,6 +75,10 @@ class Store:
         #: Bytes that were checked a moment ago, the oldest first.
         self._recent: dict[str, bytes] = {}
         self._recent_bytes = 0
+        #: Large blobs that this process has hashed, and what they were then.
+        self._checked: dict[str, Identity] = {}
+        #: Digests of large files that are about to be taken, by path.
+        self._hashed: dict[str, tuple[str, Identity]] = {}
         #: Makes a file, complete or not at all. Who has a better way on the same disk puts it here.
         self.write = self._write
 
@@ -102,24 +115,80 @@ class Store:
             self._remember(digest, data)
         return data
 
+    def is_large(self, digest: str) -> bool:
+        """Return whether a blob is one to copy in a thread."""
+        return digest not in self._recent and _size(self.blob_path(digest)) > LARGE
+
+    def copy_blob(self, digest: str, path: str, stop: threading.Event | None = None) -> None:
+        """Copy a blob to a new file, in pieces. Check it unless this run has. Raise LostBlob. Threads may call this."""
+        source = self.blob_path(digest)
+        try:
+            found = identity(os.stat(source))
+        except FileNotFoundError:
+            raise LostBlob(digest, "is gone") from None
+        try:
+            copy_file(source, path, None if self._checked.get(digest) == found else digest, stop)
+        except DifferentBytesError:
+            self._remove_damaged(digest, found)
+            # Another thread had removed it, and it was made anew meanwhile.
+            self.copy_blob(digest, path, stop)
+        else:
+            self._checked[digest] = found
+
+    def _remove_damaged(self, digest: str, found: Identity) -> None:
+        """Remove a large blob and raise LostBlob, unless there is another file in its place."""
+        path = self.blob_path(digest)
+        with contextlib.suppress(FileNotFoundError):
+            if identity(os.stat(path)) != found:
+                return
+            os.unlink(path)
+        raise LostBlob(digest, "was damaged and has been removed")
+
+    def add_copy(self, path: str) -> None:
+        """Add a copy of a file, which stays as it is."""
+        self.take_file(self._copy(path))
+
+    def _copy(self, path: str, stop: threading.Event | None = None) -> str:
+        copy = f"{self.results}/new-{_ME}-{next(_serial)}"
+        copy_file(path, copy, None, stop)
+        return copy
+
+    def hash_large(self, path: str, stop: threading.Event | None = None) -> None:
+        """Hash a large file that :meth:`take_file` is about to take, once nobody else can write to it. Threads may call this.
+
+        What made it has ended; it becomes ours, and where it has another name a copy takes its place.
+        """
+        found = os.lstat(path)
+        _own(path, found)
+        os.chmod(path, 0o644)
+        if found.st_nlink != 1:
+            os.replace(self._copy(path, stop), path)
+        self._hashed[path] = hash_file(path, stop)
+
     def take_file(self, path: str) -> str:
         """Move a file in and return its digest."""
-        found = os.stat(path)
-        if found.st_uid != os.geteuid():
-            # An action in a container is somebody else: what it made is ours from here on.
-            os.chown(path, os.geteuid(), os.getegid())
-        if found.st_size > _SMALL:
-            digest = digest_file(path)
-        else:
-            data = read_bytes(path)
-            digest = digest_bytes(data)
-            self._remember(digest, data)
+        found = os.lstat(path)
+        if found.st_size > LARGE:
+            return self._take_large(path)
+        _own(path, found)
+        data = read_bytes(path)
+        digest = digest_bytes(data)
+        self._remember(digest, data)
+        os.replace(path, self.blob_path(digest))
+        return digest
+
+    def _take_large(self, path: str) -> str:
+        hashed = self._hashed.pop(path, None)
+        if hashed is None or hashed[1] != identity(os.lstat(path)):
+            self.hash_large(path)
+            hashed = self._hashed.pop(path)
+        digest, self._checked[hashed[0]] = hashed
         os.replace(path, self.blob_path(digest))
         return digest
 
     def _remember(self, digest: str, data: bytes) -> None:
         """Keep what was just made or read: whoever reads it next does so soon."""
-        if len(data) > _SMALL or digest in self._recent:
+        if len(data) > LARGE or digest in self._recent:
             return
         self._recent[digest] = data
         self._recent_bytes += len(data)
@@ -174,13 +243,28 @@ def read_bytes(path: str) -> bytes:
     """The content of a file: a third of what ``open`` costs, which shows where thousands are read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        data = part = os.read(descriptor, _CHUNK)
-        while len(part) == _CHUNK:
-            part = os.read(descriptor, _CHUNK)
-            data += part
-        return data
+        data = os.read(descriptor, _CHUNK)
+        if len(data) < _CHUNK:
+            return data
+        parts = [data]
+        while part := os.read(descriptor, LARGE):
+            parts.append(part)
+        return b"".join(parts)
     finally:
         os.close(descriptor)
+
+
+def _own(path: str, found: os.stat_result) -> None:
+    """Take a file over: an action in a container is another user."""
+    if found.st_uid != os.geteuid():
+        os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def write_bytes(path: str, data: bytes) -> None:
@@ -190,10 +274,3 @@ def write_bytes(path: str, data: bytes) -> None:
         write_all(descriptor, data)
     finally:
         os.close(descriptor)
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all bytes to an open file."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

@@ -16,6 +16,7 @@ from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.kernels import Kernels
 from mlir_matrix.plan.laws import Laws, Tolerate
 from mlir_matrix.plan.once import Once
+from mlir_matrix.plan.references import add_expected
 from mlir_matrix.plan.workloads import VERDICT, file_of, judged, like_outputs, plain, signature
 from mlir_matrix.recipe import KEEPS_IR, Recipe
 from mlir_matrix.roads import Argument, Road, RoadStep
@@ -224,7 +225,9 @@ class Planner:
             outputs=VERDICT,
         )
 
-    def _goldens(self, workload: Entry[Workload]) -> dict[str, File]:
+    def _goldens(self, workload: Entry[Workload]) -> Mapping[str, Input]:
+        if workload.document.golden == "computed":
+            return add_expected(self.graph, self._catalog, workload, self._numpy)
         return {
             name: file_of(
                 self._catalog, workload.root, workload.golden / golden_name(workload.document, name), optional=True

@@ -30,6 +30,15 @@ def add_forward_error(
     return _add(graph, catalog, workload, environment, draw=draw, tool="forward_error", gives=gives)
 
 
+def add_expected(graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str) -> dict[str, Produced]:
+    """Add the reference of a workload that keeps no goldens; return its results by output.
+
+    It belongs to the judge's stage: where it fails, no program under test did.
+    """
+    action = _add(graph, catalog, workload, environment, draw=0, tool="reference", gives=("expected",), stage="judge")
+    return {name: Produced(action, f"expected-{name}") for name in workload.document.outputs}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
     """The actions that make a workload's goldens anew: what gives each, by output, and what compares them with the old."""
@@ -122,13 +131,14 @@ def _add(
     draw: int,
     tool: str,
     gives: tuple[str, ...],
+    stage: str = "run",
 ) -> str:
     made = add_inputs(graph, workload, environment, draw=draw)
     described = signature(workload.document)
     return graph.add(
         f"{tool.replace('_', '-')}/{workload.name}",
         tool=tool,
-        stage="run",
+        stage=stage,
         environment=environment,
         params={"inputs": described["inputs"], "outputs": described["outputs"]},
         inputs={

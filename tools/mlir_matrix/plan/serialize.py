@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
@@ -23,17 +23,23 @@ SCHEMA = "mlir-matrix/plan/v1"
 
 
 def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
-    """The plan document. ``tests`` may hold more than the plan: what is left out is listed with its reason.
+    """Return the plan document. ``tests`` may hold more than the plan: what is left out is listed with its reason.
 
     ``sealed``: for environments with nothing in them that is this machine's.
     """
+    parts = document_parts(tests, plan, session, sealed=sealed)
+    return {name: list(value) if isinstance(value, Iterator) else value for name, value in parts.items()}
+
+
+def document_parts(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
+    """Return the plan document with iterators for ``tests`` and ``actions``: of 100,000 tests they take gigabytes."""
     needed = _needed(plan)
     actions = plan.graph.actions.values()
     environments = session.environments((action.environment for action in actions), sealed=sealed)
     return {
         "schema": SCHEMA,
-        "tests": [_test(test, plan.verdicts.get(test.id)) for test in tests],
-        "actions": [_action(action, plan.graph, needed[action.id]) for action in actions],
+        "tests": (_test(test, plan.verdicts.get(test.id)) for test in tests),
+        "actions": (_action(action, plan.graph, needed[action.id]) for action in actions),
         "environments": [environment_document(item, session) for item in environments.values()],
         "targets": _targets(plan, session),
         "variables": CLEAN_ENVIRONMENT,
@@ -41,17 +47,29 @@ def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: 
     }
 
 
-def to_text(document: dict[str, Any]) -> str:
-    """The document as JSON with an entry a line, so that two of them compare line by line.
+def to_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the document as JSON with an entry a line, so that two of them compare line by line.
 
     With every key on a line of its own writing it takes longer than planning, and reading it no less.
     """
-    parts = []
+    yield "{"
+    left = len(document)
     for name, value in document.items():
-        entries = isinstance(value, list) and value
-        text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]" if entries else json.dumps(value)
-        parts.append(f" {json.dumps(name)}: {text}")
-    return "{\n" + ",\n".join(parts) + "\n}"
+        left -= 1
+        comma = "," if left else ""
+        entries = iter(value) if isinstance(value, (list, Iterator)) else iter(())
+        first = next(entries, None)
+        if first is None:
+            yield f" {json.dumps(name)}: {'[]' if isinstance(value, Iterator) else json.dumps(value)}{comma}"
+            continue
+        yield f" {json.dumps(name)}: ["
+        text = json.dumps(first)
+        for entry in entries:
+            yield f"  {text},"
+            text = json.dumps(entry)
+        yield f"  {text}"
+        yield f" ]{comma}"
+    yield "}"
 
 
 def _test(test: Test, verdict: str | None) -> dict[str, Any]:

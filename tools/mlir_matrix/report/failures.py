@@ -59,7 +59,7 @@ def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done],
         for name, digest in done[identifier].result.outputs.items():
             try:
                 path = folder / f"{number:02}-{label}-{action.outputs[name]}"
-                path.write_bytes(store.read_blob(digest))
+                store.copy_blob(digest, str(path))
             except OSError:
                 continue
             kept[Produced(identifier, name)] = path

@@ -93,6 +93,23 @@ def talk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Talk]:
     worker.end()
 
 
+@pytest.mark.namespaces
+def test_what_an_action_sees_is_what_is_said(tmp_path: Path) -> None:
+    """``--bound`` lists what is bound, and nothing else is mounted but what every action has of its own."""
+    (tmp_path / "package").mkdir()
+    declared = ["--bind", str(tmp_path / "package")]
+    told = subprocess.run([*command(*declared), "--bound"], capture_output=True, text=True, timeout=60, check=True)
+    folder = prepare(
+        tmp_path / "1", "while read -r _ _ _ _ place _; do echo $place; done < /proc/self/mountinfo; exit 1"
+    )
+    subprocess.run(command(*declared, "action.json"), cwd=folder, env=CLEAN_ENVIRONMENT, check=True, timeout=60)
+    seen = {*outcome(folder)["diagnostics"].split()} - {"/", "/proc", "/tmp", "/action/work", "/action/work/in"}
+    bound = {os.path.realpath(path) for path in json.loads(told.stdout)["bound"]}
+    inner = {path for path in bound if any(path.startswith(other + "/") for other in bound)}
+    assert {path for path in seen if not path.startswith("/dev/")} == bound - inner
+    assert str(tmp_path / "package") in seen
+
+
 def test_answers_carry_the_number_and_what_it_took(talk: Talk) -> None:
     folder = talk.ask(7, "exit 0")
     answer = talk.answer()

@@ -6,6 +6,7 @@ puts them there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -67,6 +68,9 @@ def _interpreter() -> Iterator[str]:
     checkout = os.path.dirname(os.path.dirname(here))
     yield from (path for path in sys.path if path and path != checkout)
     if sys.pycache_prefix:
+        # The worker is yet to fill it.
+        with contextlib.suppress(OSError):
+            os.makedirs(sys.pycache_prefix, exist_ok=True)
         yield os.path.abspath(sys.pycache_prefix)
 
 

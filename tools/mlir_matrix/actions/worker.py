@@ -36,6 +36,7 @@ class Worker:
     def __init__(self, *, replies: int, spaces: isolation.Spaces | None, alone: bool) -> None:
         self._replies = replies
         self._spaces = spaces
+        self._lost = isolation.lost(spaces)
         #: Whether folders of actions lie beside each other.
         self._alone = alone
         self._selector = selectors.DefaultSelector()
@@ -197,6 +198,8 @@ class Worker:
     def _answer(self, number: int, usage: dict[str, float], trouble: str = "") -> None:
         self.trouble = trouble
         reply = {"exitCode": 1 if trouble else 0, "output": trouble, "requestId": number, "usage": usage}
+        if self._lost:
+            reply["lost"] = self._lost
         os.write(self._replies, json.dumps(reply).encode() + b"\n")
 
     def _bury_orphans(self) -> None:

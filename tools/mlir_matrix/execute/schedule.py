@@ -63,6 +63,7 @@ class Scheduler:
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
         self._running = 0
+        self._lost: set[str] = set()
         self._stopping = False
         self.done: dict[str, Done] = {}
 
@@ -264,6 +265,7 @@ class Scheduler:
         answers, alive = worker.receive()
         for job, answer in answers:
             self._running -= 1
+            self._tell_lost(answer.get("lost", ""))
             try:
                 done = self._lookup.take(job, answer)
             finally:
@@ -272,6 +274,12 @@ class Scheduler:
             self._finish_job(job, done)
         if not alive:
             self._mourn(worker)
+
+    def _tell_lost(self, lost: str) -> None:
+        """Say once in a run what workers cannot keep actions from."""
+        if lost and lost not in self._lost:
+            self._lost.add(lost)
+            self._observer.note(f"actions are not fully isolated (docs/isolation.md): {lost}")
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)

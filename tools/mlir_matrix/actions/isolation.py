@@ -45,6 +45,7 @@ NOTHING_HELD = (
     "and may start any number of processes"
 )
 _FILES_NOT_HELD = "the kernel refuses to mount ({}): actions read and write what their user may"
+_OLD_PROC = "parts of /proc are hidden, so that there can be no new one: actions see the numbers of other processes"
 _INHERITED = "a root cannot be built here ({}): actions can read what their user may"
 
 #: The whole environment that an action sees, but for the folders, which are its own.
@@ -77,6 +78,8 @@ def enter(declared: Sequence[str] | None = None) -> Spaces | None:
         return None
     # A root without processes or a shell has nothing to make them with.
     possible = all(map(os.path.exists, (_OWN_PROCESSES, root.SHELL)))
+    # In a new namespace the kernel may call what is mapped by other names.
+    paths = root.bound(declared) if declared is not None else None
     if not possible or not _unshare(_CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID):
         _unshare(_CLONE_NEWNET)
         shield(True)
@@ -87,7 +90,7 @@ def enter(declared: Sequence[str] | None = None) -> Spaces | None:
         _stand_by(pid)
     die_with_parent()
     mounts.make_private()
-    return Spaces(declared)
+    return Spaces(paths)
 
 
 def lost(spaces: Spaces | None) -> str:
@@ -158,22 +161,22 @@ class Spaces:
     The worker itself stays outside: it hands out folders, and follows links that Bazel lays.
     """
 
-    def __init__(self, declared: Sequence[str] | None) -> None:
+    def __init__(self, paths: Sequence[str] | None) -> None:
         self._own = [(os.open(_OWN_MOUNTS, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWNS)]
         self._own += [(os.open(_OWN_PROCESSES, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWPID)]
         # To enter a namespace of mounts changes both of these.
         self._root, self._here, self._proc = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", ".", "/proc"))
+        seccomp.prepare()
         self._first_user = root.FIRST_USER if os.getuid() == 0 else 0
         self._users = set(range(root.USERS))
         #: What is not held, as a clause.
         self.lost = ""
-        self._template = self._lay(declared)
+        self._template = self._lay(paths)
 
-    def _lay(self, declared: Sequence[str] | None) -> tuple[int, root.Laid] | None:
+    def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
         """Make the namespace of mounts that each action gets a copy of; None where files cannot be held at all."""
-        if declared is not None:
+        if paths is not None:
             try:
-                paths = root.bound(declared)
                 return self._laid(lambda: root.build(paths))
             except OSError as error:
                 self.lost = _INHERITED.format(error.strerror or error)
@@ -183,11 +186,13 @@ class Spaces:
             self.lost = _FILES_NOT_HELD.format(error.strerror or error)
             return None
 
-    def _laid(self, lay: Callable[[], root.Laid]) -> tuple[int, root.Laid]:
+    def _laid(self, lay: Callable[[], root.Laid]) -> tuple[int, int, root.Laid]:
         try:
             mounts.check(_libc.unshare(_CLONE_FS | _CLONE_NEWNS))
+            root.leave_plain_folder()
             laid = lay()
-            return os.open(_OWN_MOUNTS, os.O_RDONLY | os.O_CLOEXEC), laid
+            self.lost = self.lost or ("" if laid.new_proc else _OLD_PROC)
+            return os.open(_OWN_MOUNTS, os.O_RDONLY | os.O_CLOEXEC), os.open("/", os.O_PATH | os.O_CLOEXEC), laid
         finally:
             self.back()
 
@@ -195,9 +200,7 @@ class Spaces:
         """Return to the worker's own namespaces."""
         for descriptor, kind in self._own:
             mounts.check(_libc.setns(descriptor, kind))
-        os.fchdir(self._root)
-        # Where the worker was started in a chroot, the root of its namespace is another.
-        os.chroot(".")
+        _enter_root(self._root)
         os.fchdir(self._here)
 
     def open(self, folder: str, *, alone: bool) -> Space:
@@ -209,11 +212,12 @@ class Spaces:
         if self._template is None:
             mounts.check(_libc.unshare(_CLONE_NEWPID))
             return self._space(folder)
-        template, laid = self._template
+        template, top, laid = self._template
         tree = mounts.open_tree(folder)
         try:
             mounts.check(_libc.unshare(_CLONE_FS))
             mounts.check(_libc.setns(template, _CLONE_NEWNS))
+            _enter_root(top)
             mounts.check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
             for place in laid.empty:
                 root.mount_empty(place)
@@ -244,7 +248,7 @@ class Spaces:
     def confine(self, space: Space) -> None:
         """In the child: hide others' processes and memory, and be a user whose processes are counted apart."""
         mounts.check(_libc.unshare(_CLONE_NEWIPC))
-        if self._template is not None and self._template[1].new_proc:
+        if self._template is not None and self._template[-1].new_proc:
             root.mount_proc()
         if os.getuid() != 0:
             # All of a user's actions would share one count, and all of a worker's.
@@ -252,6 +256,12 @@ class Spaces:
                 _limit(resource.RLIMIT_NPROC, PROCESSES)
         elif space.user is not None:
             _become(self._first_user + space.user)
+
+
+def _enter_root(top: int) -> None:
+    """Make a folder of this namespace the root: in a chroot the namespace's own is another."""
+    os.fchdir(top)
+    os.chroot(".")
 
 
 def _place(tree: int, folder: str) -> None:

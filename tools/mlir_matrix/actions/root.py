@@ -156,6 +156,17 @@ def _resolve(path: str, links: dict[str, str]) -> str:
     return at
 
 
+def leave_plain_folder() -> None:
+    """Where the root is a folder in which nothing is mounted, as in a chroot, go on in a mount of it."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        if any(line.split()[4] == "/" for line in file):
+            return
+    place = os.path.dirname(os.path.abspath(__file__))
+    mounts.bind("/", place)
+    os.chdir(place)
+    os.chroot(".")
+
+
 def build(paths: Iterable[str]) -> Laid:
     """Make a root of these paths, and move this process into it, which has a mount namespace of its own.
 
@@ -199,7 +210,7 @@ def inherit() -> Laid:
     _add_devices(devices)
     os.mkdir(_SHARED_MEMORY)
     mounts.set_attributes("/dev", mounts.RDONLY, inside=False)
-    return Laid(folder="", empty=[_SHARED_MEMORY], new_proc=True)
+    return Laid(folder="", empty=[_SHARED_MEMORY], new_proc=_can_mount_proc())
 
 
 def _is_device(path: str) -> bool:
@@ -217,13 +228,19 @@ def _show(source: str, place: str, attributes: int) -> None:
 
 
 def _make_proc(old: str) -> bool:
-    """Mount /proc; where a container hides parts of its own the kernel refuses a new one, and the old one stays."""
     os.mkdir("/proc")
+    if _can_mount_proc():
+        return True
+    mounts.bind(f"{old}/proc", "/proc")
+    mounts.set_attributes("/proc", _NOT_RUN | mounts.RDONLY)
+    return False
+
+
+def _can_mount_proc() -> bool:
+    """Mount /proc; where a container hides parts of its own the kernel refuses a new one, and the old one stays."""
     try:
         mount_proc()
     except OSError:
-        mounts.bind(f"{old}/proc", "/proc")
-        mounts.set_attributes("/proc", _NOT_RUN | mounts.RDONLY)
         return False
     return True
 

@@ -13,6 +13,7 @@ import errno
 import os
 import socket
 import struct
+from functools import cache
 
 _PR_SET_SECCOMP = 22
 _MODE_FILTER = 2
@@ -39,6 +40,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
+@cache
 def _assemble(machine: str) -> bytes:
     """The filter: instructions of (code, jump if true, jump if false, operand), jumps counted from the next one."""
     arch, making_sockets, cloning, absent = _MACHINES[machine]
@@ -62,14 +64,19 @@ def _assemble(machine: str) -> bytes:
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in body)
 
 
+def prepare() -> bytes:
+    """Assemble the filter once, for all children; empty where there is none for this architecture."""
+    machine = os.uname().machine
+    return _assemble(machine) if machine in _MACHINES else b""
+
+
 def restrict() -> bool:
     """Refuse these calls to this process and all that it starts, for good. It must have no_new_privs set.
 
     Returns whether the kernel does so.
     """
-    machine = os.uname().machine
-    if machine not in _MACHINES:
+    code = prepare()
+    if not code:
         return False
-    code = _assemble(machine)
     program = _Program(len(code) // 8, code)
     return bool(_libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0)

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.isolation import NOTHING_HELD
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.toolchain_models import Component, Release
 from mlir_matrix.environments import interpreter as interpreters
@@ -22,6 +23,8 @@ from mlir_matrix.environments.artifacts import Artifacts
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import MatrixError, UsageError
+from mlir_matrix.execute.workers import bound
+from mlir_matrix.home import Home
 from mlir_matrix.pins import find_release, release_of
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.select import choose
@@ -52,7 +55,7 @@ def examine(session: Session) -> dict[str, Any]:
         # The interpreter that this program runs in, which is of an environment of its own.
         "python": sys.executable,
         "interpreter": _interpreter(),
-        "machine": _machine(home.cache),
+        "machine": _machine(home),
         "tools": _tools(),
         "bazel": _bazel(session),
         "home": {
@@ -78,7 +81,10 @@ def _interpreter() -> dict[str, Any]:
     }
 
 
-def _machine(cache: Path) -> dict[str, Any]:
+def _machine(home: Home) -> dict[str, Any]:
+    cache = home.cache
+    alone = ResolvedEnvironment(name="python", interpreter=interpreters.own(), packages=())
+    lost = bound(alone, store=home.packages, bytecode=home.bytecode)["lost"]
     there = next(path for path in (cache, *cache.parents) if path.exists())
     return {
         "system": platform.system(),
@@ -87,16 +93,10 @@ def _machine(cache: Path) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "free_bytes": shutil.disk_usage(there).free,
-        "namespaces": _namespaces(),
+        "namespaces": lost != NOTHING_HELD,
+        # What actions can do here that they should not be able to, as a clause; empty where that is nothing.
+        "isolation_lost": lost,
     }
-
-
-def _namespaces() -> bool:
-    """Whether actions can be put into namespaces of their own: tried, in a process that ends at once."""
-    flags = "0x40000000 | 0x08000000 | 0x00020000 | 0x20000000" + ("" if os.getuid() == 0 else " | 0x10000000")
-    code = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({flags}) != 0)"
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False)
-    return done.returncode == 0
 
 
 def _tools() -> dict[str, dict[str, Any]]:

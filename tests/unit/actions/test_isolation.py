@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from machine import interpreter_of_all
 from mlir_matrix.actions import isolation
 from mlir_matrix.environments.interpreter import own
 
@@ -28,7 +29,6 @@ PREPARE = """
 import ctypes, json, os, resource, signal, socket, sys, time
 from mlir_matrix.actions import isolation
 found = {}
-# Nobody may not be allowed to read where the interpreter lies, later.
 import codecs; codecs.lookup("ascii"), codecs.lookup("idna")
 """
 
@@ -45,8 +45,9 @@ def folder() -> Iterator[Path]:
 def tried(code: str, folder: Path, *, nobody: bool = False) -> Any:
     """What the code puts into ``found``, run in ``folder``."""
     text = PREPARE + (AS_NOBODY if nobody else "") + textwrap.dedent(code) + "\nprint(json.dumps(found), flush=True)\n"
+    python = interpreter_of_all() if nobody else own().path
     done = subprocess.run(
-        [own().path, "-S", "-c", text], cwd=folder, env={"PYTHONPATH": str(TOOLS)}, capture_output=True, text=True,
+        [python, "-S", "-c", text], cwd=folder, env={"PYTHONPATH": str(TOOLS)}, capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip
     assert done.stderr == ""
@@ -57,19 +58,22 @@ WHO = [
     pytest.param(False, id="self"),
     pytest.param(True, id="nobody", marks=pytest.mark.skipif(os.getuid() != 0, reason="only root can become nobody")),
 ]
+#: With None an action sees all files, as under Bazel.
+ANYTHING: list[str] = []
+SEEN = [pytest.param(ANYTHING, id="built"), pytest.param(None, id="inherited")]
 #: enter(), then a child in a space of its own that is confined and says through a pipe what it found.
 CHILD = """
-spaces = isolation.enter()
-found["entered"] = spaces is not None
-space = spaces.open()
+spaces = isolation.enter(DECLARED)
+found["lost"] = spaces.lost
+space = spaces.open(FOLDER, alone=True)
 read, write = os.pipe()
 pid = os.fork()
 if pid == 0:
     try:
         os.setsid()
         isolation.limit_resources(memory_mb=512)
-        found["confined"] = isolation.confine(os.getcwd())
-        os.chdir(FOLDER)
+        space.confine()
+        os.chdir(space.folder)
         isolation.drop_privileges()
         BODY
     except BaseException as error:
@@ -77,6 +81,7 @@ if pid == 0:
     os.write(write, json.dumps(found).encode())
     os._exit(0)
 os.close(write)
+spaces.back()
 _, status = os.waitpid(pid, 0)
 space.kill(); space.close()
 with open(read) as file: found.update(json.loads(file.read() or "{}"))
@@ -84,67 +89,88 @@ found["status"] = os.waitstatus_to_exitcode(status)
 """
 
 
-def confined(body: str, folder: Path, *, nobody: bool = False) -> Any:
+def confined(body: str, folder: Path, *, nobody: bool = False, declared: list[str] | None = ANYTHING) -> Any:
     body = textwrap.indent(textwrap.dedent(body).strip(), " " * 8).strip()
-    found = tried(CHILD.replace("FOLDER", repr(str(folder))).replace("BODY", body), folder, nobody=nobody)
-    assert found["entered"]
+    text = CHILD.replace("FOLDER", repr(str(folder))).replace("BODY", body).replace("DECLARED", repr(declared))
+    found = tried(text, folder, nobody=nobody)
+    assert found["lost"] == ""
     assert "error" not in found, found
     return found
 
 
 @pytest.mark.namespaces
+@pytest.mark.parametrize("declared", SEEN)
 @pytest.mark.parametrize("nobody", WHO)
-def test_only_its_folder_can_be_written(folder: Path, nobody: bool) -> None:
-    outside = folder.with_name(folder.name + "-outside")
+def test_only_its_folder_can_be_written(folder: Path, nobody: bool, declared: list[str] | None) -> None:
+    outside, own_folder = folder / "outside", folder / "actions/1"
+    own_folder.mkdir(parents=True)
     outside.mkdir()
-    outside.chmod(0o777)
-    try:
-        found = confined(
-            f"""
-            open("mine", "w").write("x")
-            for path in ({str(outside / "x")!r}, "/dev/shm/x", "/tmp/x-{folder.name}", "/proc/self/oom_score_adj"):
-                try: open(path, "w").close(); found[path] = "written"
-                except OSError as error: found[path] = error.strerror
-            open("/dev/null", "w").write("x")
-            """,
-            folder,
-            nobody=nobody,
-        )
-        assert found["confined"]
-        assert (folder / "mine").read_text() == "x"
-        assert not list(outside.iterdir())
-        for path in (outside / "x", "/dev/shm/x", f"/tmp/x-{folder.name}"):
-            assert found[str(path)] == "Read-only file system"
-        assert found["/proc/self/oom_score_adj"] != "written"
-    finally:
-        shutil.rmtree(outside)
+    for each in (outside, own_folder):
+        each.chmod(0o777)
+    found = confined(
+        f"""
+        open("mine", "w").write("x")
+        for path in ({str(outside / "x")!r}, "/proc/1/root{outside}/x", "/new", "/proc/self/oom_score_adj", "/dev/new"):
+            try: open(path, "w").close(); found[path] = "written"
+            except OSError as error: found[path] = error.strerror
+        open("/dev/null", "w").write("x")
+        # These are its own.
+        open("/dev/shm/{folder.name}", "w").write("x")
+        found["devices"] = sorted(os.listdir("/dev"))
+        """,
+        own_folder,
+        nobody=nobody,
+        declared=declared,
+    )
+    assert (own_folder / "mine").read_text() == "x"
+    assert not list(outside.iterdir())
+    assert not Path("/dev/shm", folder.name).exists()
+    assert found[str(outside / "x")] == ("Read-only file system" if declared is None else "No such file or directory")
+    assert found["/new"] == found["/dev/new"] == found["/proc/self/oom_score_adj"] == "Read-only file system"
+    assert found[f"/proc/1/root{outside}/x"] == "Permission denied"
+    links, devices = ["fd", "stderr", "stdin", "stdout"], ["full", "null", "random", "urandom", "zero"]
+    assert found["devices"] == sorted([*links, *devices, "shm"])
 
 
 @pytest.mark.namespaces
+@pytest.mark.parametrize("declared", SEEN)
 @pytest.mark.parametrize("nobody", WHO)
-def test_what_lies_beside_its_folder_is_hidden(folder: Path, nobody: bool) -> None:
-    (folder / "1").mkdir()
-    (folder / "1").chmod(0o777)
+def test_what_lies_beside_its_folder_is_hidden(folder: Path, nobody: bool, declared: list[str] | None) -> None:
+    for name in ("1", "2"):
+        (folder / name).mkdir()
+        (folder / name).chmod(0o777)
     (folder / "1" / "mine").write_text("x")
-    (folder / "2").mkdir()
-    found = tried(
-        CHILD.replace("isolation.confine(os.getcwd())", f"isolation.confine({str(folder / '1')!r}, alone=True)")
-        .replace("FOLDER", repr(str(folder / "1")))
-        .replace(
-            "BODY",
-            f"found['beside'] = os.listdir({str(folder)!r}); found['inside'] = os.listdir('.')\n"
-            f"        open('more', 'w').close()\n"
-            f"        try: os.mkdir({str(folder / 'new')!r})\n"
-            f"        except OSError as error: found['new'] = error.strerror",
-        ),
-        folder,
+    found = confined(
+        f"""
+        found["beside"] = os.listdir(".."), os.listdir({str(folder)!r}) if os.path.exists({str(folder)!r}) else []
+        open("more", "w").close()
+        """,
+        folder / "1",
         nobody=nobody,
+        declared=declared,
     )
-    assert "error" not in found, found
-    assert (found["confined"], found["beside"], found["inside"]) == (True, ["1"], ["mine"])
-    assert found["new"] == "Read-only file system"
+    assert found["beside"] == ([["1"], ["1"]] if declared is None else [["work"], []])
     assert sorted(os.listdir(folder)) == ["1", "2"]
     assert sorted(os.listdir(folder / "1")) == ["mine", "more"]
+
+
+@pytest.mark.namespaces
+def test_what_is_declared_keeps_its_path(folder: Path) -> None:
+    """Links on the way to it, too; and nothing beside it is there."""
+    (folder / "home/packages/x").mkdir(parents=True)
+    (folder / "home/packages/x/it").write_text("x")
+    (folder / "home/secret").write_text("x")
+    (folder / "link").symlink_to("home/packages")
+    found = confined(
+        f"""
+        found["read"] = open({str(folder / "link/x/it")!r}).read()
+        found["seen"] = [sorted(os.listdir({str(folder)!r} + path)) for path in ("", "/home", "/link/")]
+        """,
+        folder,
+        declared=[str(folder / "link/x")],
+    )
+    assert found["read"] == "x"
+    assert found["seen"] == [["home", "link"], ["packages"], ["x"]]
 
 
 @pytest.mark.namespaces
@@ -200,10 +226,10 @@ def test_a_space_ends_with_all_in_it(folder: Path, nobody: bool) -> None:
     """Sessions, ignored signals and stopped processes do not help."""
     found = tried(
         f"""
-        spaces = isolation.enter()
+        spaces = isolation.enter([])
         found["entered"] = spaces is not None
         if spaces:
-            space = spaces.open()
+            space = spaces.open({str(folder)!r}, alone=True)
             pid = os.fork()
             if pid == 0:
                 for number in range(20):
@@ -211,18 +237,20 @@ def test_a_space_ends_with_all_in_it(folder: Path, nobody: bool) -> None:
                         os.setsid()
                         signal.signal(signal.SIGTERM, signal.SIG_IGN)
                         if number % 2 and os.fork() == 0: os.kill(os.getpid(), signal.SIGSTOP)
-                        while True: open({str(folder / "alive")!r}, "w").close(); time.sleep(0.02)
+                        while True: open(space.folder + "/alive", "w").close(); time.sleep(0.02)
                 time.sleep(0.3)
                 os._exit(0)
+            spaces.back()
             os.waitpid(pid, 0)
             space.kill(); space.close()
             os.unlink({str(folder / "alive")!r})
             time.sleep(0.3)
             found["alive"] = os.path.exists({str(folder / "alive")!r})
             # And there can be a next one.
-            again = spaces.open()
+            again = spaces.open({str(folder)!r}, alone=True)
             pid = os.fork()
             if pid == 0: os._exit(os.getpid())
+            spaces.back()
             found["next"] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             again.kill(); again.close()
         """,
@@ -254,13 +282,12 @@ def test_where_namespaces_are_forbidden(folder: Path) -> None:
         isolation.drop_privileges()
         found["spaces"] = repr(isolation.enter())
         found["same"] = os.getpid() == before
-        try: isolation.confine(os.getcwd())
-        except OSError as error: found["confine"] = error.errno
+        found["lost"] = isolation.lost(None) == isolation.NOTHING_HELD
         open("x", "w").close()
         """,
         folder,
     )
-    assert found == {"spaces": "None", "same": True, "confine": 1}
+    assert found == {"spaces": "None", "same": True, "lost": True}
 
 
 def test_limits_hold_for_good(folder: Path) -> None:
@@ -268,7 +295,7 @@ def test_limits_hold_for_good(folder: Path) -> None:
         """
         isolation.limit_resources(memory_mb=300)
         isolation.drop_privileges()
-        for name in ("DATA", "AS", "FSIZE", "CORE"):
+        for name in ("DATA", "AS", "FSIZE", "CORE", "NOFILE"):
             kind = getattr(resource, "RLIMIT_" + name)
             soft, hard = resource.getrlimit(kind)
             found[name] = [soft, hard]
@@ -287,6 +314,7 @@ def test_limits_hold_for_good(folder: Path) -> None:
     assert found["AS"][0] == found["AS"][1]
     assert found["FSIZE"] == [4 << 30, 4 << 30]
     assert found["CORE"] == [0, 0]
+    assert found["NOFILE"][0] == found["NOFILE"][1] <= isolation.OPEN_FILES
     assert (found["memory"], found["score"]) == ("refused", "1000")
 
 

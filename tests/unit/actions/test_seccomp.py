@@ -12,8 +12,8 @@ import pytest
 from mlir_matrix.environments.interpreter import own
 
 TOOLS = Path(__file__).parents[3] / "tools"
-#: Numbers of io_uring_setup, keyctl and, as x86-64 alone has it, socket in the second numbering.
-CALLS = {"x86_64": (425, 250, 0x40000000 + 41), "aarch64": (425, 219)}
+#: Numbers of io_uring_setup, keyctl, unshare, clone3 and, as x86-64 alone has it, socket in the second numbering.
+CALLS = {"x86_64": (425, 250, 272, 435, 0x40000000 + 41), "aarch64": (425, 219, 97, 435)}
 CODE = """
 import ctypes, json, os, socket
 from mlir_matrix.actions import seccomp
@@ -29,6 +29,12 @@ found["pair"] = right.recv(1).decode()
 for number in CALLS:
     libc.syscall(number, 0, 0, 0, 0, 0)
     found[number] = os.strerror(ctypes.get_errno())
+# A process in a user namespace of its own, by clone itself.
+found["user"] = libc.syscall({"x86_64": 56}.get(os.uname().machine, 220), 0x10000000 | 17, 0, 0, 0, 0)
+found["why"] = os.strerror(ctypes.get_errno())
+import threading
+thread = threading.Thread(target=found.setdefault, args=("thread", "ran"))
+thread.start(), thread.join()
 found["child"] = os.system("true")
 print(json.dumps(found))
 """
@@ -48,4 +54,5 @@ def test_what_is_refused() -> None:
     assert [found[family] for family in ("1", "17", "40")] == [refused] * 3
     assert [found[family] for family in ("2", "10", "16")] == ["made"] * 3
     assert [found[str(number)] for number in calls] == ["Function not implemented"] * len(calls)
+    assert (found["user"], found["why"], found["thread"]) == (-1, "Function not implemented", "ran")
     assert (found["pair"], found["child"]) == ("x", 0)

@@ -24,16 +24,19 @@ from mlir_matrix.actions.worker import Worker
 from mlir_matrix.environments.interpreter import own
 
 BOOTSTRAP = Path(__file__).parents[3] / "tools" / "mlir_matrix" / "actions" / "bootstrap.py"
+#: What the scripts call, which an action has to declare like everything else.
+CALLED = [f"{name}@0=/usr/bin/{name}" for name in ("date", "mkdir", "mkfifo", "rm", "setsid", "sleep")]
 #: Takes the namespaces away: what a container may forbid.
 BARE = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from mlir_matrix.actions import isolation, worker; "
-    "isolation.enter = lambda: None; sys.exit(worker.main(sys.argv[1:]))"
+    "isolation.enter = lambda _: None; sys.exit(worker.main(sys.argv[1:]))"
 )
 
 
 def command(*words: str, isolated: bool = True) -> list[str]:
     base = [own().path, "-P", "-s", "-S"]
-    return [*base, *(("-c", BARE, str(BOOTSTRAP.parents[2])) if not isolated else (str(BOOTSTRAP),)), *words]
+    declared = [word for program in CALLED for word in ("--program", program)]
+    return [*base, *(("-c", BARE, str(BOOTSTRAP.parents[2])) if not isolated else (str(BOOTSTRAP), *declared)), *words]
 
 
 class Talk:
@@ -90,6 +93,23 @@ def talk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Talk]:
     worker.end()
 
 
+@pytest.mark.namespaces
+def test_what_an_action_sees_is_what_is_said(tmp_path: Path) -> None:
+    """``--bound`` lists what is bound, and nothing else is mounted but what every action has of its own."""
+    (tmp_path / "package").mkdir()
+    declared = ["--bind", str(tmp_path / "package")]
+    told = subprocess.run([*command(*declared), "--bound"], capture_output=True, text=True, timeout=60, check=True)
+    folder = prepare(
+        tmp_path / "1", "while read -r _ _ _ _ place _; do echo $place; done < /proc/self/mountinfo; exit 1"
+    )
+    subprocess.run(command(*declared, "action.json"), cwd=folder, env=CLEAN_ENVIRONMENT, check=True, timeout=60)
+    seen = {*outcome(folder)["diagnostics"].split()} - {"/", "/proc", "/tmp", "/action/work", "/action/work/in"}
+    bound = {os.path.realpath(path) for path in json.loads(told.stdout)["bound"]}
+    inner = {path for path in bound if any(path.startswith(other + "/") for other in bound)}
+    assert {path for path in seen if not path.startswith("/dev/")} == bound - inner
+    assert str(tmp_path / "package") in seen
+
+
 def test_answers_carry_the_number_and_what_it_took(talk: Talk) -> None:
     folder = talk.ask(7, "exit 0")
     answer = talk.answer()
@@ -144,7 +164,7 @@ def test_ends(talk: Talk, script: str, expected: str, reason: str) -> None:
 
 def test_what_is_left_is_ended(talk: Talk) -> None:
     """A process in a session of its own, without a parent: in the answer's time it is gone."""
-    folder = talk.ask(1, f"setsid sh -c 'while true; do date > {talk.folder}/1/alive; sleep 0.05; done' & sleep 0.3")
+    folder = talk.ask(1, "setsid sh -c 'while true; do date > alive; sleep 0.05; done' & sleep 0.3")
     talk.answer()
     assert outcome(folder)["outcome"] == "ok"
     (folder / "alive").unlink(missing_ok=True)
@@ -164,7 +184,7 @@ def test_spoilt_folders_do_not_end_the_worker(talk: Talk, odd: str) -> None:
 
 
 def test_end_of_requests_ends_everything(talk: Talk) -> None:
-    talk.ask(1, f"while true; do date > {talk.folder}/1/alive; sleep 0.05; done")
+    talk.ask(1, "while true; do date > alive; sleep 0.05; done")
     assert talk.process.stdin is not None
     until = time.monotonic() + 20
     while not (talk.folder / "1" / "alive").exists() and time.monotonic() < until:
@@ -179,7 +199,7 @@ def test_end_of_requests_ends_everything(talk: Talk) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_killing_the_worker_ends_everything(talk: Talk, how: signal.Signals) -> None:
-    talk.ask(1, f"while true; do date > {talk.folder}/1/alive; sleep 0.05; done")
+    talk.ask(1, "while true; do date > alive; sleep 0.05; done")
     alive = talk.folder / "1" / "alive"
     until = time.monotonic() + 20
     while not alive.exists() and time.monotonic() < until:
@@ -255,7 +275,11 @@ def test_a_damaged_package_is_named_before_anything_runs(tmp_path: Path) -> None
     (site / "thing-1.0.dist-info").mkdir(parents=True)
     (site / "thing-1.0.dist-info" / "RECORD").write_text("thing.py,sha256=x,10\n")
     done = subprocess.run(
-        command("--site", str(site), "--persistent_worker"), capture_output=True, text=True, timeout=60, check=False
+        [*command()[:5], "--site", str(site), "--persistent_worker"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 1
     assert f"{site} is damaged: thing.py is missing" in done.stderr

@@ -1,12 +1,14 @@
 """The first thing that runs in an environment: make its packages, and only those, importable, then be the worker.
 
     python -P -s -S bootstrap.py [--loader LOADER=FOLDER:FOLDER…] [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
-        [--program NAME@RELEASE=PATH]… WORKER-ARGUMENTS…
+        [--program NAME@RELEASE=PATH]… [--bind PATH]… WORKER-ARGUMENTS…
 
 ``-S`` keeps the interpreter's own site-packages out; each ``--site`` is one installed package of the environment, each
-``--prefix`` a release of programs with all that they need, each ``--program`` one that the machine has. ``--checked``: whoever
-starts us knows every byte of these folders, as Bazel does. ``--loader``: whoever starts us had only relative paths for the
-interpreter and its libraries, which are lost with the working directory; we start again with absolute ones.
+``--prefix`` a release of programs with all that they need, each ``--program`` one that the machine has. These, and each
+``--bind``, are what actions see of the machine's files. ``--checked``: whoever starts us knows every byte of these folders, as
+Bazel does; their files are links to where only Bazel knows, so that actions see all that we see. ``--loader``: whoever starts us
+had only relative paths for the interpreter and its libraries, which are lost with the working directory; we start again with
+absolute ones.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ if __name__ == "__main__":
     _sites, _rest = _take("--site", _rest[_checked:])
     _prefixes, _rest = _take("--prefix", _rest)
     _programs, _rest = _take("--program", _rest)
+    _bound, _rest = _take("--bind", _rest)
     # Actions have folders of their own, so no path may go from this one. Links stay: where they lead is nobody's business.
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:0] = [os.path.dirname(os.path.dirname(_here))]
@@ -47,6 +50,7 @@ if __name__ == "__main__":
     sys.path.extend(_sites)
     from mlir_matrix.actions.contract import prefixes, programs
     from mlir_matrix.actions.intact import damage, lost
+    from mlir_matrix.actions.root import needed_by
     from mlir_matrix.actions.worker import main
 
     for _site in () if _checked else _sites:
@@ -58,8 +62,10 @@ if __name__ == "__main__":
         if not _checked and (_what := lost(_path)):
             sys.exit(f"the prefix in {_path} is damaged: {_what}; remove that folder to have it installed again")
         prefixes[_path] = _release
+        _bound.append(_path)
     for _program in _programs:
         _name, _, _release = _program.partition("@")
         _release, _, _path = _release.partition("=")
         programs[_name] = (_release, _path)
-    sys.exit(main(_rest))
+        _bound.extend(needed_by(_path))
+    sys.exit(main(_rest, None if _checked else [*_sites, *_bound]))

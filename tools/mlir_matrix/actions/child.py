@@ -127,21 +127,19 @@ def open_plain(path: str) -> io.BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
-def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, spaces: bool, alone: bool) -> NoReturn:
-    """What a forked child does, from its first instruction to its last.
-
-    ``spaces``: it has a process namespace; ``alone``: what lies beside its folder is to be hidden.
-    """
+def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None) -> NoReturn:
+    """What a forked child does, from its first instruction to its last. ``space``: the namespaces that it is in, if any."""
     code = 70
     try:
         os.setsid()
-        if not spaces:
+        if space is None:
             isolation.die_with_parent()
             isolation.shield(False)
         try:
             isolation.limit_resources(memory_mb=memory_mb)
-            if spaces:
-                isolation.confine(folder, alone=alone)
+            if space is not None:
+                folder = space.folder
+                space.confine()
             os.chdir(folder)
             _redirect()
             isolation.drop_privileges()

@@ -1,44 +1,52 @@
 """What a worker takes away before it runs anybody's code: network, other processes, all files but its own, privileges.
 
-Namespaces of the kernel do it where they may be made (by root, or where unprivileged user namespaces are allowed);
-everything here is best effort by design of the platform, not by choice: in a container that forbids them an action
-keeps the network, sees other processes and may write where its user may. Limits on memory and time always hold.
+Namespaces of the kernel do it where they may be made: by root, or where unprivileged user namespaces are allowed. What cannot
+be taken away is said in ``Spaces.lost`` or ``NOTHING_HELD``. Limits on memory and time always hold.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import os
 import resource
 import signal
 import sys
+from collections.abc import Callable, Sequence
 
-from mlir_matrix.actions import seccomp
+from mlir_matrix.actions import mounts, root, seccomp
 from mlir_matrix.actions.contract import INPUT_FOLDER
 
+_CLONE_FS = 0x00000200
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWIPC = 0x08000000
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWPID = 0x20000000
 _CLONE_NEWNET = 0x40000000
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
-_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
-_MOUNT_ATTR_RDONLY = 1
-_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
-#: Of the system call ``mount_setattr``, which C libraries only know since 2022: the same on every architecture.
-_SYS_MOUNT_SETATTR = 442
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_KEEPCAPS = 8
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAP_DAC_OVERRIDE = 1
 _LAST_CAPABILITY = 40
-_OWN_PROCESSES, _SHELL = "/proc/self/ns/pid", "/bin/sh"
+_OWN_PROCESSES, _OWN_MOUNTS = "/proc/self/ns/pid", "/proc/self/ns/mnt"
 _IFF_UP = 1
+#: Processes and threads that an action may have at a time, and files that each of these may have open.
+PROCESSES, OPEN_FILES = 1024, 4096
+#: Since this release the kernel counts processes by user namespace and not only by user.
+_COUNTS_BY_NAMESPACE = (5, 14)
+
+NOTHING_HELD = (
+    "no namespaces may be made here: actions keep the network, see other processes, read and write what their user may, "
+    "and may start any number of processes"
+)
+_FILES_NOT_HELD = "the kernel refuses to mount ({}): actions read and write what their user may"
+_OLD_PROC = "parts of /proc are hidden, so that there can be no new one: actions see the numbers of other processes"
+_INHERITED = "a root cannot be built here ({}): actions can read what their user may"
 
 #: The whole environment that an action sees, but for the folders, which are its own. The first group has every x86-64
 #: CPU give the same bits: OpenBLAS, NumPy, glibc's libm, PyTorch, MKL and oneDNN choose code by its features otherwise.
@@ -66,28 +74,22 @@ CLEAN_ENVIRONMENT = {
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _MountAttributes(ctypes.Structure):
-    _fields_ = (
-        ("set", ctypes.c_uint64),
-        ("clear", ctypes.c_uint64),
-        ("propagation", ctypes.c_uint64),
-        ("user_namespace", ctypes.c_uint64),
-    )
-
-
-def enter() -> Spaces | None:
+def enter(declared: Sequence[str] | None = None) -> Spaces | None:
     """Put this process, still single-threaded, into namespaces of its own, with not even a loopback network.
 
     Where that works fully, the caller goes on in a forked child, the first process of its namespace: nothing inside can
     send it a signal that ends or stops it, and all inside ends with it. The original process only waits for it. None
-    where it does not; the network may then be gone all the same.
+    where it does not; the network may then be gone all the same. ``declared``: what actions are to see of this machine's
+    files; None: all that the caller sees.
     """
     # Some containers allow namespaces inside, which would only be in the way there.
     if contained():
         shield(True)
         return None
     # A root without processes or a shell has nothing to make them with.
-    possible = all(map(os.path.exists, (_OWN_PROCESSES, _SHELL)))
+    possible = all(map(os.path.exists, (_OWN_PROCESSES, root.SHELL)))
+    # In a new namespace the kernel may call what is mapped by other names.
+    paths = root.bound(declared) if declared is not None else None
     if not possible or not _unshare(_CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID):
         _unshare(_CLONE_NEWNET)
         shield(True)
@@ -97,9 +99,15 @@ def enter() -> Spaces | None:
     if pid:
         _stand_by(pid)
     die_with_parent()
-    # What is mounted from here on must not show outside.
-    _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
-    return Spaces()
+    mounts.make_private()
+    return Spaces(paths)
+
+
+def lost(spaces: Spaces | None) -> str:
+    """Return what an action can do here that it should not be able to, as a clause; empty where that is nothing."""
+    if spaces is not None:
+        return spaces.lost
+    return "" if contained() else NOTHING_HELD
 
 
 def contained() -> bool:
@@ -121,15 +129,25 @@ def _is_up(interface: str) -> bool:
         return True
 
 
-def _unshare(flags: int) -> bool:
+def _unshare(flags: int, proc: str | int = "/proc") -> bool:
+    """Enter new namespaces; who is not root does that in one of users. ``proc``: a /proc that can be written."""
     uid, gid = os.getuid(), os.getgid()
     if _libc.unshare(flags if uid == 0 else flags | _CLONE_NEWUSER) != 0:
         return False
     if uid != 0:
+        at = os.open(proc, os.O_PATH | os.O_CLOEXEC) if isinstance(proc, str) else proc
         # Without a map the process would be «nobody» to tools that look up their owner.
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-            with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
-                file.write(text)
+        for name, text in (
+            ("setgroups", b"deny"),
+            ("uid_map", b"%d %d 1" % (uid, uid)),
+            ("gid_map", b"%d %d 1" % (gid, gid)),
+        ):
+            with contextlib.suppress(OSError):
+                file = os.open(f"self/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=at)
+                os.write(file, text)
+                os.close(file)
+        if at != proc:
+            os.close(at)
     return True
 
 
@@ -148,38 +166,168 @@ def _stand_by(pid: int) -> None:
 
 
 class Spaces:
-    """Makes a process namespace for each action."""
+    """Makes namespaces for each action: of processes, and of mounts with all that an action may see.
 
-    def __init__(self) -> None:
-        self._own = os.open(_OWN_PROCESSES, os.O_RDONLY | os.O_CLOEXEC)
+    The worker itself stays outside: it hands out folders, and follows links that Bazel lays.
+    """
 
-    def open(self) -> Space:
-        """A namespace that the next fork of this process begins in. OSError where there can be no more."""
-        _check(_libc.setns(self._own, _CLONE_NEWPID))
-        _check(_libc.unshare(_CLONE_NEWPID))
+    def __init__(self, paths: Sequence[str] | None) -> None:
+        self._own = [(os.open(_OWN_MOUNTS, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWNS)]
+        self._own += [(os.open(_OWN_PROCESSES, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWPID)]
+        # To enter a namespace of mounts changes both of these.
+        self._root, self._here, self._proc = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", ".", "/proc"))
+        seccomp.prepare()
+        self._first_user = root.FIRST_USER if os.getuid() == 0 else 0
+        self._users = set(range(root.USERS))
+        #: What is not held, as a clause.
+        self.lost = ""
+        self._template = self._lay(paths)
+
+    def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
+        """Make the namespace of mounts that each action gets a copy of; None where files cannot be held at all."""
+        if paths is not None:
+            try:
+                return self._laid(lambda: root.build(paths))
+            except OSError as error:
+                self.lost = _INHERITED.format(error.strerror or error)
         try:
-            return Space()
+            return self._laid(root.inherit)
+        except OSError as error:
+            self.lost = _FILES_NOT_HELD.format(error.strerror or error)
+            return None
+
+    def _laid(self, lay: Callable[[], root.Laid]) -> tuple[int, int, root.Laid]:
+        try:
+            mounts.check(_libc.unshare(_CLONE_FS | _CLONE_NEWNS))
+            root.leave_plain_folder()
+            laid = lay()
+            self.lost = self.lost or ("" if laid.new_proc else _OLD_PROC)
+            return os.open(_OWN_MOUNTS, os.O_RDONLY | os.O_CLOEXEC), os.open("/", os.O_PATH | os.O_CLOEXEC), laid
+        finally:
+            self.back()
+
+    def back(self) -> None:
+        """Return to the worker's own namespaces."""
+        for descriptor, kind in self._own:
+            mounts.check(_libc.setns(descriptor, kind))
+        _enter_root(self._root)
+        os.fchdir(self._here)
+
+    def open(self, folder: str, *, alone: bool) -> Space:
+        """Enter namespaces for the action in ``folder``; the next fork of this process begins in them.
+
+        The caller goes ``back`` after that. ``alone``: hide what lies beside the folder, where that could be seen.
+        OSError where there can be no more namespaces.
+        """
+        if self._template is None:
+            mounts.check(_libc.unshare(_CLONE_NEWPID))
+            return self._space(folder)
+        template, top, laid = self._template
+        tree = mounts.open_tree(folder)
+        try:
+            mounts.check(_libc.unshare(_CLONE_FS))
+            mounts.check(_libc.setns(template, _CLONE_NEWNS))
+            _enter_root(top)
+            mounts.check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
+            for place in laid.empty:
+                root.mount_empty(place)
+            if alone and not laid.folder:
+                root.mount_empty(os.path.dirname(folder))
+                os.mkdir(folder)
+            _place(tree, laid.folder or folder)
+            return self._space(laid.folder or folder)
         except OSError:
-            _libc.setns(self._own, _CLONE_NEWPID)
+            self.back()
             raise
+        finally:
+            os.close(tree)
+
+    def _space(self, folder: str) -> Space:
+        user = self._users.pop() if self._first_user and self._users else None
+        try:
+            return Space(self, folder, user)
+        except OSError:
+            self.free(user)
+            raise
+
+    def free(self, user: int | None) -> None:
+        """Take a user's number back."""
+        if user is not None:
+            self._users.add(user)
+
+    def confine(self, space: Space) -> None:
+        """In the child: hide others' processes and memory, and be a user whose processes are counted apart."""
+        mounts.check(_libc.unshare(_CLONE_NEWIPC))
+        if self._template is not None and self._template[-1].new_proc:
+            root.mount_proc()
+        if os.getuid() != 0:
+            # All of a user's actions would share one count, and all of a worker's.
+            if _release() >= _COUNTS_BY_NAMESPACE and _unshare(_CLONE_NEWUSER, self._proc):
+                _limit(resource.RLIMIT_NPROC, PROCESSES)
+        elif space.user is not None:
+            _become(self._first_user + space.user)
+
+
+def _enter_root(top: int) -> None:
+    """Make a folder of this namespace the root: in a chroot the namespace's own is another."""
+    os.fchdir(top)
+    os.chroot(".")
+
+
+def _place(tree: int, folder: str) -> None:
+    """Put the action's folder where it is to see it, its inputs read-only."""
+    mounts.move_mount(tree, folder)
+    mounts.set_attributes(folder, mounts.NOSUID | mounts.NODEV)
+    inputs = os.path.join(folder, INPUT_FOLDER)
+    if os.path.isdir(inputs):
+        mounts.bind(inputs, inputs)
+        mounts.set_attributes(inputs, mounts.RDONLY)
+
+
+def _release() -> tuple[int, int]:
+    """Major and minor release of the kernel."""
+    major, minor, *_ = os.uname().release.split(".")
+    return int(major), int("".join(filter(str.isdigit, minor)) or 0)
+
+
+def _become(user: int) -> None:
+    """Turn root into a user that owns nothing, but may go on to use its folder: limits on processes do not bind root."""
+    _limit(resource.RLIMIT_NPROC, PROCESSES)
+    _libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    header, held = _capabilities()
+    _libc.capset(header, (ctypes.c_uint32 * 6)(held[1], held[1], held[2], held[4], held[4], held[5]))
+    # The kernel takes who changes its user for a program that has secrets.
+    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 class Space:
-    """A process namespace: everything in it ends when it is ended, whatever group or session it moved to.
+    """Namespaces of an action: everything in them ends when they are ended, whatever group or session it moved to.
 
-    Its first process is a shell that waits, and not the action: the first one is immune to its own signals, ``abort``
-    included. The shell is cheap because it is spawned, not forked from a process with a framework in it.
+    The first process is a shell that waits, and not the action: the first one is immune to its own signals, ``abort``
+    included. The shell is cheap because it is spawned, not forked from a process with a framework in it. It starts in the
+    action's own root, so that nothing else can be reached through it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spaces: Spaces, folder: str, user: int | None) -> None:
+        self._spaces = spaces
+        #: Where the action sees its folder, and the number of the user that it is to be.
+        self.folder = folder
+        self.user = user
         read, self._hold = os.pipe()
         try:
-            self._first = os.posix_spawn(_SHELL, ["sh", "-c", "read x"], {}, file_actions=_only_stdin(read))
+            self._first = os.posix_spawn(root.SHELL, ["sh", "-c", "read x"], {}, file_actions=_only_stdin(read))
         except OSError:
             os.close(self._hold)
             raise
         finally:
             os.close(read)
+
+    def confine(self) -> None:
+        """In the child: take away what is left. OSError where this one fails to."""
+        self._spaces.confine(self)
 
     def kill(self) -> None:
         """End everything inside. The caller then reaps its own child there, and after that calls ``close``."""
@@ -189,60 +337,11 @@ class Space:
         """Wait until nothing is left."""
         os.waitpid(self._first, 0)
         os.close(self._hold)
+        self._spaces.free(self.user)
 
 
 def _only_stdin(descriptor: int) -> list[tuple[int, int, int]]:
     return [(os.POSIX_SPAWN_DUP2, descriptor, 0)]
-
-
-def confine(folder: str, *, alone: bool = False) -> bool:
-    """In a child: make every file read-only but those in ``folder``, and of these its inputs too; hide others' processes.
-
-    ``alone``: hide what lies beside the folder, which are other actions' folders. The caller changes into the folder
-    afterwards. Returns whether files are read-only now: kernels before 5.12 cannot. OSError where this one fails to.
-    """
-    path = os.fsencode(folder)
-    inputs = os.path.join(path, os.fsencode(INPUT_FOLDER))
-    _check(_libc.unshare(_CLONE_NEWNS))
-    for place in (path, inputs) if os.path.isdir(inputs) else (path,):
-        _check(_libc.mount(place, place, None, _MS_BIND, None))
-    if not _set_read_only(b"/", _AT_RECURSIVE):
-        return False
-    if alone:
-        _hide_siblings(path)
-    _check(_set_attributes(path, _MountAttributes(clear=_MOUNT_ATTR_RDONLY)))
-    # A container that hides parts of /proc does not allow this; the old one is read-only by now.
-    _libc.mount(b"proc", b"/proc", b"proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
-    return True
-
-
-def _check(code: int) -> None:
-    if code != 0:
-        raise OSError(ctypes.get_errno(), f"the action cannot be isolated: {os.strerror(ctypes.get_errno())}")
-
-
-def _set_attributes(path: bytes, attributes: _MountAttributes, flags: int = 0) -> int:
-    size = ctypes.sizeof(attributes)
-    return int(_libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path, flags, ctypes.byref(attributes), size))
-
-
-def _set_read_only(path: bytes, flags: int = 0) -> bool:
-    code = _set_attributes(path, _MountAttributes(set=_MOUNT_ATTR_RDONLY), flags)
-    if code != 0 and ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):
-        return False
-    _check(code)
-    return True
-
-
-def _hide_siblings(path: bytes) -> None:
-    """Put an empty file system over the folder that a folder is in, with nothing but that folder in it."""
-    place = os.path.dirname(path)
-    held = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    _check(_libc.mount(b"none", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"size=64k,nr_inodes=16,mode=0755"))
-    os.mkdir(path)
-    _check(_libc.mount(b"/proc/self/fd/%d" % held, path, None, _MS_BIND | _MS_REC, None))
-    os.close(held)
-    _set_read_only(place)
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
@@ -262,19 +361,29 @@ def adopt_orphans() -> None:
 
 def drop_privileges() -> None:
     """Give up what root may do beyond its own files, now and in every program that is started from here."""
-    kept = 1 << _CAP_DAC_OVERRIDE if os.geteuid() == 0 else 0
+    header, held = _capabilities()
+    # Who was root may still be let into its folder by this one alone; in a user namespace it means nothing outside.
+    kept = held[1] & 1 << _CAP_DAC_OVERRIDE if os.getuid() == 0 or os.getuid() >= root.FIRST_USER else 0
     for capability in range(_LAST_CAPABILITY + 1):
         if not kept >> capability & 1:
             _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    # Effective, permitted, inheritable; then the same for capabilities from 32 on.
-    _libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0))
+    _libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept, kept, 0, 0, 0))
+    if kept and os.getuid() != 0:
+        # Programs that are not root's lose the others when they start.
+        _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE, 0, 0)
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     seccomp.restrict()
 
 
+def _capabilities() -> tuple[ctypes.Array[ctypes.c_uint32], ctypes.Array[ctypes.c_uint32]]:
+    """What ``capset`` takes: a header, and effective, permitted, inheritable ones; the same three for those from 32 on."""
+    header, held = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    _libc.capget(header, held)
+    return header, held
+
+
 def limit_resources(*, memory_mb: int) -> None:
-    """Bound what more private memory (MiB) this process may take, and files (4 GiB), for good; no core dumps.
+    """Bound what more private memory (MiB) this process may take, and its files (4 GiB each), for good; no core dumps.
 
     What it was forked with does not count. Shared memory counts only as address space, of which there is twice as much.
     Should the machine itself run out of memory, this process is the first to go.
@@ -288,11 +397,16 @@ def limit_resources(*, memory_mb: int) -> None:
         (resource.RLIMIT_DATA, data + memory),
         (resource.RLIMIT_AS, space + 2 * memory),
         (resource.RLIMIT_FSIZE, 4 << 30),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
     ):
-        _, hard = resource.getrlimit(kind)
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (bound, bound))
+        _limit(kind, value)
+
+
+def _limit(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (bound, bound))
 
 
 def _sizes() -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 Sockets: those with a path or between machines of one host (``AF_UNIX``, ``AF_VSOCK``, …) go past a network namespace, to
 daemons of this machine or to another action, which could be handed a file over them. ``io_uring`` can do the same unseen.
-Keyrings are shared by all that a user runs. The filter is classic BPF over Linux's ``struct seccomp_data``.
+Keyrings are shared by all that a user runs. New namespaces: in one of users an action would be root again, and reach parts of
+the kernel that only root reaches. The filter is classic BPF over Linux's ``struct seccomp_data``.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ import errno
 import os
 import socket
 import struct
+from functools import cache
 
 _PR_SET_SECCOMP = 22
 _MODE_FILTER = 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-#: BPF: load a word of the data, jump where it is equal, where it is at least, return.
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+#: BPF: load a word of the data, jump where it is equal, where it is at least, where it has a bit, return.
+_LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_CLONE_NEWUSER = 0x10000000
 #: Offsets in the data: number of the call, architecture, low half of the first argument (little-endian).
 _NUMBER, _ARCH, _FIRST = 0, 4, 16
-#: By machine: AUDIT_ARCH, ``socket``, and calls that are taken for not there (io_uring_setup, add_key, request_key, keyctl).
+#: By machine: AUDIT_ARCH, ``socket``, ``clone``, and calls that are taken for not there: io_uring_setup, add_key, request_key,
+#: keyctl, unshare, setns, and clone3, whose flags a filter cannot see (C libraries then use clone).
 _MACHINES = {
-    "x86_64": (0xC000003E, 41, (425, 248, 249, 250)),
-    "aarch64": (0xC00000B7, 198, (425, 217, 218, 219)),
+    "x86_64": (0xC000003E, 41, 56, (425, 248, 249, 250, 272, 308, 435)),
+    "aarch64": (0xC00000B7, 198, 220, (425, 217, 218, 219, 97, 268, 435)),
 }
 #: x86-64 has a second numbering of the same calls, from here on.
 _X32 = 0x40000000
@@ -36,9 +40,10 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
+@cache
 def _assemble(machine: str) -> bytes:
     """The filter: instructions of (code, jump if true, jump if false, operand), jumps counted from the next one."""
-    arch, making_sockets, absent = _MACHINES[machine]
+    arch, making_sockets, cloning, absent = _MACHINES[machine]
     refuse = [
         (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
         (_RETURN, 0, 0, _ALLOW),
@@ -46,8 +51,9 @@ def _assemble(machine: str) -> bytes:
     ]
     families = [(_LOAD, 0, 0, _FIRST)]
     families += [(_EQUAL, len(_FAMILIES) - number, 0, family) for number, family in enumerate(_FAMILIES)]
-    tail = [*families, *refuse]
-    body = [(_EQUAL, 0, len(families) + 1, making_sockets), *tail]
+    body = [(_EQUAL, 0, len(families) + 1, making_sockets), *families, *refuse]
+    # Without a user namespace the other kinds need privileges.
+    body = [(_EQUAL, 0, 2, cloning), (_LOAD, 0, 0, _FIRST), (_HAS, len(body) - 1, len(body) - 2, _CLONE_NEWUSER), *body]
     # From each of these to the last instruction, which says that there is no such call.
     for number in reversed(absent):
         body = [(_EQUAL, len(body) - 1, 0, number), *body]
@@ -58,14 +64,19 @@ def _assemble(machine: str) -> bytes:
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in body)
 
 
+def prepare() -> bytes:
+    """Assemble the filter once, for all children; empty where there is none for this architecture."""
+    machine = os.uname().machine
+    return _assemble(machine) if machine in _MACHINES else b""
+
+
 def restrict() -> bool:
     """Refuse these calls to this process and all that it starts, for good. It must have no_new_privs set.
 
     Returns whether the kernel does so.
     """
-    machine = os.uname().machine
-    if machine not in _MACHINES:
+    code = prepare()
+    if not code:
         return False
-    code = _assemble(machine)
     program = _Program(len(code) // 8, code)
     return bool(_libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0)

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from mlir_matrix.actions import isolation
+from mlir_matrix.actions import isolation, root
 from mlir_matrix.actions.child import REQUEST_FILE, run_forked
 from mlir_matrix.actions.container import Container
 from mlir_matrix.actions.running import Ends, Running
@@ -36,6 +36,7 @@ class Worker:
     def __init__(self, *, replies: int, spaces: isolation.Spaces | None, alone: bool) -> None:
         self._replies = replies
         self._spaces = spaces
+        self._lost = isolation.lost(spaces)
         #: Whether folders of actions lie beside each other.
         self._alone = alone
         self._selector = selectors.DefaultSelector()
@@ -131,15 +132,17 @@ class Worker:
         started = time.monotonic()
         space = None
         try:
-            space = self._spaces.open() if self._spaces is not None else None
+            space = self._spaces.open(folder, alone=self._alone) if self._spaces is not None else None
             pid = os.fork()
+            if pid == 0:
+                run_forked(request, folder, memory_mb=limits[1], space=space)
         except OSError:
+            self._return(space)
             _abandon(space)
             raise
         finally:
             os.close(reserve)
-        if pid == 0:
-            run_forked(request, folder, memory_mb=limits[1], spaces=space is not None, alone=self._alone)
+        self._return(space)
         return Running(
             request_id=number,
             folder=folder,
@@ -153,6 +156,10 @@ class Worker:
             memory_mb=limits[1],
             staged=staged,
         )
+
+    def _return(self, space: isolation.Space | None) -> None:
+        if self._spaces is not None and space is not None:
+            self._spaces.back()
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -191,6 +198,8 @@ class Worker:
     def _answer(self, number: int, usage: dict[str, float], trouble: str = "") -> None:
         self.trouble = trouble
         reply = {"exitCode": 1 if trouble else 0, "output": trouble, "requestId": number, "usage": usage}
+        if self._lost:
+            reply["lost"] = self._lost
         os.write(self._replies, json.dumps(reply).encode() + b"\n")
 
     def _bury_orphans(self) -> None:
@@ -242,15 +251,21 @@ def _preload(*tools: str) -> None:
     gc.freeze()
 
 
-def main(arguments: Sequence[str]) -> int:
-    """``worker.py --tool T [--tool T…] --persistent_worker``, or ``worker.py action.json`` for one action here."""
+def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int:
+    """``worker.py --tool T [--tool T…] --persistent_worker``, or ``worker.py action.json`` for one action here.
+
+    ``declared``: what actions are to see of this machine's files; None: all that we see. ``--bound`` only says what that is.
+    """
     parser = argparse.ArgumentParser(prog="worker")
     parser.add_argument("--tool", action="append", default=[])
     parser.add_argument("--persistent_worker", action="store_true")
+    parser.add_argument("--bound", action="store_true")
     options, rest = parser.parse_known_args(arguments)
+    if options.bound:
+        return _tell_bound(declared or ())
     if options.persistent_worker:
         isolation.die_with_parent()
-    spaces = isolation.enter()
+    spaces = isolation.enter(declared)
     isolation.adopt_orphans()
     if options.persistent_worker:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -262,6 +277,12 @@ def main(arguments: Sequence[str]) -> int:
         # Nobody waits for frameworks to tidy up.
         os._exit(0)
     return _once(rest, spaces)
+
+
+def _tell_bound(declared: Sequence[str]) -> int:
+    found = root.bound(declared)
+    print(json.dumps({"bound": found, "lost": isolation.lost(isolation.enter(declared))}), flush=True)
+    return 0
 
 
 def _once(arguments: Sequence[str], spaces: isolation.Spaces | None) -> int:

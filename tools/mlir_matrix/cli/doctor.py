@@ -36,8 +36,9 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"[bold]python[/]   {python['version']} on {python['libc']}, {escape(python['path'])}{fits}"
     memory = f"{machine['memory_bytes'] / 2**30:.0f} GiB memory, {machine['free_bytes'] / 1e9:.0f} GB free"
     yield f"[bold]machine[/]  {machine['system']} {machine['machine']}, {machine['cores']} cores, {memory}"
-    isolated = "in namespaces of their own" if machine["namespaces"] else "[yellow]without namespaces: less isolated[/]"
-    yield f"[bold]actions[/]  run {isolated}"
+    lost = machine["isolation_lost"]
+    isolated = f"[yellow]not fully isolated: {escape(lost)}[/]" if lost else "isolated, each in a root of its own"
+    yield f"[bold]actions[/]  {isolated}"
     sizes = ", ".join(f"{name} {megabytes(size)}" for name, size in found["home"]["bytes"].items())
     yield f"[bold]home[/]     {escape(found['home']['cache'])}: {sizes}"
     yield ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.common import Verb, catalog_option, environment_option, format_option, pin_option, session
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.execute.workers import bound
 from mlir_matrix.expand import varied
 from mlir_matrix.expansion import Expansion, Test
 from mlir_matrix.explain import explain
@@ -82,11 +85,16 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     plan = current.plan([test])
     chain = [plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test.id])]
     environments: Rows = []
-    for environment in current.environments(action.environment for action in chain).values():
+    found = current.environments(action.environment for action in chain)
+    seen = {name: _seen(environment, current) for name, environment in found.items()}
+    shared = set.intersection(*({*paths} for paths in seen.values())) if text and all(seen.values()) else set()
+    for name, environment in found.items():
         entry = environment_document(environment, current)
         for key in ("units", "packages", "missing", "bytes"):
             entry.pop(key, None)
-        environments.append(_environment_words(entry) if text else entry)
+        own = [path for path in seen[name] if path not in shared]
+        environments.append(_environment_words(entry, own) if text else {**entry, "bound": own})
+    environments += [{"all of them": f"the machine's files{_paths(sorted(shared))}"}] if shared else []
     outputs = () if test.is_ir else current.catalog.workloads[test.workload].document.outputs
     layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]
     return {
@@ -100,11 +108,24 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     }
 
 
-def _environment_words(entry: dict[str, Any]) -> dict[str, Any]:
+def _seen(environment: ResolvedEnvironment | UnavailableEnvironment, current: Session) -> list[str]:
+    """What of this machine's files its actions can read; nothing where it is not installed."""
+    home = current.home
+    if isinstance(environment, UnavailableEnvironment) or environment.missing(home.packages):
+        return []
+    paths: list[str] = bound(environment, store=home.packages, bytecode=home.bytecode)["bound"]
+    return paths
+
+
+def _paths(paths: Sequence[str]) -> str:
+    return "".join(f"\n    reads {path}" for path in paths)
+
+
+def _environment_words(entry: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
     pins = ", ".join(f"{component} {release}" for component, release in entry.get("pins", {}).items())
     facts = [pins, entry.get("interpreter", ""), entry.get("unavailable", "")]
     facts += [f"digest {entry['digest'][:16]}"] if "digest" in entry else []
-    return {entry["name"]: "; ".join(fact for fact in facts if fact)}
+    return {entry["name"]: "; ".join(fact for fact in facts if fact) + _paths(paths)}
 
 
 def _layer_words(layer: dict[str, Any]) -> str:

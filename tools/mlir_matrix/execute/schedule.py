@@ -79,6 +79,7 @@ class Scheduler:
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
         self._running = 0
+        self._not_held: set[str] = set()
         self._stopping = False
         self.done: dict[str, Done] = {}
 
@@ -343,6 +344,7 @@ class Scheduler:
     def _take_answers(self, worker: Worker) -> None:
         answers, alive = worker.receive()
         for job, answer in answers:
+            self._tell_lost(answer.get("lost", ""))
             large = large_outputs(job.folder, job.action)
             if large:
                 hashing = partial(hash_outputs, large, job.folder, self._store)
@@ -370,6 +372,12 @@ class Scheduler:
             return
         del self._jobs[job.prepared.key]
         self._finish_job(job, done)
+
+    def _tell_lost(self, lost: str) -> None:
+        """Say once in a run what workers cannot keep actions from."""
+        if lost and lost not in self._not_held:
+            self._not_held.add(lost)
+            self._observer.note(f"actions are not fully isolated (docs/isolation.md): {lost}")
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)

@@ -13,6 +13,7 @@ from typing import Any
 
 from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
 
 
@@ -34,6 +35,8 @@ def worker_command(
     folders = [word for site in environment.sites(there) for word in ("--site", site)]
     folders += [word for prefix in _prefixes(environment, there) for word in ("--prefix", prefix)]
     folders += [word for program in environment.host_programs() for word in ("--program", program)]
+    if environment.interpreter.prefix:
+        folders += ["--bind", str(there / environment.interpreter.prefix.folder)]
     python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
     return [*python, str(actions / "bootstrap.py"), *folders, *arguments]
 
@@ -41,6 +44,18 @@ def worker_command(
 def serving(tools: Iterable[str]) -> list[str]:
     """The arguments of a worker that imports what ``tools`` need and then answers requests."""
     return [*(word for tool in sorted(tools) for word in ("--tool", tool)), "--persistent_worker"]
+
+
+def bound(environment: ResolvedEnvironment, *, store: Path, bytecode: Path) -> dict[str, Any]:
+    """Ask the environment's own worker what its actions can read (``bound``) and what is not held (``lost``)."""
+    command = worker_command(environment, store=store, bytecode=bytecode, arguments=["--bound"])
+    done = subprocess.run(
+        command, env=CLEAN_ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise InfrastructureError(f"the worker of {environment.name} does not start: {last_line(done.stderr)}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:

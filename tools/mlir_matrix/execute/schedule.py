@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

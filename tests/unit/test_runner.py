@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +20,7 @@ from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.workloads import add_inputs
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.results import TestResult
-from mlir_matrix.runner import Means, Run, run_graph, run_plan
+from mlir_matrix.runner import Means, Run, _Quiet, run_graph, run_plan
 from mlir_matrix.select import choose
 from mlir_matrix.session import Session, open_session
 
@@ -174,3 +177,26 @@ def test_a_graph_without_tests(fresh: Session) -> None:
     assert done.result.ok
     assert done.result.outputs.keys() == graph.actions[action].outputs.keys()
     assert run_graph(fresh, graph, limits=LIMITS)[action].cached
+
+
+def test_what_another_run_holds_too_long_is_executed_all_the_same(
+    fresh: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the action's own limit: the other run may have been stopped. Until then it waits, and says so."""
+
+    class Watching(_Quiet):
+        most = 0
+
+        def tick(self, waiting: int = 0) -> None:
+            self.most = max(self.most, waiting)
+
+    graph = Graph()
+    action = add_inputs(graph, fresh.catalog.workloads["mlp"])
+    fresh.home.actions.mkdir(parents=True)
+    monkeypatch.setattr("mlir_matrix.execute.schedule.time_limit", lambda job, limits: 0.3)
+    with (fresh.home.actions / "locks").open("w+") as file:
+        # All keys there are.
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        observer = Watching()
+        done = run_graph(fresh, graph, limits=LIMITS, observer=observer)[action]
+    assert (done.result.ok, done.executed, observer.most) == (True, True, 1)

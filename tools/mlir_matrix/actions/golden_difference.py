@@ -68,7 +68,8 @@ def _bounds(action: Action) -> list[Doubles] | None:
         raise
     except Exception:  # noqa: BLE001 - the reference has given what is expected: only its bound is refused, somehow
         return None
-    return [2 * bound for bound in bounds]
+    # An infinite bound says that nothing is known of an element: there nothing may differ.
+    return [np.where(np.isinf(bound), 0.0, 2 * bound) for bound in bounds]
 
 
 def _sorted(bound: Doubles, spec: dict[str, Any]) -> Doubles:

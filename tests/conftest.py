@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a person ask for more composed programs than every change is tested by."""
+    """Add ``--pairs``, the number of composed programs."""
     parser.addoption("--pairs", type=int, default=20, metavar="N", help="compose N programs (tests/e2e/test_pairs.py)")
 
 

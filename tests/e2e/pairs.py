@@ -1,8 +1,8 @@
-"""Programs of two to four operations each, composed at random from a seed, as a catalog with the suite ``pairs``.
+"""Compose programs of two to four operations from a seed, and write them as a catalog with the suite ``pairs``.
 
-An operation takes the newest value, and where it has a second operand any value of the same shape, so that operands are
-shared; now and then an earlier value is returned, too. Each bound is the largest a-priori bound of the forward error of
-the reference in float64: it depends on no compiler and no machine.
+An operation reads the newest value; its second operand is any value of the same shape, so that operands are shared.
+Some programs return an earlier value as well. The tolerance of an output is the largest a-priori bound of the forward
+error of its float64 reference: it depends on no compiler and no machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PIPELINES = ("linalg-loops", "linalg-vectorized", "linalg-named", "tosa-loops", 
 #: Neither a multiple of a vector's length nor of a tile's.
 _SIZES = (5, 8, 13, 17, 33)
 _MOST = 4000
-#: What a bound may be at most, relative to the standard deviation of the output: more would tell little.
+#: The largest bound, relative to the standard deviation of the output.
 _LOOSEST = 1e-3
 
 _HEADERS = {
@@ -58,10 +58,9 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True)
 class Operation:
-    """An expression over ``{a}`` and perhaps ``{b}``, two values of m × n, in NumPy's words, PyTorch's and JAX's.
+    """Hold an operation on ``{a}``, and perhaps ``{b}``, of m × n elements as source text for each framework.
 
-    ``{d}`` is an axis; ``{w}`` and ``{i}`` are inputs of their own. JAX's words are NumPy's where none are given, and so
-    are PyTorch's.
+    ``{d}`` is an axis; ``{w}`` and ``{i}`` are inputs of their own. Where a framework has no text, the reference's holds.
     """
 
     name: str
@@ -76,7 +75,7 @@ class Operation:
     least: int = 1
 
     def text(self, file: str) -> str:
-        """The expression for one of the sources."""
+        """Return the expression for one of the sources."""
         return {"pytorch.py": self.pytorch, "jax.py": self.jax}.get(file, "") or self.reference
 
 
@@ -182,7 +181,7 @@ OPERATIONS = (
     ),
 )  # fmt: skip
 
-#: What cannot be lowered, whatever it is composed with: frameworks and pipelines, operations, reason.
+#: Operations that a pipeline cannot lower in any program: cells, operations, reason.
 GAPS = (
     ("jax/{linalg,stablehlo}-*", ("sort", "topk"), "stablehlo-legalize-to-linalg has no stablehlo.sort."),
     ("jax/{linalg,stablehlo}-*", ("scatter", "index_add"), "stablehlo-legalize-to-linalg has no stablehlo.scatter."),
@@ -197,7 +196,7 @@ GAPS = (
         "torch-mlir has no lowering to TOSA of scatter_add, index_put that adds, slice_scatter and roll's slices.",
     ),
 )  # fmt: skip
-#: What some programs can and others cannot, by what it is fused with.
+#: Operations that a pipeline lowers or not depending on what they are fused with.
 EXCLUDED = (
     (
         "jax/linalg-vectorized",
@@ -209,7 +208,7 @@ EXCLUDED = (
 
 @dataclass
 class Program:
-    """A program as it grows: statements of each source, and values with their shapes, the newest last."""
+    """Collect the statements of each source, and the values with their shapes, the newest last."""
 
     name: str = ""
     inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -218,13 +217,13 @@ class Program:
     returned: list[str] = field(default_factory=list)
 
     def input(self, kind: str, shape: tuple[int, ...], formula: str, dtype: str = "f32") -> str:
-        """Add an input."""
+        """Add an input and return its name."""
         name = f"{kind}{len(self.inputs)}"
         self.inputs[name] = {"shape": list(shape), "dtype": dtype, "formula": formula, "seed": len(self.inputs) + 1}
         return name
 
     def apply(self, operation: Operation, draw: random.Random) -> bool:
-        """Add an operation on the newest value; False where it does not fit that."""
+        """Add an operation on the newest value; return False where the shape does not allow it."""
         newest, (m, n) = list(self.values.items())[-1]
         d = draw.randrange(2)
         shape = operation.shape(m, n, d)
@@ -245,7 +244,7 @@ class Program:
         return True
 
     def _second(self, draw: random.Random, shape: Shape) -> str:
-        """A value of that shape, which may be the newest; now and then, and where it is the only one, an input."""
+        """Return any value of that shape, the newest included, or sometimes a new input."""
         known = [name for name, each in self.values.items() if each == shape]
         if draw.random() < (0.3 if len(known) == 1 else 0.1):
             known = [self.input("x", shape, "normal(0, 1)")]
@@ -253,12 +252,12 @@ class Program:
         return draw.choice(known)
 
     def source(self, file: str) -> str:
-        """The text of a source."""
+        """Return the text of a source."""
         body = "".join(self.statements[file])
         return f"{_HEADERS[file]}({', '.join(self.inputs)}):\n{body}    return {', '.join(self.returned)}\n"
 
     def document(self) -> dict[str, Any]:
-        """What ``workload.yaml`` says."""
+        """Return the content of ``workload.yaml``."""
         outputs = {
             f"y{at}": {"shape": list(self.values[name]), "dtype": "f32"} for at, name in enumerate(self.returned)
         }
@@ -266,7 +265,7 @@ class Program:
         return {"description": "Composed at random.", "inputs": self.inputs, "outputs": outputs, "absent": absent}
 
     def judged(self, source: Path) -> tuple[list[Any], list[float]] | None:
-        """What is right, and the bound of each output; None where the numbers would tell little."""
+        """Return the expected outputs and their bounds; None where a bound is too wide to find an error."""
         given = [
             dtypes.decode(
                 inputs.tensor(each["formula"], each["seed"], {}, each["shape"], dtype=each["dtype"]), each["dtype"]
@@ -277,13 +276,14 @@ class Program:
         named = [Tensor(name=name, shape=(), dtype="f32") for name in self.inputs]
         expected, errors = bounded_reference(str(source), given, specs, named)
         bounds = [float(error.max()) for error in errors]
-        if all(bound <= _LOOSEST * float(right.std()) for bound, right in zip(bounds, expected, strict=True)):
+        deviations = [float(right.std()) for right in expected]
+        if all(spread > 0 and bound <= _LOOSEST * spread for bound, spread in zip(bounds, deviations, strict=True)):
             return expected, bounds
         return None
 
 
 def compose(count: int, seed: int) -> Iterator[Program]:
-    """Programs in which pairs of operations that follow one another are as many different ones as can be."""
+    """Yield programs, each with the pairs of successive operations that were used least so far."""
     draw = random.Random(seed)
     pairs: Counter[tuple[str, str]] = Counter()
     singles: Counter[str] = Counter()
@@ -370,7 +370,7 @@ def write(root: Path, programs: Iterable[Program]) -> None:
 
 
 def _globs(tests: str, operations: set[str]) -> str:
-    """The tests of programs that have one of these operations."""
+    """Return the glob of the tests of all programs with one of these operations."""
     return f"{tests}/x86_64/{{{','.join(f'*-{each},*-{each}-*' for each in sorted(operations))}}}"
 
 

@@ -1,4 +1,4 @@
-"""Operations in pairs: what is right alone must be right composed. ``tools/test tests/e2e/test_pairs.py --pairs 400`` runs more."""
+"""Run composed programs through every pipeline; ``tools/test tests/e2e/test_pairs.py --pairs 400`` runs 400 of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEED = 4
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Have a test for each batch of as many programs as ``--pairs`` asks for."""
+    """Make one test for each batch of the programs that ``--pairs`` asks for."""
     count = metafunc.config.getoption("--pairs")
     metafunc.parametrize("first", range(0, count, BATCH))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from downstream import Downstream, processes
-from house import REPOSITORY, House, Report, copy_runtime, new_home, results, wait_until
+from house import REPOSITORY, Finished, House, Report, copy_runtime, new_home, results, wait_until
 
 from mlir_matrix.execute.store import Store
 from mlir_matrix.home import find_home
@@ -283,8 +283,6 @@ def test_truncated_package(fresh: Fresh, catalog: Downstream, tmp_path: Path) ->
     report = run(house, catalog, TEST, "mlir/linalg-loops/x86_64/mine", code=1)
     assert report.outcomes == {TEST: "infra-error", "mlir/linalg-loops/x86_64/mine": "import-failed"}
     assert re.search("opt_einsum.*paths.py is missing.*remove that folder", report.tests[TEST]["reason"])
-    alone = run(house, catalog, TEST, code=3)
-    assert alone.outcomes == {TEST: "infra-error"}
     (bad,) = [path for path in (tmp_path / "packages").iterdir() if path.name.startswith("opt_einsum")]
     shutil.rmtree(bad)
     bad.symlink_to(find_home().packages / bad.name)
@@ -314,6 +312,26 @@ def test_ended_while_actions_run(how: signal.Signals, fresh: Fresh, catalog: Dow
     process.communicate(timeout=30)
     assert wait_until(lambda: not processes(command=str(house.home)), 10)
     assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
+
+
+def test_workers_that_are_killed(fresh: Fresh, catalog: Downstream) -> None:
+    """One after the other, before they have begun anything: the environment gets another one after a while."""
+    house = fresh("home")
+    process = house.start("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
+    killed: set[int] = set()
+
+    def kill_workers() -> bool:
+        for line in processes(command=str(house.home)):
+            pid = int(line.split()[0])
+            if "import_jax" in line and os.getsid(pid) == pid and pid not in killed and len(killed) < 2:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+        return len(killed) == 2
+
+    assert wait_until(kill_workers, 60)
+    stdout, stderr = process.communicate(timeout=120)
+    report = Report(Finished(process.returncode, stdout, stderr))
+    assert (process.returncode, report.outcomes) == (0, {TEST: "pass"}), report.tests
 
 
 def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:

@@ -105,7 +105,11 @@ def test_a_mistake_of_ours_is_no_verdict(tool: dict[str, Any], error: BaseExcept
     tool["run"] = ours(error)
     result = perform()
     assert (result["outcome"], result["stage"]) == ("infra-error", "lower")
-    wanted = "out of memory" if isinstance(error, MemoryError) else f"internal error: the tool tried raised {type(error).__name__}"
+    wanted = (
+        "out of memory"
+        if isinstance(error, MemoryError)
+        else f"internal error: the tool tried raised {type(error).__name__}"
+    )
     assert wanted in result["reason"]
     assert "test_child.py" in result["diagnostics"]
 
@@ -145,7 +149,10 @@ def test_blocks_may_overlap(tool: dict[str, Any]) -> None:
     tool.update(run=run, then="next(lines('raise ValueError(1)'))")
     assert (perform()["outcome"], perform()["reason"]) == ("lower-failed", "ValueError: 1")
     tool["then"] = "raise ValueError(2)"
-    assert (perform()["outcome"], perform()["reason"]) == ("infra-error", "internal error: the tool tried raised ValueError: 2")
+    assert (perform()["outcome"], perform()["reason"]) == (
+        "infra-error",
+        "internal error: the tool tried raised ValueError: 2",
+    )
 
 
 def test_a_call_that_does_not_fit_is_ours(tool: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,13 +160,13 @@ def test_a_call_that_does_not_fit_is_ours(tool: dict[str, Any], monkeypatch: pyt
     monkeypatch.setattr(contract, "_OURS", __file__)
 
     def run(action: Action) -> None:
-        with under_test(calls_back=tool["calls_back"]):
+        with under_test(any_frame=tool["any_frame"]):
             json.loads("{}", None) if tool["call"] else exec("None.attribute")
 
     tool["run"] = run
-    for call, calls_back, outcome in ((True, False, "infra"), (True, True, "lower"), (False, False, "lower")):
-        tool.update(call=call, calls_back=calls_back)
-        assert perform()["outcome"].startswith(outcome), (call, calls_back)
+    for call, any_frame, outcome in ((True, False, "infra"), (True, True, "lower"), (False, False, "lower")):
+        tool.update(call=call, any_frame=any_frame)
+        assert perform()["outcome"].startswith(outcome), (call, any_frame)
 
 
 @pytest.mark.parametrize(

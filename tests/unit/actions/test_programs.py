@@ -36,7 +36,7 @@ def call(prefix: Prefixes, tmp_path: Path) -> Any:
         folder = tmp_path / "folder"
         folder.mkdir()
         with contextlib.chdir(folder):
-            programs.call("it", arguments, failure="it failed")
+            programs.call("it", arguments, output="given", failure="it failed")
         return root
 
     return run
@@ -123,7 +123,7 @@ def test_a_program_sees_nothing_of_the_machine(call: Any, tmp_path: Path, monkey
     assert {name: value for name, value in seen.items() if name not in ("PWD", "_", "SHLVL", "OLDPWD")} == {
         "PATH": "", "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"],
     }  # fmt: skip
-    assert (tmp_path / "folder" / "given").read_text() == "a b c\n"
+    assert (tmp_path / "folder" / "given").read_text() == "a b c -o given\n"
 
 
 @pytest.mark.parametrize(
@@ -169,6 +169,12 @@ def test_long_diagnostics_are_cut(call: Any) -> None:
     assert caught.value.diagnostics == "x" * 200_000 + "\n[cut]\n"
 
 
+def test_one_that_ends_well_and_writes_nothing(call: Any) -> None:
+    with pytest.raises(ActionFailed, match="it failed: it exits with 0 and writes no output") as caught:
+        call("#!/bin/sh\necho said")
+    assert caught.value.diagnostics == "said\n"
+
+
 def test_a_real_program(environments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loaded by its prefix's own loader, wherever the prefix stands."""
     (root,) = environments.require("codegen").roots(environments.packages)
@@ -179,11 +185,11 @@ def test_a_real_program(environments: Any, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(programs, "prefixes", {str(moved): "22.1.8"})
     (tmp_path / "in.mlir").write_text("func.func private @f(%x: i33)")
     assert programs.release("mlir-opt") == "22.1.8"
-    programs.call("mlir-opt", ["in.mlir", "-o", "out.mlir"], failure="no")
+    programs.call("mlir-opt", ["in.mlir"], output="out.mlir", failure="no")
     assert "func.func private @f(i33)" in (tmp_path / "out.mlir").read_text()
     (tmp_path / "in.mlir").write_text("func.func @f(")
     with pytest.raises(ActionFailed, match=r"^no: expected") as caught:
-        programs.call("mlir-opt", ["in.mlir"], failure="no")
+        programs.call("mlir-opt", ["in.mlir"], output="-", failure="no")
     assert caught.value.diagnostics.startswith("in.mlir:1:13: error: expected")
     assert str(tmp_path) not in caught.value.diagnostics
     assert not prefixes

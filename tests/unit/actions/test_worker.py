@@ -243,11 +243,11 @@ def test_a_layout_that_gets_no_process_leaves_no_folder(tmp_path: Path, monkeypa
     assert list((tmp_path / "made").iterdir()) == []
 
 
-def test_an_unknown_tool_is_the_actions_failure(talk: Talk) -> None:
+def test_an_unknown_tool_is_an_internal_error(talk: Talk) -> None:
     folder = talk.ask(1, "", tool="nothing")
     talk.answer()
-    assert outcome(folder)["outcome"] == "run-failed"
-    assert "ModuleNotFoundError" in outcome(folder)["reason"]
+    assert outcome(folder)["outcome"] == "infra-error"
+    assert "internal error: the tool nothing raised ModuleNotFoundError" in outcome(folder)["reason"]
 
 
 def test_a_plain_command_does_the_same(tmp_path: Path) -> None:

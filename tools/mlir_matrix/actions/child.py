@@ -207,7 +207,7 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
 
 def _is_damaged(error: OSError, action: Action) -> bool:
     """Whether a file of ours could not be read or written for what the action did to its folder or its process."""
-    places = {path: os.R_OK for path in action.inputs.values()}
+    places = dict.fromkeys(action.inputs.values(), os.R_OK)
     places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}
     return error.errno == errno.EMFILE or not all(os.access(path, mode) for path, mode in places.items())
 

@@ -54,8 +54,8 @@ _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 class UnderTest:
     """See :func:`under_test`."""
 
-    def __init__(self, *, calls_back: bool) -> None:
-        self._calls_back = calls_back
+    def __init__(self, *, any_frame: bool) -> None:
+        self._any_frame = any_frame
 
     def __enter__(self) -> None:
         return
@@ -63,18 +63,18 @@ class UnderTest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and (self._calls_back or not (isinstance(error, _MISUSE) and _is_raised_here(trace))):
+        if error is not None and (self._any_frame or not (isinstance(error, _MISUSE) and _is_raised_here(trace))):
             _verdicts.append(error)
 
 
-def under_test(*, calls_back: bool = False) -> UnderTest:
+def under_test(*, any_frame: bool = False) -> UnderTest:
     """Mark a call into a framework, a compiler or a workload's source: an exception inside is a verdict.
 
     Any other exception of a tool is an internal error, for which no test is to blame, and never kept. So is a TypeError or the
-    like that our own code raises inside: our call does not fit this release's interface. ``calls_back``: what is called
-    works with objects of ours, so that such an error of theirs is a verdict, too.
+    like that our own code raises inside: our call does not fit this release's interface. ``any_frame``: that cannot be told
+    from the traceback, because what is called uses objects of ours, or, as JAX does, removes its own frames.
     """
-    return UnderTest(calls_back=calls_back)
+    return UnderTest(any_frame=any_frame)
 
 
 def is_verdict(error: BaseException) -> bool:

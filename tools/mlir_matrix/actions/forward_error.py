@@ -49,7 +49,7 @@ def bounded_reference(
     module = module_of(source)
     reference = module["reference"]
     check_arguments(reference, inputs)
-    with under_test(calls_back=True):
+    with under_test(any_frame=True):
         returned = reference(*arguments)
     expected = check_results(specs, returned)
     own = module.get(_OWN)
@@ -71,7 +71,7 @@ def bounded_reference(
 
 
 def _stated(own: Callable[..., Any], arguments: Sequence[Array], dtype: str) -> tuple[Any, ...]:
-    with under_test(calls_back=True):
+    with under_test(any_frame=True):
         return as_tuple(own(FORMATS[dtype].u, *arguments))
 
 
@@ -82,7 +82,7 @@ def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[A
         lift(array.copy(), format) if array.dtype.kind == "f" else bounded_numpy.Whole(array, format)
         for array in arguments
     ]
-    with under_test(calls_back=True):
+    with under_test(any_frame=True):
         results = as_tuple(reference(*given))
     return tuple(result.error if isinstance(result, Bounded) else np.zeros(np.shape(result)) for result in results)
 

@@ -67,7 +67,7 @@ def run(action: Action) -> None:
 def _lower_static(function: Callable[..., Any], inputs: Sequence[ingress.Tensor]) -> tuple[mlir.ir.Module, list[Any]]:
     arguments = [jax.ShapeDtypeStruct(tensor.shape, DTYPES[tensor.dtype]) for tensor in inputs]
     # The kernel's signature is the workload's: an input that the function ignores stays.
-    with under_test():
+    with under_test(any_frame=True):
         lowered = jax.jit(function, keep_unused=True).lower(*arguments)
     return lowered.compiler_ir("stablehlo"), jax.tree.leaves(lowered.out_info)
 
@@ -81,10 +81,12 @@ def _lower_dynamic(function: Callable[..., Any], inputs: Sequence[ingress.Tensor
     symbols = {size: f"d{number}" for number, size in enumerate(sizes)}
     arguments = []
     for tensor in inputs:
-        shape = ", ".join(symbols[size] if axis in tensor.dynamic else str(size) for axis, size in enumerate(tensor.shape))
+        shape = ", ".join(
+            symbols[size] if axis in tensor.dynamic else str(size) for axis, size in enumerate(tensor.shape)
+        )
         symbolic = export.symbolic_shape(shape, scope=scope)
         arguments.append(jax.ShapeDtypeStruct(symbolic, DTYPES[tensor.dtype]))
-    with under_test():
+    with under_test(any_frame=True):
         exported = export.export(jax.jit(function, keep_unused=True), platforms=["cpu"])(*arguments)
     with mlir.make_ir_context():
         return mlir.ir.Module.parse(exported.mlir_module()), list(exported.out_avals)

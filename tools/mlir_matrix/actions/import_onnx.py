@@ -42,7 +42,7 @@ def preload() -> None:
 def run(action: Action) -> None:
     """Write the graph of the model that the source's ``workload(dims)`` makes, as ``main``, to the output ``ir``."""
     source, dims = ingress.load(action.inputs["source"]), dict(action.params["dims"])
-    with under_test(calls_back=True):
+    with under_test(any_frame=True):
         model = source(dims)
     if not isinstance(model, ModelProto):
         raise ActionFailed(f"workload returned {type(model).__name__}, not an onnx.ModelProto")

@@ -31,7 +31,7 @@ def run(action: Action) -> None:
     reference = module_of(action.inputs["source"])["reference"]
     check_arguments(reference, declared(action, "inputs"))
     specs = action.params["outputs"]
-    with under_test(calls_back=True):
+    with under_test(any_frame=True):
         returned = reference(*arguments)
     for spec, array in zip(specs, check_results(specs, returned), strict=True):
         dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], array)

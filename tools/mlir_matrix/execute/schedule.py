@@ -60,11 +60,11 @@ class Scheduler:
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
         self._alone: deque[Job] = deque()
-        #: Those of them that another run executes.
-        self._waiting = WaitingJobs()
         self._broken: dict[str, str] = {}
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
+        #: Jobs that another run executes.
+        self._waiting = WaitingJobs()
         self._running = 0
         self._stopping = False
         self.done: dict[str, Done] = {}

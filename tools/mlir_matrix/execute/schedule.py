@@ -70,13 +70,13 @@ class Scheduler:
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
         self._alone: deque[Job] = deque()
-        #: Those of them that another run executes.
-        self._waiting = WaitingJobs()
         #: By environment: when workers were lost since one last answered.
         self._lost: dict[str, list[float]] = {}
         self._broken: dict[str, str] = {}
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
+        #: Jobs that another run executes.
+        self._waiting = WaitingJobs()
         self._running = 0
         self._not_held: set[str] = set()
         self._stopping = False

@@ -321,6 +321,7 @@ WRONG: dict[str, tuple[str, str, list[int | None], str]] = {
     ),
     "too much memory": ("_mlir_memref_to_llvm_alloc(-4);" + GOOD, "i32", [5], "asks for 18446744073709551612 bytes"),
     "alignment": ("_mlir_memref_to_llvm_aligned_alloc(48, 4);" + GOOD, "i32", [5], "asks for an alignment of 48 bytes"),
+    "own good end": (GOOD + "void exit(int); exit(0);", "i32", [5], "by itself, with exit code 0, and left no out-r0"),
     "own end": (GOOD + "void exit(int); exit(3);", "i32", [5], "the kernel ended by itself, with exit code 3"),
 }  # fmt: skip
 

@@ -412,6 +412,7 @@ WRONG: dict[str, tuple[str, str, list[int | None], str]] = {
     "beyond a constant": (
         "static const int a[5] = {1}; *r = (M1){a, a, 0, {1 << 30}, {1}};", "i32", [None], "where there is no memory"
     ),
+    "own good end": (GOOD + "void exit(int); exit(0);", "i32", [5], "by itself, with exit code 0, and left no out-r0"),
     "own end": (GOOD + "void exit(int); exit(3);", "i32", [5], "the kernel ended by itself, with exit code 3"),
 }  # fmt: skip
 

@@ -208,7 +208,7 @@ class Session:
         """The module without locations, so that its bytes do not depend on files and lines. Verified."""
         with self.compiling("the IR is not valid"):
             module.operation.verify()
-        return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
+            return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
 
     def first_error(self, error: BaseException) -> str:
         """One line for the table: the first error reported, without its location and the operator printed after it."""

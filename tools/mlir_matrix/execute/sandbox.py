@@ -69,7 +69,7 @@ def _sweep(scratch: Path) -> None:
 
 
 class Folders:
-    """Folders for actions. One is used again only if it has all the attributes that it had when it was first filled.
+    """Folders for actions. One is used again only if it has all the attributes that it had when it was filled.
 
     To make and to remove one may take longer than a small action does.
     """
@@ -81,7 +81,7 @@ class Folders:
         self.spare = SpareFiles(f"{base}/spare")
         self._free: list[str] = []
         self._serial = 0
-        #: Attributes by folder. By the time that it is first filled it has been given to its owner.
+        #: Attributes by folder, as of when it was filled.
         self._new: dict[str, Sequence[Attributes]] = {}
 
     def take(self) -> str:
@@ -102,8 +102,8 @@ class Folders:
         ``copies``: of large inputs, by their path in the folder. Raises LostBlob and ChangedSource, and any other OSError where
         the machine fails.
         """
-        if folder not in self._new:
-            self._new[folder] = self._look(folder)
+        # By now it has been given to its owner.
+        self._new[folder] = self._look(folder)
         for read in prepared.reads:
             if read.path in copies:
                 os.rename(copies[read.path], f"{folder}/{read.path}")

@@ -18,8 +18,10 @@ from mlir_matrix.actions import mounts
 #: Where an action finds its own folder. Nothing else is beside it.
 FOLDER = "/action/work"
 SHELL = "/bin/sh"
-#: Users that actions run as where the worker is root: above all that anybody assigns (systemd: «here be dragons»).
-FIRST_USER, USERS = 0x70000000, 256
+#: Users that actions run as where the worker is root: above all numbers that are assigned, and other ones in each worker, since
+#: all processes of a user count together.
+USERS = 256
+FIRST_USER = 0x70000000 + USERS * int.from_bytes(os.urandom(2), "big")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _PROCESSORS = "/sys/devices/system/cpu"
 _LOADER_CACHE = "/etc/ld.so.cache"

@@ -122,9 +122,10 @@ def _is_up(interface: str) -> bool:
 def _unshare(flags: int, proc: str | int = "/proc") -> bool:
     """Enter new namespaces; who is not root does that in one of users. ``proc``: a /proc that can be written."""
     uid, gid = os.getuid(), os.getgid()
-    if _libc.unshare(flags if uid == 0 else flags | _CLONE_NEWUSER) != 0:
+    flags |= _CLONE_NEWUSER if uid != 0 else 0
+    if _libc.unshare(flags) != 0:
         return False
-    if uid != 0:
+    if flags & _CLONE_NEWUSER:
         at = os.open(proc, os.O_PATH | os.O_CLOEXEC) if isinstance(proc, str) else proc
         # Without a map the process would be «nobody» to tools that look up their owner.
         for name, text in (
@@ -167,7 +168,7 @@ class Spaces:
         # To enter a namespace of mounts changes both of these.
         self._root, self._here, self._proc = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", ".", "/proc"))
         seccomp.prepare()
-        self._first_user = root.FIRST_USER if os.getuid() == 0 else 0
+        self._first_user = root.FIRST_USER if _has_users() else 0
         self._users = set(range(root.USERS))
         #: What is not held, as a clause.
         self.lost = ""
@@ -250,7 +251,7 @@ class Spaces:
         mounts.check(_libc.unshare(_CLONE_NEWIPC))
         if self._template is not None and self._template[-1].new_proc:
             root.mount_proc()
-        if os.getuid() != 0:
+        if not self._first_user:
             # All of a user's actions would share one count, and all of a worker's.
             if _release() >= _COUNTS_BY_NAMESPACE and _unshare(_CLONE_NEWUSER, self._proc):
                 _limit(resource.RLIMIT_NPROC, PROCESSES)
@@ -272,6 +273,13 @@ def _place(tree: int, folder: str) -> None:
     if os.path.isdir(inputs):
         mounts.bind(inputs, inputs)
         mounts.set_attributes(inputs, mounts.RDONLY)
+
+
+def _has_users() -> bool:
+    """Whether this process may become any of the users that are kept for actions."""
+    with open("/proc/self/uid_map", encoding="ascii") as file:
+        ranges = [(int(first), int(size)) for first, _, size in map(str.split, file)]
+    return os.getuid() == 0 and any(root.FIRST_USER - first in range(size - root.USERS) for first, size in ranges)
 
 
 def _release() -> tuple[int, int]:

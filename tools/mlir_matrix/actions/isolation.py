@@ -210,10 +210,18 @@ class Spaces:
         The caller goes ``back`` after that. ``alone``: hide what lies beside the folder, where that could be seen.
         OSError where there can be no more namespaces.
         """
-        if self._template is None:
-            mounts.check(_libc.unshare(_CLONE_NEWPID))
+        try:
+            if self._template is None:
+                mounts.check(_libc.unshare(_CLONE_NEWPID))
+            else:
+                folder = self._enter(folder, *self._template, alone=alone)
             return self._space(folder)
-        template, top, laid = self._template
+        except OSError:
+            self.back()
+            raise
+
+    def _enter(self, folder: str, template: int, top: int, laid: root.Laid, *, alone: bool) -> str:
+        """Enter a copy of the mounts, with the action's folder; return where that is in it."""
         tree = mounts.open_tree(folder)
         try:
             mounts.check(_libc.unshare(_CLONE_FS))
@@ -226,12 +234,9 @@ class Spaces:
                 root.mount_empty(os.path.dirname(folder))
                 os.mkdir(folder)
             _place(tree, laid.folder or folder)
-            return self._space(laid.folder or folder)
-        except OSError:
-            self.back()
-            raise
         finally:
             os.close(tree)
+        return laid.folder or folder
 
     def _space(self, folder: str) -> Space:
         user = self._users.pop() if self._first_user and self._users else None

@@ -12,8 +12,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-TOOLS = Path(__file__).resolve().parent.parent / "tools"
-sys.path.insert(0, str(TOOLS))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _timing import medians, verdict
 
@@ -66,7 +65,9 @@ def main() -> int:
             print(f"     {isolation.lost(spaces)}")
             return 1
         times = medians({"bare": bare, "isolated": partial(isolated, spaces, folder)}, RUNS, clock=spent)
-        print(f"     {len(packages)} packages; bare fork {times['bare'] * 1e3:.2f} ms, isolated {times['isolated'] * 1e3:.2f} ms")
+        print(
+            f"     {len(packages)} packages; bare fork {times['bare'] * 1e3:.2f} ms, isolated {times['isolated'] * 1e3:.2f} ms"
+        )
         cost = (times["isolated"] - times["bare"]) * 1e3
         return 0 if verdict("isolation of an action, ms", cost, 1.0, at_most=True) else 1
 

@@ -111,7 +111,9 @@ JAX: dict[str, tuple[str, str, str]] = {
     "sees_no_sibling": (
         "import os\nfound = os.listdir('..')\nassert found == [os.path.basename(os.getcwd())], found" + GOOD, "pass", "",
     ),
-    "writes_elsewhere": ("open('VICTIM/new', 'w').write('x')" + GOOD, "import-failed", "Read-only file system"),
+    "writes_elsewhere": (
+        "open('VICTIM/new', 'w').write('x')" + GOOD, "import-failed", "Read-only file system|No such file or directory",
+    ),
     "writes_our_code": (
         "import os\nfrom mlir_matrix.actions import ingress\nos.open(ingress.__file__, os.O_WRONLY)" + GOOD,
         "import-failed", "Read-only file system",
@@ -353,7 +355,7 @@ REFERENCES = {
     "none": ("def reference(x):\n    return None", "NoneType"),
     "nan": ("def reference(x):\n    return x * float('nan')", "NaN"),
     "memory": ("hog = []\nwhile True: hog.append(bytearray(64 << 20))", "memory"),
-    "writes": ("open('VICTIM/new', 'w')\ndef reference(x):\n    return x * 2", "Read-only"),
+    "writes": ("open('VICTIM/new', 'w')\ndef reference(x):\n    return x * 2", "No such file or directory"),
     "forges": (
         "import os\nopen('outcome.json', 'w').write('{\"outcome\": \"ok\", \"stage\": \"run\"}')\nos._exit(0)", "no plain file",
     ),

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from house import House, new_home
 
 from machine import interpreter_of_all
-from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT, PROCESSES
+from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT, NOTHING_HELD, PROCESSES
 from mlir_matrix.environments.interpreter import own
 
 BOOTSTRAP = Path(__file__).parents[2] / "tools" / "mlir_matrix" / "actions" / "bootstrap.py"
@@ -344,3 +345,17 @@ def test_attacks(target: Target, attack: str) -> None:
     assert sorted(path.name for path in (target.folder / "victim").iterdir()) == ["kept", "listener", "pipe"]
     assert target.said() == b""
     assert target.bystander.poll() is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give the right to namespaces up")
+def test_what_is_not_held_is_said_once(tmp_path: Path) -> None:
+    house = House(new_home(tmp_path / "home"))
+    bare = [str(shutil.which("setpriv")), "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
+    said = []
+    for words in (("run", "mlir/linalg-fuse/ir/*"), ("doctor",)):
+        command = [*bare, *house.command(*words)]
+        done = subprocess.run(command, env={**os.environ, **house.env}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout + done.stderr)
+    note, doctor = said
+    assert note.count(NOTHING_HELD) == doctor.count(NOTHING_HELD) == 1

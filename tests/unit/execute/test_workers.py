@@ -82,7 +82,7 @@ def test_a_real_one(real: WorkerProcess, tmp_path: Path) -> None:
 
 
 def test_limits_are_passed_on(real: WorkerProcess, tmp_path: Path) -> None:
-    real.send(1, folder(tmp_path, "1", "sleep 60"), None, timeout_s=0.5, memory_mb=512)
+    real.send(1, folder(tmp_path, "1", "kill -STOP $$"), None, timeout_s=0.5, memory_mb=512)
     real.send(2, folder(tmp_path, "2", "ulimit -d; exit 1"), None, timeout_s=10, memory_mb=512)
     while real.pending:
         hear(real)
@@ -97,7 +97,7 @@ def test_stopping_ends_all_of_it(real: WorkerProcess, tmp_path: Path, busy: bool
     """When ``stop`` returns nothing runs any more."""
     alive = tmp_path / "1" / "alive"
     if busy:
-        script = f"setsid sh -c 'while true; do date > {alive}; sleep 0.02; done' & while true; do sleep 1; done"
+        script = "sh -c 'while true; do : > alive; done' & kill -STOP $$"
         real.send(1, folder(tmp_path, "1", script), None, timeout_s=60, memory_mb=512)
         until = time.monotonic() + 20
         while not alive.exists():

@@ -132,9 +132,10 @@ def _is_up(interface: str) -> bool:
 def _unshare(flags: int, proc: str | int = "/proc") -> bool:
     """Enter new namespaces; who is not root does that in one of users. ``proc``: a /proc that can be written."""
     uid, gid = os.getuid(), os.getgid()
-    if _libc.unshare(flags if uid == 0 else flags | _CLONE_NEWUSER) != 0:
+    flags |= _CLONE_NEWUSER if uid != 0 else 0
+    if _libc.unshare(flags) != 0:
         return False
-    if uid != 0:
+    if flags & _CLONE_NEWUSER:
         at = os.open(proc, os.O_PATH | os.O_CLOEXEC) if isinstance(proc, str) else proc
         # Without a map the process would be «nobody» to tools that look up their owner.
         for name, text in (
@@ -177,7 +178,7 @@ class Spaces:
         # To enter a namespace of mounts changes both of these.
         self._root, self._here, self._proc = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", ".", "/proc"))
         seccomp.prepare()
-        self._first_user = root.FIRST_USER if os.getuid() == 0 else 0
+        self._first_user = root.FIRST_USER if _has_users() else 0
         self._users = set(range(root.USERS))
         #: What is not held, as a clause.
         self.lost = ""
@@ -219,10 +220,18 @@ class Spaces:
         The caller goes ``back`` after that. ``alone``: hide what lies beside the folder, where that could be seen.
         OSError where there can be no more namespaces.
         """
-        if self._template is None:
-            mounts.check(_libc.unshare(_CLONE_NEWPID))
+        try:
+            if self._template is None:
+                mounts.check(_libc.unshare(_CLONE_NEWPID))
+            else:
+                folder = self._enter(folder, *self._template, alone=alone)
             return self._space(folder)
-        template, top, laid = self._template
+        except OSError:
+            self.back()
+            raise
+
+    def _enter(self, folder: str, template: int, top: int, laid: root.Laid, *, alone: bool) -> str:
+        """Enter a copy of the mounts, with the action's folder; return where that is in it."""
         tree = mounts.open_tree(folder)
         try:
             mounts.check(_libc.unshare(_CLONE_FS))
@@ -235,12 +244,9 @@ class Spaces:
                 root.mount_empty(os.path.dirname(folder))
                 os.mkdir(folder)
             _place(tree, laid.folder or folder)
-            return self._space(laid.folder or folder)
-        except OSError:
-            self.back()
-            raise
         finally:
             os.close(tree)
+        return laid.folder or folder
 
     def _space(self, folder: str) -> Space:
         user = self._users.pop() if self._first_user and self._users else None
@@ -260,7 +266,7 @@ class Spaces:
         mounts.check(_libc.unshare(_CLONE_NEWIPC))
         if self._template is not None and self._template[-1].new_proc:
             root.mount_proc()
-        if os.getuid() != 0:
+        if not self._first_user:
             # All of a user's actions would share one count, and all of a worker's.
             if _release() >= _COUNTS_BY_NAMESPACE and _unshare(_CLONE_NEWUSER, self._proc):
                 _limit(resource.RLIMIT_NPROC, PROCESSES)
@@ -282,6 +288,13 @@ def _place(tree: int, folder: str) -> None:
     if os.path.isdir(inputs):
         mounts.bind(inputs, inputs)
         mounts.set_attributes(inputs, mounts.RDONLY)
+
+
+def _has_users() -> bool:
+    """Whether this process may become any of the users that are kept for actions."""
+    with open("/proc/self/uid_map", encoding="ascii") as file:
+        ranges = [(int(first), int(size)) for first, _, size in map(str.split, file)]
+    return os.getuid() == 0 and any(root.FIRST_USER - first in range(size - root.USERS) for first, size in ranges)
 
 
 def _release() -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,13 +19,17 @@ from mlir_matrix.actions import mounts
 #: Where an action finds its own folder. Nothing else is beside it.
 FOLDER = "/action/work"
 SHELL = "/bin/sh"
-#: Users that actions run as where the worker is root: above all that anybody assigns (systemd: «here be dragons»).
-FIRST_USER, USERS = 0x70000000, 256
+#: Users that actions run as where the worker is root: above all numbers that are assigned, and other ones in each worker, since
+#: all processes of a user count together.
+USERS = 256
+FIRST_USER = 0x70000000 + USERS * int.from_bytes(os.urandom(2), "big")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _PROCESSORS = "/sys/devices/system/cpu"
 _LOADER_CACHE = "/etc/ld.so.cache"
 #: Prefixes that belong to the whole machine: of these an interpreter gets its library and no more.
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local")
+#: Where each package is a prefix that names others: whoever has one needs them all, and none is anybody's secret.
+_STORES = ("/nix/store", "/gnu/store")
 #: Each action has empty ones of its own. Their memory counts as nobody's, so each is small.
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - not the machine's
 TEMPORARY = ("/tmp", _SHARED_MEMORY)  # noqa: S108 - not the machine's
@@ -63,7 +68,9 @@ def _interpreter() -> Iterator[str]:
     yield from (here, os.path.join(os.path.dirname(here), "__init__.py"))
     yield from (path for path in {sys.executable, getattr(sys, "_base_executable", "")} if path)
     yield os.path.dirname(os.__file__)
-    yield from {sys.base_prefix, sys.base_exec_prefix} - {*_SHARED_PREFIXES}
+    for prefix in {sys.base_prefix, sys.base_exec_prefix}:
+        if prefix not in _SHARED_PREFIXES and not _is_inside(_home(), prefix):
+            yield next((store for store in _STORES if prefix.startswith(store)), prefix)
     # Archives and compiled modules, which need not lie in the library.
     checkout = os.path.dirname(os.path.dirname(here))
     yield from (path for path in sys.path if path and path != checkout)
@@ -72,6 +79,14 @@ def _interpreter() -> Iterator[str]:
         with contextlib.suppress(OSError):
             os.makedirs(sys.pycache_prefix, exist_ok=True)
         yield os.path.abspath(sys.pycache_prefix)
+
+
+def _home() -> str:
+    """The home of the user; HOME is another by now."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return os.sep
 
 
 def _mapped() -> list[str]:

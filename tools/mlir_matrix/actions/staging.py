@@ -119,6 +119,9 @@ class Staged:
             destination = self._at(place)
             if ok:
                 shutil.move(f"{self.folder}/{made[name]}", destination)
+                if os.stat(destination).st_uid != os.geteuid():
+                    # Where we are root an action is somebody else.
+                    os.chown(destination, os.geteuid(), os.getegid())
                 with open(destination, "rb") as file:
                     digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
             else:

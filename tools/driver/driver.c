@@ -274,11 +274,11 @@ int drive(Kernel *kernel, int argc, char **argv) {
   bool soon = true;
   for (long i = 0; i < command.repeat; i++) {
     Usage this_call;
-    clock_t start = clock();
+    double start = system_cpu_s();
     durations[i] = call(kernel, &command, i, &this_call);
     if (i > 0) continue;
     usage = this_call;
-    soon = (clock() - start) / CLOCKS_PER_SEC < command.second_within;
+    soon = system_cpu_s() - start < (double)command.second_within;
   }
   int poisons = 1;
   if (command.second_within && soon && second_ask()) {

@@ -36,3 +36,8 @@ def test_the_entry_point_has_one_name(driver_sources: Mapping[str, str]) -> None
     """The driver calls it so, too."""
     assert f"Kernel {kernel.ENTRY};" in Path(driver_sources["main.c"]).read_text(encoding="utf-8")
     assert kernel.without_entry().reason.startswith(f"the IR has no function {kernel.ENTRY};")
+
+
+def test_limits_are_those_of_the_driver(driver_sources: Mapping[str, str]) -> None:
+    for file, name in (("call.h", "MAX_POINTERS"), ("spec.h", "MAX_RANK")):
+        assert f"{name} = {getattr(kernel, name)}" in Path(driver_sources[file]).read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mlir_matrix.actions.child import failure
 from mlir_matrix.actions.collect import DamagedFolderError, remove_folder
@@ -65,7 +66,7 @@ class Scheduler:
         self._jobs: dict[str, Job] = {}
         self._alone: deque[Job] = deque()
         #: By environment: when workers were lost since one last answered.
-        self._lost: dict[str, list[float]] = {}
+        self._losses: dict[str, list[float]] = {}
         self._broken: dict[str, str] = {}
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
@@ -210,7 +211,7 @@ class Scheduler:
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
         self._broken[environment.digest] = reason
-        self._lost.pop(environment.digest, None)
+        self._losses.pop(environment.digest, None)
         for key in self._frontier.drain(environment.digest):
             self._give_up(self._jobs[key], reason)
 
@@ -244,7 +245,7 @@ class Scheduler:
 
     def _is_held_back(self, digest: str) -> bool:
         """Whether an environment has to wait for a worker, after it lost some."""
-        lost = self._lost.get(digest)
+        lost = self._losses.get(digest)
         return lost is not None and time.monotonic() < lost[-1] + _BACK_OFF_S[min(len(lost), len(_BACK_OFF_S)) - 1]
 
     def _send(self, job: Job) -> None:
@@ -281,24 +282,28 @@ class Scheduler:
     def _take_answers(self, worker: Worker) -> None:
         answers, alive = worker.receive()
         for job, answer in answers:
-            self._running -= 1
-            self._lost.pop(job.environment.digest, None)
-            done = None
-            try:
-                done = self._lookup.take(job, answer)
-            except DamagedFolderError as error:
-                job.losses += 1
-                if job.losses >= _ATTEMPTS:
-                    done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
-            finally:
-                self._crew.release(job)
-            if done is None:
-                self._alone.append(job)
-                continue
-            del self._jobs[job.prepared.key]
-            self._finish_job(job, done)
+            self._take(job, answer)
         if not alive:
             self._on_worker_lost(worker)
+
+    def _take(self, job: Job, answer: Mapping[str, Any]) -> None:
+        """Take what an action left, or have it executed once more where that is damaged."""
+        self._running -= 1
+        self._losses.pop(job.environment.digest, None)
+        done = None
+        try:
+            done = self._lookup.take(job, answer)
+        except DamagedFolderError as error:
+            job.losses += 1
+            if job.losses >= _ATTEMPTS:
+                done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
+        finally:
+            self._crew.release(job)
+        if done is None:
+            self._alone.append(job)
+            return
+        del self._jobs[job.prepared.key]
+        self._finish_job(job, done)
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)
@@ -312,7 +317,7 @@ class Scheduler:
         words, left = self._crew.remove_worker(worker)
         if not left:
             return
-        lost = self._lost.setdefault(environment.digest, [])
+        lost = self._losses.setdefault(environment.digest, [])
         lost.append(time.monotonic())
         hopeless = len(lost) > len(_BACK_OFF_S) or (len(lost) >= _ATTEMPTS and lost[-1] - lost[-2] > _IN_A_ROW_S)
         for each in left:

@@ -140,7 +140,8 @@ def test_the_worker_takes_it_from_its_command_line(path: Path, tmp_path: Path) -
     bootstrap = worker_command(found, store=tmp_path, bytecode=tmp_path, arguments=[])
     at = next(index for index, word in enumerate(bootstrap) if word.endswith("bootstrap.py"))
     probe = tmp_path / "probe.py"
-    text = Path(bootstrap[at]).read_text().replace("sys.exit(main(_rest))", "print(__import__('json').dumps(programs))")
+    text, _, _ = Path(bootstrap[at]).read_text().partition("    sys.exit(main(")
+    text += "    print(__import__('json').dumps(programs))\n"
     assert "os.path.abspath(__file__)" in text
     probe.write_text(text.replace("os.path.abspath(__file__)", repr(bootstrap[at])))
     done = subprocess.run(

@@ -71,7 +71,7 @@ class Scheduler:
         self._jobs: dict[str, Job] = {}
         self._alone: deque[Job] = deque()
         #: By environment: when workers were lost since one last answered.
-        self._lost: dict[str, list[float]] = {}
+        self._losses: dict[str, list[float]] = {}
         self._broken: dict[str, str] = {}
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
@@ -229,7 +229,7 @@ class Scheduler:
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
         self._broken[environment.digest] = reason
-        self._lost.pop(environment.digest, None)
+        self._losses.pop(environment.digest, None)
         for key in self._frontier.drain(environment.digest):
             self._give_up(self._jobs[key], reason)
 
@@ -289,7 +289,7 @@ class Scheduler:
 
     def _is_held_back(self, digest: str) -> bool:
         """Whether an environment has to wait for a worker, after it lost some."""
-        lost = self._lost.get(digest)
+        lost = self._losses.get(digest)
         return lost is not None and time.monotonic() < lost[-1] + _BACK_OFF_S[min(len(lost), len(_BACK_OFF_S)) - 1]
 
     def _send(self, job: Job) -> None:
@@ -356,7 +356,7 @@ class Scheduler:
     def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
         """Take what an action left, once its large outputs are hashed; an error of that comes again when they are taken."""
         self._running -= 1
-        self._lost.pop(job.environment.digest, None)
+        self._losses.pop(job.environment.digest, None)
         done = None
         try:
             done = self._lookup.take(job, answer)
@@ -390,7 +390,7 @@ class Scheduler:
         words, left = self._crew.remove_worker(worker)
         if not left:
             return
-        lost = self._lost.setdefault(environment.digest, [])
+        lost = self._losses.setdefault(environment.digest, [])
         lost.append(time.monotonic())
         hopeless = len(lost) > len(_BACK_OFF_S) or (len(lost) >= _ATTEMPTS and lost[-1] - lost[-2] > _IN_A_ROW_S)
         for each in left:

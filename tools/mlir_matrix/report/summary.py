@@ -71,7 +71,7 @@ def _weak(results: Sequence[TestResult]) -> list[str]:
     if not weak:
         return []
     verb = "passes but is" if len(weak) == 1 else "pass but are"
-    shown = [f"  {escape(result.id)} ({harmless(weak_words(result.weak))})" for result in weak[:_CLOSE_SHOWN]]
+    shown = [f"  {escape(result.id)} ({escape(harmless(weak_words(result.weak)))})" for result in weak[:_CLOSE_SHOWN]]
     more = [f"  … and {len(weak) - _CLOSE_SHOWN} more"] if len(weak) > _CLOSE_SHOWN else []
     return [
         "",

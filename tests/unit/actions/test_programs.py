@@ -86,7 +86,8 @@ def test_the_release_comes_from_the_workers_command_line(tmp_path: Path) -> None
     at = next(index for index, word in enumerate(command) if word.endswith("bootstrap.py"))
     words = [word for folder, release in folders.items() for word in ("--prefix", f"{release}={folder}")]
     assert command[at + 1 :] == [*words, "action.json"]
-    text = Path(command[at]).read_text().replace("sys.exit(main(_rest))", "print(__import__('json').dumps(prefixes))")
+    text, _, _ = Path(command[at]).read_text().partition("    sys.exit(main(")
+    text += "    print(__import__('json').dumps(prefixes))\n"
     probe = tmp_path / "probe.py"
     probe.write_text(text.replace("__file__", repr(command[at])))
     words = [*command[:at], str(probe), *command[at + 1 :]]

@@ -33,7 +33,7 @@ _MACHINES = {
 _X32 = 0x40000000
 _FAMILIES = (socket.AF_INET, socket.AF_INET6, 16)  # netlink: of the network namespace, and asked for its interfaces
 
-_libc = ctypes.CDLL(None, use_errno=True)
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class _Program(ctypes.Structure):
@@ -79,4 +79,4 @@ def restrict() -> bool:
     if not code:
         return False
     program = _Program(len(code) // 8, code)
-    return bool(_libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0)
+    return bool(_prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0)

@@ -255,7 +255,7 @@ def test_the_runner_sees_nothing_of_the_machine(
     tmp_path: Path, prefix: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "1")
-    told(tmp_path, prefix, '/usr/bin/env > seen\n/bin/rm "$MATRIX_DRIVER_ARGUMENTS"')
+    told(tmp_path, prefix, '/usr/bin/env > seen\n: > y.npy\n/bin/rm "$MATRIX_DRIVER_ARGUMENTS"')
     seen = dict(line.split("=", 1) for line in (tmp_path / "seen").read_text(encoding="utf-8").splitlines())
     assert (seen["PATH"], seen["LC_ALL"]) == ("", "C")
     assert seen.keys() - {"PWD", "_", "SHLVL", "OLDPWD"} == {"PATH", "LC_ALL", "JITDUMPDIR", "MATRIX_DRIVER_ARGUMENTS"}

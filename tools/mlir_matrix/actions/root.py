@@ -133,7 +133,8 @@ def needed_by(program: str, loader: str = "") -> Iterator[str]:
             [loader, "--list", program], env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         words = os.fsdecode(listed.stdout).split() if listed.returncode == 0 else []
-        yield from (word for word in words if word.startswith("/"))
+        # A name may be a link into a folder that is not bound, as that of the loader is.
+        yield from (path for word in words if word.startswith("/") for path in (word, os.path.realpath(word)))
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -146,6 +147,16 @@ def test_outputs_are_plain_in_the_store(store: Store, folders: Folders, mark: Ca
     found = os.stat(blob)
     assert (Path(blob).read_bytes(), os.listxattr(blob), found.st_nlink) == (b"module", [], 1)
     assert not found.st_mode & 0o7002
+
+
+def test_a_file_system_without_attributes(store: Store, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> list[str]:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "listxattr", refuse)
+    folder = folders.take()
+    leave(folder)
+    assert collect(folder, action(), {}, store).ok
 
 
 def test_a_failure_keeps_its_log(store: Store, folders: Folders) -> None:

@@ -12,8 +12,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 #: Bytes above which a file is large.
 LARGE = 4 << 20
@@ -142,6 +144,9 @@ class Background:
     def start(self, function: Callable[[threading.Event], Any], then: Callable[[Future[Any]], None]) -> None:
         """Run ``function`` in a thread, with an event that asks it to stop; :meth:`finish` then calls ``then``."""
         if self._threads is None:
+            # Not at the start: a run that finds all in the cache needs no thread.
+            from concurrent.futures import ThreadPoolExecutor
+
             self._threads = ThreadPoolExecutor(_THREADS)
 
         def end(future: Future[Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import threading
 import time
@@ -22,7 +21,7 @@ from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import Read, request
 from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file
-from mlir_matrix.execute.spare import Attributes, SpareFiles, attributes
+from mlir_matrix.execute.spare import Attributes, SpareFiles, attributes, has_attributes
 from mlir_matrix.execute.store import Result, Store, read_bytes
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action
@@ -156,16 +155,13 @@ def _source_bytes(path: Path, digest: str) -> bytes:
     return data
 
 
-def _plain(path: str, folder: str) -> str:
+def _plain(path: str, folder: str, stop: threading.Event | None = None) -> str:
     """Exchange an output that has other names, attributes or special bits of its mode for a copy of its bytes."""
     found = os.lstat(path)
-    # What a security module gives is no action's doing.
-    given = [name for name in os.listxattr(path, follow_symlinks=False) if not name.startswith("security.")]
-    if found.st_nlink > 1 or found.st_mode & 0o7002 or given:
+    if found.st_nlink > 1 or found.st_mode & 0o7002 or has_attributes(path):
         # Not in the folder itself: it may have a default ACL.
-        copy = f"{folder}.copy"
-        shutil.copyfile(path, copy)
-        os.replace(copy, path)
+        copy_file(path, f"{folder}.copy", None, stop)
+        os.replace(f"{folder}.copy", path)
     return path
 
 
@@ -219,7 +215,7 @@ def large_outputs(folder: str, action: Action) -> list[str]:
 def hash_outputs(paths: Sequence[str], folder: str, store: Store, stop: threading.Event) -> None:
     """Hash the large outputs of an action that has ended, for :func:`collect`."""
     for path in paths:
-        store.hash_large(_plain(path, folder), stop)
+        store.hash_large(_plain(path, folder, stop), stop)
 
 
 def collect(folder: str, action: Action, usage: Mapping[str, float], store: Store) -> Result:

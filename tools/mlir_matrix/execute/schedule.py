@@ -8,16 +8,16 @@ Whatever is finished is kept at once, so ending the run at any moment loses noth
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.child import failure
 from mlir_matrix.actions.collect import DamagedFolderError, remove_folder
@@ -33,6 +33,9 @@ from mlir_matrix.execute.sandbox import copy_inputs, hash_outputs, large_inputs,
 from mlir_matrix.execute.store import LostBlob, Result, Store
 from mlir_matrix.home import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _TICK_S = 0.25
 #: An action that was lost is tried once more, alone, with a new worker and folder.
@@ -70,6 +73,8 @@ class Scheduler:
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
         self._alone: deque[Job] = deque()
+        #: The key of the last of them that was sent.
+        self._suspect = ""
         #: By environment: when workers were lost since one last answered.
         self._losses: dict[str, list[float]] = {}
         self._broken: dict[str, str] = {}
@@ -272,12 +277,15 @@ class Scheduler:
                 self._waiting.add(job, time_limit(job, self._limits))
 
     def _next_job(self) -> Job | None:
+        if self._suspect in self._jobs and self._running:
+            return None
         suspect = next((job for job in self._alone if not self._is_held_back(job.environment.digest)), None)
         if suspect is not None:
             # Suspects run with nothing beside them, so that a dead worker has one explanation.
             if self._running:
                 return None
             self._alone.remove(suspect)
+            self._suspect = suspect.prepared.key
             self._crew.renew(suspect.environment)
             return suspect
         waiting = {digest: count for digest, count in self._frontier.demand().items() if self._is_ready(digest)}
@@ -320,6 +328,10 @@ class Scheduler:
 
     def _not_sent(self, job: Job, error: OSError | InfrastructureError) -> None:
         self._running -= 1
+        for copy in job.copies.values():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(copy)
+        job.copies = {}
         if isinstance(error, LostBlob):
             self._find_again(job, error)
         elif isinstance(error, InfrastructureError):
@@ -332,10 +344,17 @@ class Scheduler:
         """An input is damaged: have it made anew, then come back."""
         del self._jobs[job.prepared.key]
         made_by = next(
-            ref.action
-            for ref in job.action.inputs.values()
-            if isinstance(ref, Produced) and self.done[ref.action].result.outputs[ref.output] == lost.digest
+            (
+                ref.action
+                for ref in job.action.inputs.values()
+                if isinstance(ref, Produced) and self.done[ref.action].result.outputs.get(ref.output) == lost.digest
+            ),
+            None,
         )
+        if made_by is None:
+            # It was made anew meanwhile: it has other bytes now, or could not be made.
+            self._advance([job.action.id, *(twin.id for twin in job.twins)])
+            return
         self._advance(self._redo(self._graph.actions[made_by], lost, job.action, *job.twins))
         # What made it may be of an environment that nothing else in this run needs.
         self._install()

@@ -90,6 +90,15 @@ def _extended(descriptor: int) -> list[tuple[str, bytes]]:
         raise
 
 
+def has_attributes(path: str) -> bool:
+    """Return whether a file that is no link has extended attributes other than those of a security module."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return any(not name.startswith("security.") for name, _ in _extended(descriptor))
+    finally:
+        os.close(descriptor)
+
+
 def _ioctl(descriptor: int, request: int, size: int) -> bytes:
     """What the file system answers; nothing if it does not know the request."""
     try:

@@ -194,7 +194,8 @@ def test_texts_repeat_and_can_be_shown() -> None:
         assert "7ffdeadbeef0" not in said
         assert said.encode().decode() == said
         assert not set(said) & set("\x1b\x00\x07\u202e\r")
-        assert "tab\there\nline" in said
+    assert "tab\there line" in result["reason"]
+    assert "tab\there\nline" in result["diagnostics"]
 
 
 def test_texts_are_cut() -> None:

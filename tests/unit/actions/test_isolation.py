@@ -364,3 +364,21 @@ def test_inputs_are_read_only(folder: Path, nobody: bool) -> None:
     assert found["in/new"] == "Read-only file system"
     assert found["in/x"] in ("Read-only file system", "Permission denied")
     assert found["beside"] == "written"
+
+
+@pytest.mark.namespaces
+def test_an_action_is_never_root_for_want_of_users(folder: Path) -> None:
+    found = tried(
+        f"""
+        spaces = isolation.enter([])
+        spaces._users = set()
+        try: spaces.open({str(folder)!r}, alone=True)
+        except OSError as error: found["why"] = error.strerror
+        # The worker is back where it was.
+        found["own"] = os.path.isdir({str(folder)!r})
+        found["root"] = spaces._first_user != 0
+        """,
+        folder,
+    )
+    assert found["own"]
+    assert found.get("why") == ("all users of this worker are in use" if found["root"] else None)

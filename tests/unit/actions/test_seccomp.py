@@ -26,6 +26,14 @@ for family, kind in ((1, 1), (2, 1), (10, 1), (16, 3), (17, 2), (40, 1)):
 left, right = socket.socketpair()
 left.send(b"x")
 found["pair"] = right.recv(1).decode()
+for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_RAW, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC):
+    try: socket.socketpair(socket.AF_UNIX, kind); found[f"pair {kind}"] = "made"
+    except OSError as error: found[f"pair {kind}"] = error.strerror
+import fcntl, tempfile
+with tempfile.TemporaryFile() as file:
+    found["flags"] = fcntl.fcntl(file, fcntl.F_GETFD)
+    try: found["lease"] = fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error: found["lease"] = error.strerror
 for number in CALLS:
     libc.syscall(number, 0, 0, 0, 0, 0)
     found[number] = os.strerror(ctypes.get_errno())
@@ -56,3 +64,6 @@ def test_what_is_refused() -> None:
     assert [found[str(number)] for number in calls] == ["Function not implemented"] * len(calls)
     assert (found["user"], found["why"], found["thread"]) == (-1, "Function not implemented", "ran")
     assert (found["pair"], found["child"]) == ("x", 0)
+    # A datagram socket of a pair could be bound again, and send files to an action beside it.
+    assert {text for name, text in found.items() if name.startswith("pair ")} == {refused}
+    assert (found["flags"], found["lease"]) == (1, "Function not implemented")

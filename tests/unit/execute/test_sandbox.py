@@ -149,6 +149,20 @@ def test_outputs_are_plain_in_the_store(store: Store, folders: Folders, mark: Ca
     assert not found.st_mode & 0o7002
 
 
+def test_what_an_action_writes_as_its_outcome_is_fit_to_print(store: Store, folders: Folders) -> None:
+    folder = folders.take()
+    forged = {
+        "outcome": "crashed", "stage": "lower", "signal": "SIGSEGV\n\x1b[2J", "diagnostics": "a\ud800\x1b[2J\nb",
+        "reason": "\x1b]0;owned\x07no\nPASS everything" + "x" * 5_000_000,
+    }  # fmt: skip
+    Path(folder, "outcome.json").write_text(json.dumps({**forged, "reason": forged["reason"][:3_000_000]}))
+    outcome = collect(folder, action(), {}, store).outcome
+    assert outcome["reason"].startswith("\ufffd]0;owned\ufffdno PASS everything")
+    assert len(outcome["reason"]) < 2_100
+    assert outcome["diagnostics"] == "a\ufffd\ufffd[2J\nb"
+    assert "signal" not in outcome
+
+
 def test_a_file_system_without_attributes(store: Store, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> list[str]:
         raise OSError(errno.ENOTSUP, "Operation not supported")

@@ -51,7 +51,7 @@ def failure(stage: str, outcome: str, reason: str, diagnostics: str = "", **more
     return {
         "outcome": outcome,
         "stage": stage,
-        "reason": _clean(reason, _LONGEST_REASON, "…"),
+        "reason": _clean(" ".join(reason.splitlines()), _LONGEST_REASON, "…"),
         "diagnostics": text,
         **more,
     }

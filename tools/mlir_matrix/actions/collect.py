@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -21,6 +22,7 @@ from mlir_matrix.actions.kernel import METRICS
 NEVER_CACHED = frozenset({"timed-out", "infra-error", "skipped"})
 #: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
 _MOST_JSON = 4 << 20
+_SIGNAL = re.compile(r"[A-Za-z0-9 +]{1,20}")
 _OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
 
 
@@ -57,7 +59,7 @@ def read_failure(folder: str) -> dict[str, str] | None:
     except (OSError, ValueError, RecursionError):
         return None
     sound = all(isinstance(found.get(name), str) for name in ("outcome", "stage", "reason", "diagnostics"))
-    return found if sound and found["outcome"] != "ok" else None
+    return _as_our_own(found) if sound and found["outcome"] != "ok" else None
 
 
 def is_measurable(verdict: Mapping[str, Any]) -> bool:
@@ -125,7 +127,18 @@ def _read_outcome(folder: str, stage: str) -> dict[str, str]:
     possible = {"ok", "crashed", "timed-out", "infra-error", failed_outcome(stage)}
     if str(outcome.get("outcome")) not in possible or outcome.get("stage") != stage:
         raise damaged(folder, stage, "it claims an outcome that this action cannot have")
-    return {name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)}
+    return _as_our_own({name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)})
+
+
+def _as_our_own(outcome: Mapping[str, str]) -> dict[str, str]:
+    """Return an outcome with texts that are fit to print: the action may have written the file itself."""
+    if outcome["outcome"] == "ok":
+        return {"outcome": "ok", "stage": outcome["stage"]}
+    more = {"signal": outcome["signal"]} if _SIGNAL.fullmatch(outcome.get("signal", "")) else {}
+    if "kept" in outcome:
+        more["kept"] = "retry" if outcome["kept"] == "retry" else "no"
+    texts = (outcome.get("reason", ""), outcome.get("diagnostics", ""))
+    return failure(outcome["stage"], outcome["outcome"], *texts, **more)
 
 
 def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:

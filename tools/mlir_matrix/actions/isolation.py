@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from mlir_matrix.actions import mounts, root, seccomp
 from mlir_matrix.actions.contract import INPUT_FOLDER
@@ -46,6 +48,8 @@ NOTHING_HELD = (
 )
 _FILES_NOT_HELD = "the kernel refuses to mount ({}): actions read and write what their user may"
 _OLD_PROC = "parts of /proc are hidden, so that there can be no new one: actions see the numbers of other processes"
+_UNCOUNTED = "the number of processes is not limited"
+_UNFILTERED = "this architecture has no filter of system calls: actions reach sockets with a path"
 _INHERITED = "a root cannot be built here ({}): actions can read what their user may"
 
 #: The whole environment that an action sees, but for the folders, which are its own. The first group has every x86-64
@@ -180,12 +184,15 @@ class Spaces:
         self._own += [(os.open(_OWN_PROCESSES, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWPID)]
         # To enter a namespace of mounts changes both of these.
         self._root, self._here, self._proc = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", ".", "/proc"))
-        seccomp.prepare()
         self._first_user = root.FIRST_USER if _has_users() else 0
         self._users = set(range(root.USERS))
         #: What is not held, as a clause.
         self.lost = ""
         self._template = self._lay(paths)
+        # Root of a user namespace may be root outside, whose processes no limit counts.
+        counted = self._first_user or (os.getuid() != 0 and _release() >= _COUNTS_BY_NAMESPACE)
+        more = ("" if counted else _UNCOUNTED, "" if seccomp.prepare() else _UNFILTERED)
+        self.lost = "; ".join(filter(None, (self.lost, *more)))
 
     def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
         """Make the namespace of mounts that each action gets a copy of; None where files cannot be held at all."""
@@ -252,7 +259,9 @@ class Spaces:
         return laid.folder or folder
 
     def _space(self, folder: str) -> Space:
-        user = self._users.pop() if self._first_user and self._users else None
+        if self._first_user and not self._users:
+            raise OSError(errno.EAGAIN, "all users of this worker are in use")
+        user = self._users.pop() if self._first_user else None
         try:
             return Space(self, folder, user)
         except OSError:
@@ -270,8 +279,10 @@ class Spaces:
         if self._template is not None and self._template[-1].new_proc:
             root.mount_proc()
         if not self._first_user:
-            # All of a user's actions would share one count, and all of a worker's.
-            if _release() >= _COUNTS_BY_NAMESPACE and _unshare(_CLONE_NEWUSER, self._proc):
+            # In the worker's own, an action could look into the first process, and all actions would share one count.
+            if not _unshare(_CLONE_NEWUSER, self._proc):
+                raise OSError(ctypes.get_errno(), "the kernel allows no user namespace for an action")
+            if _release() >= _COUNTS_BY_NAMESPACE:
                 _limit(resource.RLIMIT_NPROC, PROCESSES)
         elif space.user is not None:
             _become(self._first_user + space.user)
@@ -356,8 +367,10 @@ class Space:
         self._spaces.free(self.user)
 
 
-def _only_stdin(descriptor: int) -> list[tuple[int, int, int]]:
-    return [(os.POSIX_SPAWN_DUP2, descriptor, 0)]
+def _only_stdin(descriptor: int) -> list[tuple[Any, ...]]:
+    """Give the shell a descriptor to read and none of the worker's to write to."""
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+    return [(os.POSIX_SPAWN_DUP2, descriptor, 0), *null]
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> None:

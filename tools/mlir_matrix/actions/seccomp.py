@@ -22,12 +22,16 @@ _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _CLONE_NEWUSER = 0x10000000
 #: Offsets in the data: number of the call, architecture, low half of the first argument (little-endian).
-_NUMBER, _ARCH, _FIRST = 0, 4, 16
-#: By machine: AUDIT_ARCH, ``socket``, ``clone``, and calls that are taken for not there: io_uring_setup, add_key, request_key,
-#: keyctl, unshare, setns, and clone3, whose flags a filter cannot see (C libraries then use clone).
+_NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24
+#: BPF: take the bits of an operand; those of a socket's type that are no flags.
+_AND, _TYPE = 0x54, 0xF
+_F_SETLEASE = 1024
+#: By machine: AUDIT_ARCH, ``socket``, ``socketpair``, ``fcntl``, ``clone``, and calls that are taken for not there:
+#: io_uring_setup, add_key, request_key, keyctl, unshare, setns, clone3 (a filter cannot see its flags; C libraries then use
+#: clone), userfaultfd, memfd_secret, fanotify_init, bpf, perf_event_open.
 _MACHINES = {
-    "x86_64": (0xC000003E, 41, 56, (425, 248, 249, 250, 272, 308, 435)),
-    "aarch64": (0xC00000B7, 198, 220, (425, 217, 218, 219, 97, 268, 435)),
+    "x86_64": (0xC000003E, 41, 53, 72, 56, (425, 248, 249, 250, 272, 308, 435, 323, 447, 300, 321, 298)),
+    "aarch64": (0xC00000B7, 198, 199, 25, 220, (425, 217, 218, 219, 97, 268, 435, 282, 447, 262, 280, 241)),
 }
 #: x86-64 has a second numbering of the same calls, from here on.
 _X32 = 0x40000000
@@ -43,7 +47,7 @@ class _Program(ctypes.Structure):
 @cache
 def _assemble(machine: str) -> bytes:
     """The filter: instructions of (code, jump if true, jump if false, operand), jumps counted from the next one."""
-    arch, making_sockets, cloning, absent = _MACHINES[machine]
+    arch, making_sockets, pairing, control, cloning, absent = _MACHINES[machine]
     refuse = [
         (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
         (_RETURN, 0, 0, _ALLOW),
@@ -52,6 +56,18 @@ def _assemble(machine: str) -> bytes:
     families = [(_LOAD, 0, 0, _FIRST)]
     families += [(_EQUAL, len(_FAMILIES) - number, 0, family) for number, family in enumerate(_FAMILIES)]
     body = [(_EQUAL, 0, len(families) + 1, making_sockets), *families, *refuse]
+    # A datagram socket of a pair can be disconnected and bound, and then sends to any name, open files included.
+    wrong = len(body) - 1
+    body = [
+        (_EQUAL, 0, 3, pairing),
+        (_LOAD, 0, 0, _SECOND),
+        (_AND, 0, 0, _TYPE),
+        (_EQUAL, wrong - 1, wrong - 2, socket.SOCK_STREAM),
+        *body,
+    ]
+    # Who waits to open a file that is leased, read-only binds included, waits for as long as an action likes.
+    absent_call = len(body) - 1
+    body = [(_EQUAL, 0, 2, control), (_LOAD, 0, 0, _SECOND), (_EQUAL, absent_call, absent_call - 1, _F_SETLEASE), *body]
     # Without a user namespace the other kinds need privileges.
     body = [(_EQUAL, 0, 2, cloning), (_LOAD, 0, 0, _FIRST), (_HAS, len(body) - 1, len(body) - 2, _CLONE_NEWUSER), *body]
     # From each of these to the last instruction, which says that there is no such call.

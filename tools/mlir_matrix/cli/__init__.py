@@ -85,7 +85,8 @@ def _call(arguments: list[str] | None) -> int:
         # Click makes an Abort of it.
         stopped = error.__cause__ if isinstance(error, click.Abort) else error
         return 128 + (stopped.signum if isinstance(stopped, _Stopped) else signal.SIGINT)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):
+        # Click itself exits only where a command finds that its reader has gone.
         # Whoever read our output has enough; python must not complain about it while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -355,7 +355,9 @@ REFERENCES = {
     "none": ("def reference(x):\n    return None", "NoneType"),
     "nan": ("def reference(x):\n    return x * float('nan')", "NaN"),
     "memory": ("hog = []\nwhile True: hog.append(bytearray(64 << 20))", "memory"),
-    "writes": ("open('VICTIM/new', 'w')\ndef reference(x):\n    return x * 2", "No such file or directory"),
+    "writes": (
+        "open('VICTIM/new', 'w')\ndef reference(x):\n    return x * 2", "Read-only file system|No such file or directory",
+    ),
     "forges": (
         "import os\nopen('outcome.json', 'w').write('{\"outcome\": \"ok\", \"stage\": \"run\"}')\nos._exit(0)", "no plain file",
     ),

@@ -60,8 +60,8 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
             takes = " or ".join(document.accepts)
             checker.wrong(target, f"these steps end with the kind {end}; the target takes {takes}", "codegen")
     for index, device in enumerate(document.devices):
-        if device.split("/")[2] in _OWN_DEVICES:
-            checker.wrong(target, f"every action has a {device} of its own; leave it out", "devices", index)
+        if (name := device.split("/")[2]) in _OWN_DEVICES:
+            checker.wrong(target, f"every action has a /dev/{name} of its own; leave it out", "devices", index)
     if target.name == "ir":
         checker.wrong(target, "a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE")
 

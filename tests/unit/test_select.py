@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from catalogs import catalog
 from hypothesis import given
@@ -11,7 +13,7 @@ from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import TestGlob
 from mlir_matrix.pins import Pins
-from mlir_matrix.select import choose, is_identifier, is_suite
+from mlir_matrix.select import choose, granted, is_identifier, is_suite
 
 SUITES = {
     "smoke": (
@@ -312,6 +314,25 @@ def test_properties_are_those_that_suites_state(arguments: list[str], found: lis
     assert list(choice.ids()) == found
     assert [test.id for test in choice.tests()] == found
     assert choice.count() == len(found)
+
+
+def test_what_needs_a_device_that_is_not_granted_is_skipped() -> None:
+    entry = CATALOG.targets["x86_64"]
+    document = entry.document.model_copy(update={"devices": ("/dev/a", "/dev/b")})
+    needing = replace(CATALOG, targets={**CATALOG.targets, "x86_64": replace(entry, document=document)})
+    tests = list(choose(needing, ["smoke"]).tests())
+
+    def reasons(*devices: str) -> dict[str, str]:
+        found = {test.id: test for test in granted(needing, tests, devices)}
+        return {name: test.reason for name, test in found.items() if test.outcome == "skipped" and not test.selected}
+
+    assert reasons("/dev/a", "/dev/b") == {}
+    needs = "target x86_64 needs /dev/b, which is not granted; matrix run --device /dev/b grants it"
+    assert reasons("/dev/a") == {test.id: needs for test in tests if test.selected and not test.is_ir}
+    assert (
+        "/dev/a and /dev/b, which are not granted; matrix run --device /dev/a --device /dev/b grants them"
+        in (reasons()["onnx/linalg-loops/x86_64/mlp"])
+    )
 
 
 def test_pins_come_last() -> None:

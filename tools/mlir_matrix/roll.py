@@ -22,7 +22,7 @@ from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.results import TestResult, outcomes_digest
-from mlir_matrix.select import choose
+from mlir_matrix.select import choose, granted
 from mlir_matrix.session import Session
 
 #: Runs a plan and returns the results.
@@ -150,7 +150,7 @@ class _Stand:
     @cached_property
     def tests(self) -> dict[str, Test]:
         chosen = choose(self.session.catalog, [self.suite], pins=self.session.pins)
-        return {test.id: test for test in chosen.tests()}
+        return {test.id: test for test in granted(self.session.catalog, chosen.tests())}
 
     @cached_property
     def plan(self) -> Plan:

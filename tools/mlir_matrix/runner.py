@@ -39,6 +39,8 @@ class Means:
     remote_cache: str = ""
     #: What that service is told of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
     properties: tuple[tuple[str, str], ...] = ()
+    #: ``local``: the devices that kernels may use whose targets declare them.
+    devices: tuple[str, ...] = ()
 
     @property
     def sealed(self) -> bool:
@@ -177,7 +179,7 @@ def _equip(means: Means, session: Session) -> Equip:
         from mlir_matrix.containers.crew import ContainerCrew  # Docker's library is slow to import
 
         return partial(ContainerCrew, settings=session.catalog.containers)
-    return Pool
+    return partial(Pool, devices=means.devices)
 
 
 def _executor(

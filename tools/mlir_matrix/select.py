@@ -13,8 +13,9 @@ they pin the component for that test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -102,6 +103,27 @@ def choose(
     asked = [globs if suites or not number else _with_property(globs) for number in range(len(expansions))]
     selectors = [tuple(_boxes(expansion, some)) for expansion, some in zip(expansions, asked, strict=True)]
     return Choice(expansions, tuple(selectors))
+
+
+def granted(catalog: Catalog, tests: Iterable[Test], devices: Collection[str] = ()) -> Iterable[Test]:
+    """Skip the tests whose target declares a device that the operator does not grant."""
+    lacking = {
+        name: lack
+        for name, entry in catalog.targets.items()
+        if (lack := [device for device in entry.document.devices if device not in devices])
+    }
+    return map(partial(_withheld, lacking), tests) if lacking else tests
+
+
+def _withheld(lacking: Mapping[str, Sequence[str]], test: Test) -> Test:
+    targets = (test.target, test.relation.cell[2] if test.relation and test.relation.cell else "")
+    target = next((name for name in targets if name in lacking), None)
+    if target is None or not test.selected:
+        return test
+    needs, one = lacking[target], len(lacking[target]) == 1
+    reason = f"target {target} needs {' and '.join(needs)}, which {'is' if one else 'are'} not granted; matrix run "
+    reason += f"{' '.join(f'--device {device}' for device in needs)} grants {'it' if one else 'them'}"
+    return replace(test, outcome="skipped", selected=False, reason=reason, expectation=None)
 
 
 def _with_property(globs: Iterable[str]) -> list[str]:

@@ -65,7 +65,7 @@ SEEN = [pytest.param(ANYTHING, id="built"), pytest.param(None, id="inherited")]
 CHILD = """
 spaces = isolation.enter(DECLARED)
 found["lost"] = spaces.lost
-space = spaces.open(FOLDER, alone=True)
+space = spaces.open(FOLDER, alone=True, devices=GRANTED)
 read, write = os.pipe()
 pid = os.fork()
 if pid == 0:
@@ -89,9 +89,17 @@ found["status"] = os.waitstatus_to_exitcode(status)
 """
 
 
-def confined(body: str, folder: Path, *, nobody: bool = False, declared: list[str] | None = ANYTHING) -> Any:
+def confined(
+    body: str,
+    folder: Path,
+    *,
+    nobody: bool = False,
+    declared: list[str] | None = ANYTHING,
+    devices: tuple[str, ...] = (),
+) -> Any:
     body = textwrap.indent(textwrap.dedent(body).strip(), " " * 8).strip()
     text = CHILD.replace("FOLDER", repr(str(folder))).replace("BODY", body).replace("DECLARED", repr(declared))
+    text = text.replace("GRANTED", repr(devices))
     found = tried(text, folder, nobody=nobody)
     assert found["lost"] == ""
     assert "error" not in found, found
@@ -152,6 +160,31 @@ def test_what_lies_beside_its_folder_is_hidden(folder: Path, nobody: bool, decla
     assert found["beside"] == ([["1"], ["1"]] if declared is None else [["work"], []])
     assert sorted(os.listdir(folder)) == ["1", "2"]
     assert sorted(os.listdir(folder / "1")) == ["mine", "more"]
+
+
+@pytest.mark.namespaces
+@pytest.mark.parametrize("declared", SEEN)
+@pytest.mark.parametrize("nobody", WHO)
+def test_a_granted_device_is_there_beside_the_others(folder: Path, nobody: bool, declared: list[str] | None) -> None:
+    found = confined(
+        """
+        for path in ("/dev/tty", "/dev/null", "/dev/shm/x", "/dev/new"):
+            try: os.close(os.open(path, os.O_RDWR | (os.O_CREAT if path in ("/dev/shm/x", "/dev/new") else 0)))
+            except OSError as error: found[path] = error.strerror
+        found["pts"] = "ptmx" in os.listdir("/dev/pts")
+        found["devices"] = sorted(os.listdir("/dev"))
+        """,
+        folder,
+        nobody=nobody,
+        declared=declared,
+        # A device that everybody may open, and a folder of them.
+        devices=("/dev/tty", "/dev/pts"),
+    )
+    # It has no terminal, so that there is none to open. Where a device is none at all that is «Permission denied».
+    assert found.pop("/dev/tty") == "No such device or address"
+    assert found.pop("/dev/new") == "Read-only file system"
+    devices = ["fd", "full", "null", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"]
+    assert found == {"lost": "", "status": 0, "pts": True, "devices": devices}
 
 
 @pytest.mark.namespaces

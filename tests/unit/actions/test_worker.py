@@ -243,6 +243,15 @@ def test_a_layout_that_gets_no_process_leaves_no_folder(tmp_path: Path, monkeypa
     assert list((tmp_path / "made").iterdir()) == []
 
 
+def test_a_device_that_nobody_grants(talk: Talk) -> None:
+    """A request alone opens none, whoever wrote it, and nothing is kept of that."""
+    folder = talk.ask(1, "exit 0", params={"arguments": [], "results": [], "devices": ["/dev/tty"]})
+    answer = talk.answer()
+    assert answer["exitCode"] == 1
+    assert answer["output"].endswith("/dev/tty: not granted by matrix run --device")
+    assert not (folder / "outcome.json").exists()
+
+
 def test_an_unknown_tool_is_an_internal_error(talk: Talk) -> None:
     folder = talk.ask(1, "", tool="nothing")
     talk.answer()

@@ -259,6 +259,25 @@ def test_a_runner_that_its_environment_lacks(tree: Any, runner: str, error: str)
     assert tree.load().targets["x86_64"].document.runner[0] == "qemu-aarch64"
 
 
+@pytest.mark.parametrize(
+    ("devices", "error"),
+    [
+        ("[/dev/kvm, /dev/../etc/shadow]", "8:21: '/dev/../etc/shadow' is not a device or a folder below /dev"),
+        ("[/etc/shadow]", "8:11: '/etc/shadow' is not a device or a folder below /dev"),
+        ("['/dev/nvidia*']", "8:11: '/dev/nvidia*' is not a device or a folder below /dev"),
+        ("[/dev]", "8:11: '/dev' is not a device or a folder below /dev"),
+        ("[/dev/kvm, /dev/shm/x]", "8:21: every action has a /dev/shm of its own; leave it out"),
+    ],
+)
+def test_devices_that_a_target_cannot_have(tree: Any, devices: str, error: str) -> None:
+    target = (tree.path / X86).read_text()
+    tree.write(X86, target + f"devices: {devices}\n")
+    (found,) = tree.errors()
+    assert found.startswith(f"{X86}:{error}")
+    tree.write(X86, target + "devices: [/dev/dri/renderD128, /dev/nvidia0]\n")
+    assert tree.load().targets["x86_64"].document.devices == ("/dev/dri/renderD128", "/dev/nvidia0")
+
+
 def test_a_runner_of_an_environment_without_programs(tree: Any) -> None:
     tree.write("toolchains/environments/python.yaml", "description: the interpreter alone\n")
     tree.edit(X86, "runner_environment: torch", "runner_environment: python\nrunner: [qemu]")

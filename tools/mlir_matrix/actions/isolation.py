@@ -224,30 +224,37 @@ class Spaces:
         _enter_root(self._root)
         os.fchdir(self._here)
 
-    def open(self, folder: str, *, alone: bool) -> Space:
+    def open(self, folder: str, *, alone: bool, devices: Sequence[str] = ()) -> Space:
         """Enter namespaces for the action in ``folder``; the next fork of this process begins in them.
 
         The caller goes ``back`` after that. ``alone``: hide what lies beside the folder, where that could be seen.
+        ``devices``: what of the machine's /dev this action has beside its own.
         OSError where there can be no more namespaces.
         """
         try:
             if self._template is None:
                 mounts.check(_libc.unshare(_CLONE_NEWPID))
             else:
-                folder = self._enter(folder, *self._template, alone=alone)
+                folder = self._enter(folder, *self._template, alone=alone, devices=devices)
             return self._space(folder)
         except OSError:
             self.back()
             raise
 
-    def _enter(self, folder: str, template: int, top: int, laid: root.Laid, *, alone: bool) -> str:
+    def _enter(
+        self, folder: str, template: int, top: int, laid: root.Laid, *, alone: bool, devices: Sequence[str]
+    ) -> str:
         """Enter a copy of the mounts, with the action's folder; return where that is in it."""
         tree = mounts.open_tree(folder)
         try:
+            # From here the machine's own /dev is seen, from there it is not.
+            trees = root.open_devices(devices) if devices else None
             mounts.check(_libc.unshare(_CLONE_FS))
             mounts.check(_libc.setns(template, _CLONE_NEWNS))
             _enter_root(top)
             mounts.check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
+            if trees:
+                root.mount_devices(trees)
             for place in laid.empty:
                 root.mount_empty(place)
             if alone and not laid.folder:

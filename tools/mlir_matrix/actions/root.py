@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ SHELL = "/bin/sh"
 #: all processes of a user count together.
 USERS = 256
 FIRST_USER = 0x70000000 + USERS * int.from_bytes(os.urandom(2), "big")
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PROCESSORS = "/sys/devices/system/cpu"
 _LOADER_CACHE = "/etc/ld.so.cache"
 #: Prefixes that belong to the whole machine: of these an interpreter gets its library and no more.
@@ -190,7 +191,7 @@ def build(paths: Iterable[str]) -> Laid:
     """
     links: dict[str, str] = {}
     real = _outermost(_resolve(path, links) for path in paths)
-    devices = _open_devices()
+    devices = open_devices()
     mask = os.umask(0o022)
     try:
         base = os.path.dirname(os.path.abspath(__file__))
@@ -220,12 +221,9 @@ def build(paths: Iterable[str]) -> Laid:
 
 def inherit() -> Laid:
     """Make all files of this mount namespace read-only, and put a new /dev in the place of the old one."""
-    devices = _open_devices()
+    devices = open_devices()
     mounts.set_attributes("/", _FIXED)
-    mounts.mount("tmpfs", "/dev", mounts.MS_NOSUID | mounts.MS_NOEXEC, "size=64k,nr_inodes=32,mode=0755")
-    _add_devices(devices)
-    os.mkdir(_SHARED_MEMORY)
-    mounts.set_attributes("/dev", mounts.RDONLY, inside=False)
+    mount_devices(devices)
     return Laid(folder="", empty=[_SHARED_MEMORY], new_proc=_can_mount_proc())
 
 
@@ -266,17 +264,37 @@ def mount_proc() -> None:
     mounts.mount("proc", "/proc", mounts.MS_RDONLY | _NOT_RUN)
 
 
-def _open_devices() -> dict[str, int]:
-    """The devices that every program may expect, each as a mount that is nowhere yet."""
-    return {name: mounts.open_tree(f"/dev/{name}") for name in _DEVICES if os.path.exists(f"/dev/{name}")}
+def open_devices(more: Iterable[str] = ()) -> dict[str, int]:
+    """Return the devices that every program may expect, and ``more``, each as a mount that is nowhere yet."""
+    trees: dict[str, int] = {}
+    try:
+        for path in (*filter(os.path.exists, _DEVICES), *more):
+            trees[path] = mounts.open_tree(path)
+    except OSError:
+        for tree in trees.values():
+            os.close(tree)
+        raise
+    return trees
+
+
+def mount_devices(devices: dict[str, int]) -> None:
+    """Mount a /dev that has only these over the one that is there."""
+    mounts.mount("tmpfs", "/dev", mounts.MS_NOSUID | mounts.MS_NOEXEC, "size=64k,nr_inodes=512,mode=0755")
+    _add_devices(devices)
+    os.mkdir(_SHARED_MEMORY)
+    mounts.set_attributes("/dev", mounts.RDONLY, inside=False)
 
 
 def _add_devices(devices: dict[str, int]) -> None:
     os.makedirs("/dev", exist_ok=True)
-    for name, tree in devices.items():
-        open(f"/dev/{name}", "wb").close()
-        mounts.move_mount(tree, f"/dev/{name}")
-        mounts.set_attributes(f"/dev/{name}", mounts.RDONLY | mounts.NOSUID | mounts.NOEXEC)
+    for path, tree in devices.items():
+        if stat.S_ISDIR(os.fstat(tree).st_mode):
+            os.makedirs(path)
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            open(path, "wb").close()
+        mounts.move_mount(tree, path)
+        mounts.set_attributes(path, mounts.RDONLY | mounts.NOSUID | mounts.NOEXEC)
         os.close(tree)
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")

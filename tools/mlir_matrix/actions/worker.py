@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -33,8 +34,12 @@ from mlir_matrix.actions.staging import Staged, layout_of
 class Worker:
     """The parent: starts a child per request, ends those that take too long, answers when they are done."""
 
-    def __init__(self, *, replies: int, spaces: isolation.Spaces | None, alone: bool) -> None:
+    def __init__(
+        self, *, replies: int, spaces: isolation.Spaces | None, alone: bool, devices: Sequence[str] = ()
+    ) -> None:
         self._replies = replies
+        #: What of /dev the operator grants to actions that ask for it.
+        self._granted = frozenset(devices)
         self._spaces = spaces
         self._lost = isolation.lost(spaces)
         #: Whether folders of actions lie beside each other.
@@ -132,7 +137,7 @@ class Worker:
         started = time.monotonic()
         space = None
         try:
-            space = self._spaces.open(folder, alone=self._alone) if self._spaces is not None else None
+            space = self._space(folder, request["params"].get("devices", ()))
             pid = os.fork()
             if pid == 0:
                 run_forked(request, folder, memory_mb=limits[1], space=space)
@@ -156,6 +161,12 @@ class Worker:
             memory_mb=limits[1],
             staged=staged,
         )
+
+    def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
+        """Enter the namespaces of an action. Raises OSError where it asks for a device that nobody grants."""
+        if refused := [device for device in devices if device not in self._granted]:
+            raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
+        return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
 
     def _return(self, space: isolation.Space | None) -> None:
         if self._spaces is not None and space is not None:
@@ -258,6 +269,7 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
     """
     parser = argparse.ArgumentParser(prog="worker")
     parser.add_argument("--tool", action="append", default=[])
+    parser.add_argument("--device", action="append", default=[])
     parser.add_argument("--persistent_worker", action="store_true")
     parser.add_argument("--bound", action="store_true")
     options, rest = parser.parse_known_args(arguments)
@@ -273,7 +285,7 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
         # A tool that prints while it is imported must not end up in the protocol.
         os.dup2(2, 1)
         _preload(*options.tool)
-        Worker(replies=replies, spaces=spaces, alone=True).serve(0)
+        Worker(replies=replies, spaces=spaces, alone=True, devices=options.device).serve(0)
         # Nobody waits for frameworks to tidy up.
         os._exit(0)
     return _once(rest, spaces)

@@ -15,6 +15,8 @@ from mlir_matrix.names import did_you_mean, printable
 
 #: The tools of frameworks; ``opt_import`` is what ``import_mlir`` becomes where there are programs and no bindings.
 _IMPORTER = re.compile(r"import_\w+|opt_import")
+#: What every action has of its own below /dev.
+_OWN_DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr")
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -57,6 +59,9 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
         if end is not None and end not in document.accepts:
             takes = " or ".join(document.accepts)
             checker.wrong(target, f"these steps end with the kind {end}; the target takes {takes}", "codegen")
+    for index, device in enumerate(document.devices):
+        if (name := device.split("/")[2]) in _OWN_DEVICES:
+            checker.wrong(target, f"every action has a /dev/{name} of its own; leave it out", "devices", index)
     if target.name == "ir":
         checker.wrong(target, "a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE")
 

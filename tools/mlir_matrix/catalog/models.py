@@ -28,6 +28,11 @@ Outcome = Literal[
     "unsupported", "skipped", "import-failed", "lower-failed", "codegen-failed", "run-failed",
     "mismatch", "pass", "crashed", "timed-out", "infra-error",
 ]  # fmt: skip
+DEVICE = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9_.:@+-]*)+$"
+#: A device or a folder of devices: no part begins with a dot, so none leads out.
+Device = Annotated[StrictStr, Field(pattern=DEVICE)]
+#: What texts must be that a pattern refuses.
+RULES = {DEVICE: "a device or a folder below /dev, such as '/dev/kvm'; no part of it may begin with a dot"}
 Stage = Literal["import", "lower", "codegen", "run", "judge"]
 
 
@@ -218,6 +223,8 @@ class Target(Document):
     runner_environment: Name = "python"
     #: Command that runs a program, where this machine does not by itself: a program of the runner's environment, its options.
     runner: tuple[StrictStr, ...] = ()
+    #: What a kernel needs below /dev, e.g. ``/dev/kvm``. Tests are skipped where ``matrix run --device`` does not grant it.
+    devices: tuple[Device, ...] = ()
     #: What it has, e.g. ``libm: musl``. It counts before what a workload states.
     numerics: Facts = {}
 

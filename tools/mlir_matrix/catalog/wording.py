@@ -31,7 +31,7 @@ _TYPE_WORDS: tuple[tuple[Any, Words], ...] = (
     (float, ("a number", "numbers")),
     (str, ("text", "texts")),
 )
-_RULES = toolchain_models.RULES | container_models.RULES
+_RULES = models.RULES | toolchain_models.RULES | container_models.RULES
 _LENGTHS = frozenset(("string_too_short", "string_too_long", "too_short", "too_long"))
 
 

@@ -17,6 +17,7 @@ from mlir_matrix.execute.workers import bound
 from mlir_matrix.expand import varied
 from mlir_matrix.expansion import Expansion, Test
 from mlir_matrix.explain import explain
+from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.serialize import action_document, environment_document
 from mlir_matrix.select import choose, whole_catalog
 from mlir_matrix.session import Session
@@ -99,13 +100,18 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]
     return {
         "actions": [
-            {action.id: f"in {action.environment}"} if text else action_document(action, plan.graph) for action in chain
+            {action.id: _action_words(action)} if text else action_document(action, plan.graph) for action in chain
         ],
         "environments": environments,
         "tolerances": [
             {output: _layer_words(layer)} if text else {"output": output, **layer} for output, layer in layers
         ],
     }
+
+
+def _action_words(action: Action) -> str:
+    devices: Sequence[str] = action.params.get("devices", ())
+    return f"in {action.environment}" + (f", with {' and '.join(devices)} where granted" if devices else "")
 
 
 def _seen(environment: ResolvedEnvironment | UnavailableEnvironment, current: Session) -> list[str]:

@@ -25,7 +25,7 @@ from mlir_matrix.plan.plants import OUTPUTS, Auditor, Plant, plan_sites
 from mlir_matrix.plan.workloads import found_place
 from mlir_matrix.report.words import counted
 from mlir_matrix.runner import Counting, run_graph
-from mlir_matrix.select import choose
+from mlir_matrix.select import choose, granted
 from mlir_matrix.session import Session
 
 #: One cell per workload, on the plainest road: what is audited where nothing is named.
@@ -80,7 +80,8 @@ def audit(
 
 def _choose(current: Session, arguments: Sequence[str]) -> list[Test]:
     """The tests that can be audited. Raises UsageError where there are none."""
-    selected = [test for test in choose(current.catalog, arguments).tests() if test.selected and not test.is_ir]
+    chosen = granted(current.catalog, choose(current.catalog, arguments).tests())
+    selected = [test for test in chosen if test.selected and not test.is_ir]
     targets = current.catalog.targets
     fit = [test for test in selected if targets[test.target].document.tool != JIT]
     if not fit:

@@ -37,7 +37,7 @@ from mlir_matrix.proposal import Proposal, edited, patch, scaled
 from mlir_matrix.report.calibrated import Failure, Report, Row, lines, sentence
 from mlir_matrix.report.words import counted
 from mlir_matrix.runner import run_graph
-from mlir_matrix.select import choose
+from mlir_matrix.select import choose, granted
 from mlir_matrix.session import Session
 from mlir_matrix.tolerance import Resolved
 
@@ -101,7 +101,7 @@ def calibrate_command(
     bounds beyond which the asked share of them lies. Exit code 1 where a test failed.
     """
     current = session(catalogs, cache_dir, pins=pins)
-    chosen = list(choose(current.catalog, tests, pins=current.pins).tests())
+    chosen = list(granted(current.catalog, choose(current.catalog, tests, pins=current.pins).tests()))
     runnable = [test for test in chosen if test.outcome is None and not test.is_ir]
     bounded = {test.id: _bounded(current, test) for test in runnable}
     usual = [test for test in runnable if bounded[test.id] and test.expectation is None]

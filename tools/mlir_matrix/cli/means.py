@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 import click
 
+from mlir_matrix.catalog.models import DEVICE, RULES
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import printable
 from mlir_matrix.runner import EXECUTORS, Means
 
+
+def _devices(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    for value in values:
+        if not re.fullmatch(DEVICE, value):
+            raise UsageError(f"--device {printable(value)}: expected {RULES[DEVICE]}")
+    return tuple(dict.fromkeys(values))
+
+
+device_option = click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    callback=_devices,
+    metavar="PATH",
+    help="Grant a device, e.g. /dev/kvm, to the kernels of targets that declare it. Repeatable.",
+)
 _OPTIONS = (
     click.option(
         "--executor",
@@ -29,6 +48,7 @@ _OPTIONS = (
         help="Bazel: what the service is told of actions, e.g. pool=big or zig:pool=small. Repeatable.",
     ),
     click.option("--remote-cache", metavar="URL", default="", help="Bazel: the remote cache."),
+    device_option,
 )
 
 
@@ -37,14 +57,29 @@ def means_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def verb(
-        *arguments: Any, executor: str, remote: str, remote_cache: str, properties: Sequence[str], **more: Any
+        *arguments: Any,
+        executor: str,
+        remote: str,
+        remote_cache: str,
+        properties: Sequence[str],
+        devices: tuple[str, ...],
+        **more: Any,
     ) -> Any:
         given = {"--remote": remote, "--remote-cache": remote_cache, "--exec-property": properties}
         for option, value in given.items():
             if value and executor != "bazel":
                 raise UsageError(f"{option} is for --executor bazel; this is --executor {executor}")
+        for device in devices:
+            if executor != "local":
+                raise UsageError(f"--device {device}: only --executor local grants devices; this is {executor}")
+            if not os.path.exists(device):
+                raise UsageError(f"--device {device}: this machine has no such device")
         means = Means(
-            executor=executor, remote=remote, remote_cache=remote_cache, properties=tuple(map(_property, properties))
+            executor=executor,
+            remote=remote,
+            remote_cache=remote_cache,
+            properties=tuple(map(_property, properties)),
+            devices=devices,
         )
         return function(*arguments, means=means, **more)
 
@@ -66,4 +101,5 @@ def means_words(means: Means) -> list[str]:
     words = [] if means.executor == "local" else ["--executor", means.executor]
     words += ["--remote", means.remote] if means.remote else []
     words += [word for key, value in means.properties for word in ("--exec-property", f"{key}={value}")]
+    words += [word for device in means.devices for word in ("--device", device)]
     return words + (["--remote-cache", means.remote_cache] if means.remote_cache else [])

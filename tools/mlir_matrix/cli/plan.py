@@ -21,8 +21,9 @@ from mlir_matrix.cli.common import (
     tests_argument,
     used_pins,
 )
+from mlir_matrix.cli.means import device_option
 from mlir_matrix.errors import UsageError
-from mlir_matrix.select import choose
+from mlir_matrix.select import choose, granted
 
 if TYPE_CHECKING:
     from mlir_matrix.expansion import Test
@@ -46,6 +47,7 @@ _BATCH = 2_000
 @pin_option
 @environment_option
 @sealed_option
+@device_option
 @format_option("table", "json", "ids")
 @click.option(
     "--check",
@@ -59,6 +61,7 @@ def command(
     pins: tuple[str, ...],
     swaps: dict[str, str],
     sealed: bool,
+    devices: tuple[str, ...],
     form: str,
     check: Path | None,
 ) -> int:
@@ -71,7 +74,7 @@ def command(
     if form == "ids":
         _print_lines(choice.ids())
         return 0
-    chosen = list(choice.tests(excluded=True))
+    chosen = list(granted(current.catalog, choice.tests(excluded=True), devices))
     plan = current.plan([test for test in chosen if test.selected])
     used_pins(current, plan)
     if check is not None:

@@ -34,7 +34,7 @@ from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, S
 from mlir_matrix.report.words import catalog_options
 from mlir_matrix.results import TestResult, exit_code, to_document
 from mlir_matrix.runner import Means, Run, run_plan
-from mlir_matrix.select import choose
+from mlir_matrix.select import choose, granted
 from mlir_matrix.session import Session
 
 #: More folders of failures than anyone reads; the rest is named.
@@ -82,7 +82,7 @@ def command(
     """
     current = session(catalogs, cache_dir, swaps, pins)
     choice = choose(current.catalog, tests, pins=current.pins)
-    plan = current.plan(choice.tests())
+    plan = current.plan(granted(current.catalog, choice.tests(), means.devices))
     if not plan.verdicts:
         raise UsageError(_nothing_to_run(plan))
     asked = used_pins(current, plan)

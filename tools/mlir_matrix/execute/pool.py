@@ -19,8 +19,9 @@ from mlir_matrix.execute.workers import WorkerProcess, start_worker
 class Pool:
     """Processes of this machine; each forks for every job that it is sent."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, place: Place, devices: Sequence[str] = ()) -> None:
+        """``devices``: those that the operator grants to actions that ask for them."""
+        self._place, self._devices = place, devices
         self.supply: Supply = PackageSupply(place.home, place.wake)
         self._folders = Folders(place.scratch)
         place.store.write = self._folders.spare.write
@@ -63,6 +64,7 @@ class Pool:
                 store=self._place.home.packages,
                 bytecode=self._place.home.bytecode,
                 scratch=self._place.scratch,
+                devices=self._devices,
             )
             self._workers[environment.digest] = worker
             self._place.selector.register(worker.fileno(), selectors.EVENT_READ, worker)

@@ -41,9 +41,10 @@ def worker_command(
     return [*python, str(actions / "bootstrap.py"), *folders, *arguments]
 
 
-def serving(tools: Iterable[str]) -> list[str]:
-    """The arguments of a worker that imports what ``tools`` need and then answers requests."""
-    return [*(word for tool in sorted(tools) for word in ("--tool", tool)), "--persistent_worker"]
+def serving(tools: Iterable[str], devices: Iterable[str] = ()) -> list[str]:
+    """The arguments of a worker that imports what ``tools`` need and then answers requests, which may use ``devices``."""
+    words = [word for tool in sorted(tools) for word in ("--tool", tool)]
+    return [*words, *(word for device in devices for word in ("--device", device)), "--persistent_worker"]
 
 
 def bound(environment: ResolvedEnvironment, *, store: Path, bytecode: Path) -> dict[str, Any]:
@@ -172,10 +173,16 @@ class WorkerProcess(Talk):
 
 
 def start_worker(
-    environment: ResolvedEnvironment, tools: Iterable[str], *, store: Path, bytecode: Path, scratch: Path
+    environment: ResolvedEnvironment,
+    tools: Iterable[str],
+    *,
+    store: Path,
+    bytecode: Path,
+    scratch: Path,
+    devices: Iterable[str] = (),
 ) -> WorkerProcess:
     """Start the worker of an environment; it imports what ``tools`` need and then answers requests."""
-    command = worker_command(environment, store=store, bytecode=bytecode, arguments=serving(tools))
+    command = worker_command(environment, store=store, bytecode=bytecode, arguments=serving(tools, devices))
     log = scratch / f"worker-{environment.name}.log"
     with open(log, "wb") as errors:
         process = subprocess.Popen(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import Workload
+from mlir_matrix.catalog.models import Target, Workload
 from mlir_matrix.expansion import Test
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.once import Once
@@ -79,7 +79,7 @@ class Kernels:
         given: _Inputs,
     ) -> str:
         document = self._catalog.targets[target].document
-        arguments, params, outputs = self._ran(workload, document.runner, given)
+        arguments, params, outputs = self._ran(workload, document, given)
         jit = document.tool == JIT
         if jit:
             library = self._once(
@@ -90,7 +90,7 @@ class Kernels:
             compiling = ("compile", artifact, library, road.runner, tuple(values.items()))
             compiled = self._once(compiling, lambda: self._compile(artifact, library, road.runner, told))
             kernel = {"ir": compiled, "driver": library}
-            key = ("told", workload.name, tuple(document.runner), tuple(values.items()))
+            key = ("told", workload.name, document.runner, document.devices, tuple(values.items()))
             params = self._once(key, lambda: {**params, **told})
         else:
             kernel = {"kernel": self._linked(artifact, target, road)}
@@ -102,7 +102,7 @@ class Kernels:
             params=params,
             inputs={**kernel, **arguments},
             outputs=outputs,
-            native=jit,
+            native=jit or bool(document.devices),
         )
 
     def run_draws(self, artifact: Produced, test: Test, workload: Entry[Workload], draws: Sequence[int]) -> str:
@@ -117,7 +117,7 @@ class Kernels:
         inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, road)}
         outputs = {"failures": "failures.json"}
         for draw in draws:
-            arguments, params, results = self._ran(workload, document.runner, _inputs(workload, draw))
+            arguments, params, results = self._ran(workload, document, _inputs(workload, draw))
             inputs |= {name.replace("arg-", f"arg-{draw}-", 1): made for name, made in arguments.items()}
             outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
         return self._graph.add(
@@ -128,6 +128,7 @@ class Kernels:
             params={**params, "draws": list(draws)},
             inputs=inputs,
             outputs=outputs,
+            native=bool(document.devices),
         )
 
     def _linked(self, artifact: Produced, target: str, road: Road) -> Produced:
@@ -181,21 +182,23 @@ class Kernels:
         return Produced(action, name)
 
     def _ran(
-        self, workload: Entry[Workload], runner: Sequence[str], given: _Inputs
+        self, workload: Entry[Workload], target: Target, given: _Inputs
     ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
-        key = ("running", workload.name, tuple(runner), given)
-        return self._once(key, lambda: self._running(workload, runner, given))  # type: ignore[no-any-return]
+        key = ("running", workload.name, target.runner, target.devices, given)
+        return self._once(key, lambda: self._running(workload, target, given))  # type: ignore[no-any-return]
 
     def _running(
-        self, workload: Entry[Workload], runner: Sequence[str], given: _Inputs
+        self, workload: Entry[Workload], target: Target, given: _Inputs
     ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
         """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
         made = dict(given.arguments) or self._drawn(workload, given.draw)
         described = signature(workload.document)
         params = {"arguments": described["inputs"], "results": described["outputs"]}
+        # Only what a target has: the keys of all others stay as they are.
+        asked = {"runner": list(target.runner), "devices": list(target.devices)}
         return (
             {f"arg-{name}": made[name] for name in workload.document.inputs},
-            params | ({"runner": list(runner)} if runner else {}),
+            params | {name: words for name, words in asked.items() if words},
             {f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
         )
 

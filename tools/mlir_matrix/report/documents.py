@@ -102,7 +102,7 @@ class PlannedTest(Part):
     selected: bool
     reason: str
     #: Absent where running decides it.
-    outcome: Literal["unsupported"] | None = None
+    outcome: Literal["unsupported", "skipped"] | None = None
     #: Absent where a pass is expected.
     expectation: ExpectedOutcome | None = None
     #: The action that gives its verdict.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 
 from mlir_matrix.actions import isolation
 from mlir_matrix.bazel.events import Event, Events
@@ -21,6 +23,26 @@ _MOST_KEPT = "10G"
 _PATIENCE_S = 20.0
 
 
+@contextlib.contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Handle Ctrl-C and its like after the block: an exception that a handler raises in a hook of fork is lost."""
+    pending: list[tuple[int, FrameType | None]] = []
+    handlers = {
+        signum: handler
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if callable(handler := signal.getsignal(signum))
+    }
+    for signum in handlers:
+        signal.signal(signum, lambda number, frame: pending.append((number, frame)))
+    try:
+        yield
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        for signum, frame in pending:
+            handlers[signal.Signals(signum)](signum, frame)
+
+
 class Build:
     """A ``bazel build`` under way, in a workspace."""
 
@@ -29,17 +51,21 @@ class Build:
         self._log = log
         stream.write_bytes(b"")
         self._stream = open(stream, "rb")  # noqa: SIM115 - as long as we are
-        with open(log, "wb") as said:
-            self._process = subprocess.Popen(
-                command,
-                cwd=workspace,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                # Ctrl-C goes to us; what becomes of Bazel is then ours to say. If we vanish, it is told as by Ctrl-C.
-                start_new_session=True,
-                preexec_fn=_interrupted_with_parent,  # noqa: PLW1509 - installing is over, and no other threads are ours
-            )
+        try:
+            with _signals_deferred(), open(log, "wb") as said:
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=workspace,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    # Ctrl-C goes to us; what becomes of Bazel is then ours to say. If we vanish, it is told as by Ctrl-C.
+                    start_new_session=True,
+                    preexec_fn=_interrupted_with_parent,  # noqa: PLW1509 - installing is over, no other threads are ours
+                )
+        except KeyboardInterrupt:
+            self.close()
+            raise
 
     def events(self) -> Iterator[Event | None]:
         """What happens, until it is over; None several times a second where nothing does."""

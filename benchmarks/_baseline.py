@@ -17,7 +17,7 @@ from typing import Any
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import input_names, request
-from mlir_matrix.expansion import Test
+from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.graph import Action, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session

@@ -18,7 +18,7 @@ def main() -> None:
     tools, actions, *sites = sys.argv[1:]
     sys.path[:0] = [tools]
     sys.path.extend(sites)
-    from mlir_matrix.actions.child import perform
+    from mlir_matrix.actions.runtime.child import perform
 
     with open(actions, encoding="utf-8") as file:
         chain = json.load(file)

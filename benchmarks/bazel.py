@@ -38,7 +38,7 @@ from _matrix import matrix
 from _timing import medians, verdict
 from _workspace import Call, Workspace
 
-from mlir_matrix.bazel.locate import locate
+from mlir_matrix.execute.bazel.locate import locate
 from mlir_matrix.session import open_session
 
 UNCHANGED = 1_000

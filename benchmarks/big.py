@@ -25,7 +25,7 @@ from _big_catalog import add_product, add_rows
 from _timing import verdict
 from cold import added, kit_template, results
 
-from mlir_matrix.execute.store import Store
+from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.session import open_session
 
 TESTS = "mlir/linalg-loops/x86_64/"

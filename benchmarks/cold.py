@@ -25,13 +25,13 @@ from _matrix import Report, matrix, observed
 from _timing import verdict
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.action_cache import Result, Store
 from mlir_matrix.execute.job import BUILDING, Limits
 from mlir_matrix.execute.keys import action_key
-from mlir_matrix.execute.store import Result, Store
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.runner import run_graph
-from mlir_matrix.select import choose
 from mlir_matrix.session import Session, open_session
 
 RUNS = 3

@@ -22,7 +22,7 @@ from _synthetic import catalog
 from _timing import medians, verdict
 
 from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.expand import expand
+from mlir_matrix.expand.suite import expand
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 SIZES = (10, 10, 10, 10)
@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from mlir_matrix.catalog.load import load
-from mlir_matrix.expand import expand
+from mlir_matrix.expand.suite import expand
 found = load([Path(sys.argv[2])])
 if sys.argv[3] == "all":
     sys.stdout.write("\\n".join(expand(found, found.suites["all"]).ids()) + "\\n")

@@ -23,9 +23,9 @@ from _timing import medians, verdict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from mlir_matrix.actions.criteria import Criteria
+from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.compare import compare, native
-from mlir_matrix.compare.gate import gate
+from mlir_matrix.compare.fast_path import gate
 from mlir_matrix.compare.rules import rules
 from mlir_matrix.compare.trees import How, compare_texts
 

@@ -26,10 +26,10 @@ from _timing import verdict
 from cold import once, smoke, template
 
 from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.run import Means, run_plan
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.report.progress import Silent
-from mlir_matrix.runner import Means, run_plan
-from mlir_matrix.select import choose
 from mlir_matrix.session import Session, open_session
 
 RUNS = 3

@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from _synthetic import catalog
 from _timing import medians, verdict
 
-from mlir_matrix.areas import Box
 from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.expand import everything, expand
+from mlir_matrix.expand.suite import everything, expand
+from mlir_matrix.expand.test_sets import Box
 
 SIZES = (20, 50, 10, 100)
 

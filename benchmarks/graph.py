@@ -24,11 +24,11 @@ from _synthetic import catalog
 from _timing import medians, verdict
 
 from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.cli import COLLECTING
-from mlir_matrix.expand import expand
-from mlir_matrix.expansion import Test
-from mlir_matrix.home import find_home
-from mlir_matrix.pins import Pins
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.suite import expand
+from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session
 
 FRAMEWORKS, PIPELINES, TARGETS = 10, 50, 2

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _timing import medians, verdict
 
-from mlir_matrix.actions import isolation
-from mlir_matrix.home import find_home
+from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.paths import find_home
 
 RUNS = 400
 

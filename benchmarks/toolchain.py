@@ -27,8 +27,8 @@ from _baseline import cores
 from _timing import verdict
 from cold import added, kit_template, once, results
 
-from mlir_matrix.environments.apt_sources import find_mirrors
-from mlir_matrix.environments.deb_lock import DebLock, deb_lock_file, read_deb_lock
+from mlir_matrix.environments.fetch.apt_sources import find_mirrors
+from mlir_matrix.environments.lockfiles.debian import DebLock, deb_lock_file, read_deb_lock
 from mlir_matrix.session import Session, open_session, repository
 
 RELEASE = "19.1.7"

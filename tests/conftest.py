@@ -14,10 +14,10 @@ import pytest
 
 from machine import namespaces
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.workers import worker_command
-from mlir_matrix.home import find_home
+from mlir_matrix.execute.worker_process import worker_command
+from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
-from mlir_matrix.toolchain import require
+from mlir_matrix.toolchains.names import require
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -111,7 +111,7 @@ class Environments:
         command = worker_command(
             found, store=self._home.packages, bytecode=self._home.bytecode, arguments=["action.json", *limits]
         )
-        from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT
+        from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 
         subprocess.run(command, cwd=folder, env=CLEAN_ENVIRONMENT, check=True, timeout=600)
         return Performed(json.loads((folder / "outcome.json").read_text()), folder, dict(outputs))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import prefix_of, require
+from mlir_matrix.toolchains.names import prefix_of, require
 
 #: Of capabilities: what mounting needs.
 _SYS_ADMIN = 1 << 21

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from mlir_matrix.actions.isolation import die_with_parent
+from mlir_matrix.actions.runtime.isolation import die_with_parent
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import prefix_of, require
+from mlir_matrix.toolchains.names import prefix_of, require
 
 POOLS = ("one", "two")
 _PREFIXES = ("postgresql", "buildbox")

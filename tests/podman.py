@@ -17,7 +17,7 @@ from pathlib import Path
 
 from daemon import Daemon, end, unmount, wait
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import prefix_of, require
+from mlir_matrix.toolchains.names import prefix_of, require
 
 #: runc, because crun wants all control groups to be of one version; locks in files, because other Podmans share those in memory.
 _ENGINE = """\

@@ -19,7 +19,7 @@ from contained import apart, served
 from house import REPOSITORY, ROOMS, House, Report, bazel_servers, copy_runtime, new_home
 
 from daemon import Daemon, dockerd, unsupported
-from mlir_matrix.home import find_home
+from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session
 
 _libc = ctypes.CDLL(None, use_errno=True)

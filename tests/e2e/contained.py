@@ -16,11 +16,11 @@ from hostile import GOOD, JAX, LEFT, NAME
 from house import House, Report, copy_runtime, new_home, wait_until
 
 from daemon import Daemon
-from mlir_matrix.containers.owner import LABEL
+from mlir_matrix.execute.docker.containers import LABEL
 from mlir_matrix.execute.job import Limits
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.run import Means, run_plan
 from mlir_matrix.report.progress import Silent
-from mlir_matrix.runner import Means, run_plan
-from mlir_matrix.select import choose
 from mlir_matrix.session import open_session
 
 TIMEOUT_S, MEMORY_MB = 25, 1024

@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.execute.store import Store
-from mlir_matrix.home import find_home
-from mlir_matrix.schemas import DOCUMENTS
+from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.paths import find_home
+from mlir_matrix.report.schemas.export import DOCUMENTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What a catalog consists of, and the driver's sources, which every kernel is linked with.

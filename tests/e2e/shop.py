@@ -17,10 +17,10 @@ import wheelhouse
 from house import Finished, House
 from loopback import Behaviour, serve
 
-from mlir_matrix.environments.deb_lock import DebLock, deb_lock_file, write_deb_lock
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lock import Package, lock_file, write_lock
-from mlir_matrix.home import find_home
+from mlir_matrix.environments.lockfiles.debian import DebLock, deb_lock_file, write_deb_lock
+from mlir_matrix.environments.lockfiles.wheels import Package, lock_file, write_lock
+from mlir_matrix.paths import find_home
 
 FILES = {
     "components/tool.yaml": """\

@@ -21,7 +21,7 @@ import pytest
 from house import House, new_home
 
 from machine import interpreter_of_all
-from mlir_matrix.actions.isolation import CLEAN_ENVIRONMENT, NOTHING_HELD, PROCESSES
+from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT, NOTHING_HELD, PROCESSES
 from mlir_matrix.environments.interpreter import own
 
 BOOTSTRAP = Path(__file__).parents[2] / "tools" / "mlir_matrix" / "actions" / "bootstrap.py"

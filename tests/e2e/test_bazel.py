@@ -17,7 +17,7 @@ from downstream import Downstream
 from hostile import INNOCENT_MLIR, MLIR
 from house import REPOSITORY, House, wait_until
 
-from mlir_matrix.bazel.locate import locate
+from mlir_matrix.execute.bazel.locate import locate
 
 MODULE = """\
 module(name = "somebody")

@@ -237,7 +237,7 @@ def test_json_is_json(compare: Compare) -> None:
 
 
 def test_the_document_is_as_its_schema_says(compare: Compare) -> None:
-    from mlir_matrix.report.comparison_document import Comparisons
+    from mlir_matrix.report.schemas.comparison import Comparisons
 
     actual = RIGHT.copy()
     actual[5] = np.inf

@@ -13,11 +13,11 @@ import pytest
 from house import REPOSITORY, Finished, House, new_home
 
 from daemon import Daemon, dockerd, unsupported
-from mlir_matrix.containers.choose import chosen
-from mlir_matrix.containers.images import PACKAGES
-from mlir_matrix.environments.prefix import read_prefix
+from mlir_matrix.environments.install.prefix import read_prefix
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.home import find_home
+from mlir_matrix.images.images import PACKAGES
+from mlir_matrix.images.select import chosen
+from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
 
 #: Small ones, of wheels alone.

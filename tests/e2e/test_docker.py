@@ -22,9 +22,9 @@ from hostile import GOOD, LEFT, NAME
 from house import House, Report, copy_runtime, new_home, wait_until
 
 from daemon import Daemon, dockerd
-from mlir_matrix.containers.images import PACKAGES
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.store import Store
+from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.images.images import PACKAGES
 from mlir_matrix.session import Session
 
 INNOCENT = [f"good_{number}" for number in range(6)]

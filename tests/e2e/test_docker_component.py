@@ -10,7 +10,7 @@ import pytest
 
 from daemon import dockerd, unsupported
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import prefix_of
+from mlir_matrix.toolchains.names import prefix_of
 
 
 @pytest.mark.skipif(bool(unsupported()), reason=unsupported())

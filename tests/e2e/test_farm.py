@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from farm import Farm, farm, unsupported
-from mlir_matrix.bazel import patience
-from mlir_matrix.bazel.locate import locate
+from mlir_matrix.execute.bazel import patience
+from mlir_matrix.execute.bazel.locate import locate
 from mlir_matrix.execute.job import Limits
-from mlir_matrix.home import Home
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.run import Means, run_plan
+from mlir_matrix.paths import Home
 from mlir_matrix.report.progress import Silent
-from mlir_matrix.runner import Means, run_plan
-from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 
 _LOOK = "ls / > $@; ls /etc >> $@ 2>&1 || true; cat /proc/net/dev >> $@"

@@ -7,7 +7,7 @@ from pathlib import Path
 from downstream import Downstream
 from house import House
 
-from mlir_matrix.report.audit_document import Audit
+from mlir_matrix.report.schemas.audit import Audit
 
 #: y = 2a + b on a few rows, in two steps; the tolerance is the catalog's own affair.
 DOCUMENT = """\

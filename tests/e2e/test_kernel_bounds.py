@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.job import Limits
-from mlir_matrix.execute.store import Store
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.run import run_graph
+from mlir_matrix.plan.goldens import add_forward_error
 from mlir_matrix.plan.planner import Planner
-from mlir_matrix.plan.references import add_forward_error
-from mlir_matrix.runner import run_graph
-from mlir_matrix.select import choose
 from mlir_matrix.session import Session
 
 WORKLOADS = sorted(path.parent.name for path in Path(__file__).parents[2].glob("matrix/workloads/*/workload.yaml"))

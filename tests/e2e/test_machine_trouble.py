@@ -19,8 +19,8 @@ import pytest
 from downstream import Downstream, processes
 from house import REPOSITORY, Finished, House, Report, copy_runtime, new_home, results, wait_until
 
-from mlir_matrix.execute.store import Store
-from mlir_matrix.home import find_home
+from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.paths import find_home
 
 GOOD = "def workload(x):\n    return x * 2\n"
 TEST = "jax/linalg-loops/x86_64/mine"

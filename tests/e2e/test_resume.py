@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from house import House, Report, copy_runtime, new_home, results, wait_until
 
-from mlir_matrix.execute.store import Store
+from mlir_matrix.execute.action_cache import Store
 
 #: Every workload in MLIR, some in a framework: enough to kill in the middle of, short enough to do so often.
 TESTS = ("mlir/{linalg-loops,linalg-named}/x86_64/*", "jax/linalg-loops/x86_64/m*", "mlir/bufferize/ir/*")

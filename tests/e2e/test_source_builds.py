@@ -19,7 +19,7 @@ import pytest
 from downstream import Downstream
 from house import REPOSITORY, House, new_home
 
-from mlir_matrix.environments.prefix import command
+from mlir_matrix.environments.install.prefix import command
 
 pytestmark = [
     pytest.mark.slow,
@@ -235,7 +235,7 @@ def test_an_action_runs_it(house: House, catalog: Path, tmp_path: Path) -> None:
     (folder,) = (house.home / "packages").glob("mlir-count-0.2.0-*")
     (tmp_path / "module.mlir").write_text(MODULE)
     code = (
-        "import subprocess; from mlir_matrix.actions import contract, programs;"
+        "import subprocess; from mlir_matrix.actions.runtime import contract, programs;"
         f"contract.prefixes[{str(folder)!r}] = '0.2.0'; assert programs.release('mlir-count') == '0.2.0';"
         "print(subprocess.run([*programs.command('mlir-count'), 'module.mlir'], capture_output=True, text=True).stdout)"
     )

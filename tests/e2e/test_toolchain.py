@@ -19,9 +19,9 @@ from house import REPOSITORY, ROOMS, House, wait_until
 from shop import NOWHERE, Shop, open_shop
 
 from mlir_matrix.digest import digest_bytes
-from mlir_matrix.environments.deb_lock import deb_lock_file, read_deb_lock
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lock import lock_file, read_lock, read_pins, write_lock
+from mlir_matrix.environments.lockfiles.debian import deb_lock_file, read_deb_lock
+from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, read_pins, write_lock
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from downstream import tree
 from house import REPOSITORY, wait_until
 from shop import NOWHERE, Shop, flip, open_shop
 
-from mlir_matrix.environments.deb_lock import deb_lock_file
+from mlir_matrix.environments.lockfiles.debian import deb_lock_file
 
 
 @pytest.fixture

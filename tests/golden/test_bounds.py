@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions import dtypes, inputs, judge
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.tools import inputs, judge
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.tolerance import resolve
+from mlir_matrix.tolerances.resolve import resolve
 
 ROOT = Path(__file__).parents[2]
 Arrays = list[Any]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions import dtypes, forward_error, inputs
-from mlir_matrix.actions.ingress import Tensor
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.tools import forward_error, inputs
+from mlir_matrix.actions.tools.import_common import Tensor
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.plan.workloads import inputs_params, signature
+from mlir_matrix.plan.parameters import inputs_params, signature
 
 ROOT = Path(__file__).parents[2]
 DRAWS = range(4)

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import Requirement, StepUse
-from mlir_matrix.catalog.suite_models import Block, Suite
+from mlir_matrix.catalog.models.base import Requirement, StepUse
+from mlir_matrix.catalog.models.suites import Block, Suite
+from mlir_matrix.catalog.releases import parse_range
 from mlir_matrix.names import TestGlob
-from mlir_matrix.releases import parse_range
 
 AXES = ("framework", "pipeline", "target", "workload")
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlir_matrix.catalog import models, suite_models, toolchain_models
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.source import Source, parse
+from mlir_matrix.catalog.models import base, toolchains
+from mlir_matrix.catalog.models import suites as suite_models
+from mlir_matrix.catalog.yaml_reader import Source, parse
 
-D = TypeVar("D", bound=models.Document)
+D = TypeVar("D", bound=base.Document)
 
 FRAMEWORKS = {
     "pytorch": "tool: t\nenvironment: e\nemits: {torch: pytorch.py}",
@@ -86,14 +87,14 @@ def catalog(suites: Mapping[str, str] | None = None, **changes: Any) -> Catalog:
     """The catalog above with suites by name (YAML without the description), and with whole kinds of things replaced."""
     made: dict[str, Any] = {}
     for kind, model, texts in (
-        ("frameworks", models.Framework, FRAMEWORKS),
-        ("pipelines", models.Pipeline, PIPELINES),
-        ("targets", models.Target, TARGETS),
+        ("frameworks", base.Framework, FRAMEWORKS),
+        ("pipelines", base.Pipeline, PIPELINES),
+        ("targets", base.Target, TARGETS),
     ):
         chosen = changes.get(kind, texts)
         made[kind] = {name: entry(kind, model, name, _REST[kind] + text) for name, text in chosen.items()}
     made["steps"] = {
-        name: entry("steps", models.Step, name, _REST["steps"] + text, cases=changes.get("cases", CASES).get(name, ()))
+        name: entry("steps", base.Step, name, _REST["steps"] + text, cases=changes.get("cases", CASES).get(name, ()))
         for name, text in changes.get("steps", STEPS).items()
     }
     made["workloads"] = {
@@ -103,16 +104,16 @@ def catalog(suites: Mapping[str, str] | None = None, **changes: Any) -> Catalog:
         for name, files in changes.get("workloads", WORKLOADS).items()
     }
     made["environments"] = {
-        name: entry("environments", toolchain_models.Environment, name, f"description: d\n{text.removeprefix('{}')}")
+        name: entry("environments", toolchains.Environment, name, f"description: d\n{text.removeprefix('{}')}")
         for name, text in changes.get("environments", ENVIRONMENTS).items()
     }
     made["components"] = {
-        name: entry("components", toolchain_models.Component, name, f"description: d\nreleases: {text}")
+        name: entry("components", toolchains.Component, name, f"description: d\nreleases: {text}")
         for name, text in changes.get("components", COMPONENTS).items()
     }
     known = changes.get("known_good", KNOWN_GOOD)
     made["known_good"] = [
-        entry("toolchains", toolchain_models.KnownGood, "known-good", text)
+        entry("toolchains", toolchains.KnownGood, "known-good", text)
         for text in ([known] if isinstance(known, str) else known)
     ]
     made["suites"] = {name: suite(name, text) for name, text in (suites or {}).items()}
@@ -124,9 +125,7 @@ def suite(name: str, text: str) -> Entry[suite_models.Suite]:
     return entry("suites", suite_models.Suite, name, f"description: d\n{text}")
 
 
-def workload(
-    name: str, files: Iterable[str], absent: Mapping[str, str], requires: str = "[]"
-) -> Entry[models.Workload]:
+def workload(name: str, files: Iterable[str], absent: Mapping[str, str], requires: str = "[]") -> Entry[base.Workload]:
     """A workload with these source files."""
     lines = [
         "description: d",
@@ -136,7 +135,7 @@ def workload(
     ]
     if absent:
         lines += ["absent:", *(f"  {framework}: {reason}" for framework, reason in absent.items())]
-    return entry("workloads", models.Workload, name, "\n".join(lines), files=tuple(files))
+    return entry("workloads", base.Workload, name, "\n".join(lines), files=tuple(files))
 
 
 def entry(kind: str, model: type[D], name: str, text: str, **more: Iterable[str]) -> Entry[D]:

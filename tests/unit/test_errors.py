@@ -6,7 +6,7 @@ import click
 import pytest
 
 from mlir_matrix import cli
-from mlir_matrix.catalog.source import SourceError
+from mlir_matrix.catalog.yaml_reader import SourceError
 from mlir_matrix.errors import CatalogError, InfrastructureError, MatrixError, UsageError
 
 

@@ -35,7 +35,7 @@ def _copy(rctx, source, target):
 def _prepare(rctx, packages):
     """The unit as actions have it: without what nobody reads, its Python compiled."""
     _copy(rctx, packages + "/" + rctx.attr.folder, "unit")
-    script = rctx.attr.root + "/tools/mlir_matrix/bazel/prepare.py"
+    script = rctx.attr.root + "/tools/mlir_matrix/execute/bazel/prepare.py"
     interpreter = _interpreter(rctx, "{}/{}".format(packages, rctx.attr.interpreter))
     done = rctx.execute(interpreter + ["-I", "-S", "-B", script, rctx.attr.part, "unit"], timeout = 1800)
     if done.return_code != 0:

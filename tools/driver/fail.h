@@ -1,7 +1,7 @@
 /* How the driver says that something is wrong: one sentence on stderr and an exit code of its own.
  *
  * Sentences hold no addresses and no times: the failure of a test is kept and compared like any other result.
- * tools/mlir_matrix/actions/run.py turns them into outcomes. */
+ * tools/mlir_matrix/actions/tools/run.py turns them into outcomes. */
 #ifndef MATRIX_FAIL_H
 #define MATRIX_FAIL_H
 

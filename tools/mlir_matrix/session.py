@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.catalog.toolchain_models import Release
+from mlir_matrix.catalog.models.toolchains import Release
+from mlir_matrix.catalog.pins import MARK, Pins, read_pins
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import UsageError
-from mlir_matrix.home import Home, find_home
 from mlir_matrix.names import did_you_mean
-from mlir_matrix.pins import MARK, Pins, read_pins
+from mlir_matrix.paths import Home, find_home
 
 if TYPE_CHECKING:
     # What is about toolchains alone need not wait for these.
-    from mlir_matrix.expansion import Test
-    from mlir_matrix.facts import Numerics
+    from mlir_matrix.expand.expansion import Test
     from mlir_matrix.plan.planner import Plan
-    from mlir_matrix.tolerance import Resolved
+    from mlir_matrix.tolerances.numerics import Numerics
+    from mlir_matrix.tolerances.resolve import Resolved
 
 Environment = ResolvedEnvironment | UnavailableEnvironment
 
@@ -93,13 +93,13 @@ class Session:
     @cached_property
     def numerics(self) -> Numerics:
         """What the catalog states about the numerics of tests."""
-        from mlir_matrix.facts import Numerics
+        from mlir_matrix.tolerances.numerics import Numerics
 
         return Numerics(self.catalog)
 
     def tolerance(self, test: Test, output: str) -> Resolved:
         """The bounds that apply to one output of a test."""
-        from mlir_matrix.tolerance import resolve as resolve_tolerance
+        from mlir_matrix.tolerances.resolve import resolve as resolve_tolerance
 
         workload = self.catalog.workloads[test.workload].document
         return resolve_tolerance(

@@ -17,9 +17,10 @@ from typing import Any
 import numpy
 import pytest
 
-from mlir_matrix.actions import contract, kernel, link, link_kit, run
-from mlir_matrix.actions.contract import Action
-from mlir_matrix.home import find_home
+from mlir_matrix.actions.runtime import contract
+from mlir_matrix.actions.runtime.contract import Action
+from mlir_matrix.actions.tools import kernel, link, link_kit, run
+from mlir_matrix.paths import find_home
 
 TRIPLE = "x86_64-linux-musl"
 JIT_TRIPLE = "x86_64-linux-gnu.2.17"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.catalog.container_models import Containers
 from mlir_matrix.catalog.load import load
+from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.errors import CatalogError
 
 

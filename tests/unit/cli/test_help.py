@@ -11,7 +11,7 @@ import click
 import pytest
 
 from mlir_matrix.cli import VERBS
-from mlir_matrix.cli.common import Verb, VerbGroup, repeat_command
+from mlir_matrix.cli.options import Verb, VerbGroup, repeat_command
 
 
 def verbs() -> Iterator[tuple[str, Verb | VerbGroup]]:

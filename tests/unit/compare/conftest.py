@@ -9,7 +9,7 @@ import pytest
 from mlir_matrix.compare import native
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import require
+from mlir_matrix.toolchains.names import require
 
 
 @pytest.fixture(scope="session")

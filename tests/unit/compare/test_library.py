@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mlir_matrix.actions import dtypes
+from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.compare import Comparison, assert_close, compare
 
 RNG = np.random.default_rng(4)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake import Fake
 
-from mlir_matrix.home import Home
+from mlir_matrix.paths import Home
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import base64
 import hashlib
 from pathlib import Path
 
-from mlir_matrix.environments.deb_lock import DebLock, DebPackage
+from mlir_matrix.environments.install.integrity import write_manifest
+from mlir_matrix.environments.install.unpack import UnpackedFile
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.lock import Package
-from mlir_matrix.environments.manifest import write_manifest
+from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
+from mlir_matrix.environments.lockfiles.wheels import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.unpack import UnpackedFile
-from mlir_matrix.home import Home
+from mlir_matrix.paths import Home
 
 
 def row(path: str, content: bytes) -> str:

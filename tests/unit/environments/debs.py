@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments.deb_lock import DebLock, DebPackage
+from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import debs
 
-from mlir_matrix.environments.deb_lock import deb_lock_file, write_deb_lock
+from mlir_matrix.environments.lockfiles.debian import deb_lock_file, write_deb_lock
 
 _REPOSITORY = Path(__file__).resolve().parents[3] / "toolchains"
 

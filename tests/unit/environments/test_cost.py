@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.environments.cost import Cost, cost_of
-from mlir_matrix.environments.deb_lock import DebLock, DebPackage
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.lock import Package
+from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
+from mlir_matrix.environments.lockfiles.wheels import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.home import Home
+from mlir_matrix.paths import Home
 
 ONE = Package(name="one", version="1", hashes=("1" * 64, "a" * 64), size=100, installed=1000)
 TWO = Package(name="two", version="1", hashes=("2" * 64,), size=10, installed=30)

@@ -11,11 +11,11 @@ import pytest
 
 from mlir_matrix.environments import cpython
 from mlir_matrix.environments import interpreter as interpreters
-from mlir_matrix.environments.artifacts import Artifacts
-from mlir_matrix.environments.deb_lock import DebLock, read_deb_lock
-from mlir_matrix.environments.install import Installer
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.install.installer import Installer
+from mlir_matrix.environments.lockfiles.debian import DebLock, read_deb_lock
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.execute.workers import worker_command
+from mlir_matrix.execute.worker_process import worker_command
 from mlir_matrix.session import Session
 
 REPOSITORY = Path(__file__).resolve().parents[3]

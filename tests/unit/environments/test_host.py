@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.actions import contract, programs
+from mlir_matrix.actions.runtime import contract, programs
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.source import parse
-from mlir_matrix.catalog.toolchain_models import Component
+from mlir_matrix.catalog.models.toolchains import Component
+from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
-from mlir_matrix.execute.workers import worker_command
-from mlir_matrix.home import find_home
+from mlir_matrix.execute.worker_process import worker_command
+from mlir_matrix.paths import find_home
 
 FILE = """\
 description: A tool.

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.toolchain_models import Component, Release
+from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.environments import interpreter as interpreters
-from mlir_matrix.environments.deb_lock import DebLock, DebPackage, deb_lock_file, write_deb_lock
 from mlir_matrix.environments.interpreter import Interpreter, own
-from mlir_matrix.environments.lock import Package, lock_file, write_lock
+from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage, deb_lock_file, write_deb_lock
+from mlir_matrix.environments.lockfiles.wheels import Package, lock_file, write_lock
 from mlir_matrix.environments.resolve import (
     Releases,
     ResolvedEnvironment,

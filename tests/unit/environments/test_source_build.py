@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments import prefix as prefix_module
-from mlir_matrix.environments.artifacts import Artifacts
-from mlir_matrix.environments.install import Installer, PackageProgress
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.install import prefix as prefix_module
+from mlir_matrix.environments.install.installer import Installer, PackageProgress
+from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, save_prefix
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.prefix import Prefix, Program, command, read_prefix, save_prefix
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.source import Compiler, SourceBuild, _compiler
-from mlir_matrix.environments.source_commands import Places, build_commands, dry_run, mirror_commands
+from mlir_matrix.environments.source.build import Compiler, SourceBuild, _compiler
+from mlir_matrix.environments.source.commands import Places, build_commands, dry_run, mirror_commands
 
 NEEDED = ("cmake", "ninja", "c++", "git")
 needs_compiler = pytest.mark.skipif(
@@ -374,7 +374,7 @@ def test_what_a_killed_git_left(home: Path, repository: Repository) -> None:
 BUILD = """
 import sys, threading
 from pathlib import Path
-from mlir_matrix.environments.source_run import Runner
+from mlir_matrix.environments.source.process import Runner
 threading.Thread(
     target=lambda: Runner(Path(sys.argv[1]), threading.Event(), print).run(sys.argv[2:], "it fails")
 ).start()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments.lock import Package
+from mlir_matrix.environments.lockfiles.wheels import Package
 
 
 def hashed(data: bytes) -> str:

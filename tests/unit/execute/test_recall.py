@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.execute.action_cache import Result, Store
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.recall import recall
-from mlir_matrix.execute.store import Result, Store
 from mlir_matrix.plan.graph import File, Graph, Produced
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.actions.collect import DamagedFolderError, is_kept
+from mlir_matrix.actions.runtime.collect import DamagedFolderError, is_kept
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.action_cache import LostBlob, Store
 from mlir_matrix.execute.keys import Read
 from mlir_matrix.execute.sandbox import ChangedSource, Folders, Prepared, collect, make_scratch
-from mlir_matrix.execute.store import LostBlob, Store
-from mlir_matrix.home import Home
+from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph
 
 OK = {"outcome": "ok", "stage": "lower"}

@@ -6,7 +6,7 @@ import pytest
 from rich.text import Text
 
 from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
-from mlir_matrix.report.words import counted
+from mlir_matrix.text import counted
 
 
 def plain(lines: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.environments.install import PackageProgress
+from mlir_matrix.environments.install.installer import PackageProgress
 from mlir_matrix.report.layout import stdout_console
 from mlir_matrix.report.progress import LiveProgress
 

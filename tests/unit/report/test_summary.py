@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.run import Run
 from mlir_matrix.report.summary import print_summary
-from mlir_matrix.results import TestResult
-from mlir_matrix.runner import Run
 
 
 def result(workload: str, used: float | str, poisons: int = 2) -> TestResult:

@@ -8,20 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from mlir_matrix.catalog.container_models import Containers
-from mlir_matrix.catalog.models import (
-    Document,
-    Framework,
-    Kind,
-    Layer,
-    Pipeline,
-    Step,
-    Target,
-    Workload,
-)
-from mlir_matrix.catalog.source import Source
-from mlir_matrix.catalog.suite_models import Suite
-from mlir_matrix.catalog.toolchain_models import Component, Environment, KnownGood
+from mlir_matrix.catalog.models.base import Document, Framework, Kind, Layer, Pipeline, Step, Target, Workload
+from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.suites import Suite
+from mlir_matrix.catalog.models.toolchains import Component, Environment, KnownGood
+from mlir_matrix.catalog.yaml_reader import Source
 
 T = TypeVar("T", bound=Document)
 

@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from mlir_matrix.catalog import check, container_models, models, suite_models, toolchain_models
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.folders import Item, Root, named, stem
+from mlir_matrix.catalog.models import base, containers, suites, toolchains
 from mlir_matrix.catalog.problems import Problems
-from mlir_matrix.catalog.source import Source, SourceError, read
+from mlir_matrix.catalog.yaml_reader import Source, SourceError, read
 from mlir_matrix.names import did_you_mean, nearest
+from mlir_matrix.validation import checker
 
-D = TypeVar("D", bound=models.Document)
+D = TypeVar("D", bound=base.Document)
 
 TOLERANCES = "tolerances.yaml"
 
@@ -29,7 +30,7 @@ class Room:
 
     field: str
     folder: tuple[str, str]
-    model: type[models.Document]
+    model: type[base.Document]
     #: The sort with its article, for messages.
     what: str
     #: The YAML file where each thing is a folder; empty where each thing is a file.
@@ -37,15 +38,15 @@ class Room:
 
 
 ROOMS = (
-    Room("kinds", ("recipes", "kinds"), models.Kind, "a kind"),
-    Room("components", ("toolchains", "components"), toolchain_models.Component, "a component"),
-    Room("environments", ("toolchains", "environments"), toolchain_models.Environment, "an environment"),
-    Room("frameworks", ("matrix", "frameworks"), models.Framework, "a framework"),
-    Room("steps", ("recipes", "steps"), models.Step, "a step", "step.yaml"),
-    Room("pipelines", ("recipes", "pipelines"), models.Pipeline, "a pipeline"),
-    Room("targets", ("matrix", "targets"), models.Target, "a target"),
-    Room("workloads", ("matrix", "workloads"), models.Workload, "a workload", "workload.yaml"),
-    Room("suites", ("matrix", "suites"), suite_models.Suite, "a suite"),
+    Room("kinds", ("recipes", "kinds"), base.Kind, "a kind"),
+    Room("components", ("toolchains", "components"), toolchains.Component, "a component"),
+    Room("environments", ("toolchains", "environments"), toolchains.Environment, "an environment"),
+    Room("frameworks", ("matrix", "frameworks"), base.Framework, "a framework"),
+    Room("steps", ("recipes", "steps"), base.Step, "a step", "step.yaml"),
+    Room("pipelines", ("recipes", "pipelines"), base.Pipeline, "a pipeline"),
+    Room("targets", ("matrix", "targets"), base.Target, "a target"),
+    Room("workloads", ("matrix", "workloads"), base.Workload, "a workload", "workload.yaml"),
+    Room("suites", ("matrix", "suites"), suites.Suite, "a suite"),
 )
 #: In ``toolchains/``: the default pins.
 KNOWN_GOOD = "known-good.yaml"
@@ -72,8 +73,8 @@ def load(roots: Sequence[Path]) -> Catalog:
     layers = (*loader.general, *loader.specific)
     catalog = Catalog(roots=tuple(roots), layers=layers, known_good=tuple(loader.known_good), **found)
     if loader.containers:
-        catalog = replace(catalog, containers=container_models.Containers(**loader.containers))
-    check.check(catalog, loader.golden, loader.problems)
+        catalog = replace(catalog, containers=containers.Containers(**loader.containers))
+    checker.check(catalog, loader.golden, loader.problems)
     loader.problems.raise_if_any()
     return catalog
 
@@ -87,8 +88,8 @@ class _Loader:
         self.general: list[LocatedLayer] = []
         self.specific: list[LocatedLayer] = []
         #: Files other than tolerances in golden/WORKLOAD folders: root, workload, file.
-        self.golden: list[check.GoldenFile] = []
-        self.known_good: list[Entry[toolchain_models.KnownGood]] = []
+        self.golden: list[checker.GoldenFile] = []
+        self.known_good: list[Entry[toolchains.KnownGood]] = []
         #: What files on containers say, those of later catalogs over those of earlier ones.
         self.containers: dict[str, Any] = {}
         self._roots: set[str] = set()
@@ -123,7 +124,7 @@ class _Loader:
 
     def _known_good(self, root: Root) -> None:
         for item in root.items("toolchains"):
-            if item.name == KNOWN_GOOD and (found := self._document(item, toolchain_models.KnownGood)):
+            if item.name == KNOWN_GOOD and (found := self._document(item, toolchains.KnownGood)):
                 source, document = found
                 name = KNOWN_GOOD.partition(".")[0]
                 entry = Entry(name=name, document=document, source=source, root=root.path, folder=item.path.parent)
@@ -135,7 +136,7 @@ class _Loader:
                 # What else a project keeps in a folder of that name is its own.
                 if nearest(item.name, [IMAGES]):
                     self.problems.add(item.shown, f"unknown file{did_you_mean(item.name, [IMAGES])}")
-            elif found := self._document(item, container_models.Containers):
+            elif found := self._document(item, containers.Containers):
                 _, document = found
                 self.containers |= document.model_dump(exclude_unset=True)
 
@@ -197,9 +198,9 @@ class _Loader:
         try:
             return source, model.model_validate(source.data)
         except ValidationError as error:
-            from mlir_matrix.catalog import wording  # only needed once something is wrong
+            from mlir_matrix.catalog import messages  # only needed once something is wrong
 
-            for path, sentence in wording.sentences(model, source.data, error):
+            for path, sentence in messages.sentences(model, source.data, error):
                 self.problems.add(source.file, sentence, source.place(*path))
             return None
 
@@ -222,7 +223,7 @@ class _Loader:
                     if inner.name == TOLERANCES and not inner.is_folder:
                         self.specific.extend(self._layers(inner, item.name))
                     else:
-                        self.golden.append(check.GoldenFile(root.path, item.name, inner))
+                        self.golden.append(checker.GoldenFile(root.path, item.name, inner))
             elif item.name == TOLERANCES:
                 self.general.extend(self._layers(item, None))
             elif not item.is_folder:
@@ -230,7 +231,7 @@ class _Loader:
                 self.problems.add(item.shown, f"unknown file; {fix}{_perhaps(TOLERANCES, [item.name])}")
 
     def _layers(self, item: Item, workload: str | None) -> Iterable[LocatedLayer]:
-        found = self._document(item, models.Tolerances)
+        found = self._document(item, base.Tolerances)
         if found is None:
             return
         source, document = found

@@ -64,7 +64,7 @@ def _listen() -> None:
 
 
 def _say(error: Exception) -> None:
-    from mlir_matrix.report.words import harmless
+    from mlir_matrix.text import harmless
 
     lines = harmless(str(error)).splitlines() or [type(error).__name__]
     for number, line in enumerate(lines):
@@ -104,7 +104,7 @@ def _bug() -> int:
     """A mistake in this program: keep the traceback for a report instead of throwing it at the user."""
     import traceback
 
-    from mlir_matrix.home import find_home
+    from mlir_matrix.paths import find_home
 
     text = traceback.format_exc()
     folder = find_home().state

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_matrix.cli.common import NewFile, Verb, format_option
+from mlir_matrix.cli.options import NewFile, Verb, format_option
 from mlir_matrix.errors import UsageError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def command(
 
 
 def _how(dtype: str | None, shape: str | None, *, golden: bool, any_space: bool, bounds: dict[str, Any]) -> How:
-    from mlir_matrix.actions.dtypes import STORAGE
+    from mlir_matrix.actions.numerics.dtypes import STORAGE
     from mlir_matrix.compare.files import Raw, parse_shape
     from mlir_matrix.compare.rules import rules
     from mlir_matrix.compare.trees import How

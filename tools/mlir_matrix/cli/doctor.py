@@ -10,11 +10,11 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from mlir_matrix.cli.common import Verb, catalog_option, format_option, pin_option, session
-from mlir_matrix.doctor import examine
+from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, session
 from mlir_matrix.report.layout import columns, print_lines, state_words, stdout_console
-from mlir_matrix.report.words import megabytes
-from mlir_matrix.toolchain import NOT_TO_BE_HAD, TO_FETCH
+from mlir_matrix.text import megabytes
+from mlir_matrix.toolchains.doctor import examine
+from mlir_matrix.toolchains.names import NOT_TO_BE_HAD, TO_FETCH
 
 
 @click.command("doctor", cls=Verb, examples=("matrix doctor", "matrix doctor --format json"))

@@ -11,15 +11,15 @@ from typing import Any
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.common import Verb, catalog_option, environment_option, format_option, pin_option, session
+from mlir_matrix.cli.options import Verb, catalog_option, environment_option, format_option, pin_option, session
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.execute.workers import bound
-from mlir_matrix.expand import varied
-from mlir_matrix.expansion import Expansion, Test
-from mlir_matrix.explain import explain
+from mlir_matrix.execute.plan_document import action_document, environment_document
+from mlir_matrix.execute.worker_process import bound
+from mlir_matrix.expand.expansion import Expansion, Test
+from mlir_matrix.expand.explain import explain
+from mlir_matrix.expand.select import choose, whole_catalog
+from mlir_matrix.expand.suite import varied
 from mlir_matrix.plan.graph import Action
-from mlir_matrix.plan.serialize import action_document, environment_document
-from mlir_matrix.select import choose, whole_catalog
 from mlir_matrix.session import Session
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from mlir_matrix.catalog.models import DEVICE, RULES
+from mlir_matrix.catalog.models.base import DEVICE, RULES
 from mlir_matrix.errors import UsageError
+from mlir_matrix.judge.run import EXECUTORS, Means
 from mlir_matrix.names import printable
-from mlir_matrix.runner import EXECUTORS, Means
 
 
 def _devices(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.cli.common import (
+from mlir_matrix.cli.means import device_option
+from mlir_matrix.cli.options import (
     Verb,
     catalog_option,
     environment_option,
@@ -21,12 +22,11 @@ from mlir_matrix.cli.common import (
     tests_argument,
     used_pins,
 )
-from mlir_matrix.cli.means import device_option
 from mlir_matrix.errors import UsageError
-from mlir_matrix.select import choose, granted
+from mlir_matrix.expand.select import choose, granted
 
 if TYPE_CHECKING:
-    from mlir_matrix.expansion import Test
+    from mlir_matrix.expand.expansion import Test
     from mlir_matrix.plan.planner import Plan
     from mlir_matrix.session import Session
 
@@ -80,7 +80,7 @@ def command(
     if check is not None:
         return _check(check, chosen, plan, current, sealed=sealed)
     if form == "json":
-        from mlir_matrix.plan.serialize import document_parts, to_lines
+        from mlir_matrix.execute.plan_document import document_parts, to_lines
 
         _print_lines(to_lines(document_parts(chosen, plan, current, sealed=sealed)))
         return 0
@@ -92,7 +92,7 @@ def command(
 
 def _check(file: Path, chosen: Sequence[Test], plan: Plan, current: Session, *, sealed: bool) -> int:
     """Whether a file is the plan that would be made now, but for what differs from machine to machine."""
-    from mlir_matrix.plan.serialize import lasting, to_document
+    from mlir_matrix.execute.plan_document import lasting, to_document
 
     try:
         was = lasting(json.loads(file.read_bytes()))

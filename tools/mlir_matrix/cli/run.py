@@ -12,7 +12,9 @@ from pathlib import Path
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.common import (
+from mlir_matrix.cli.limits import limit_words, limits_options
+from mlir_matrix.cli.means import means_options, means_words
+from mlir_matrix.cli.options import (
     NewFile,
     Verb,
     cache_option,
@@ -25,17 +27,15 @@ from mlir_matrix.cli.common import (
     tests_argument,
     used_pins,
 )
-from mlir_matrix.cli.limits import limit_words, limits_options
-from mlir_matrix.cli.means import means_options, means_words
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import Limits
+from mlir_matrix.expand.select import choose, granted
+from mlir_matrix.judge.results import TestResult, exit_code, to_document
+from mlir_matrix.judge.run import Means, Run, run_plan
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
-from mlir_matrix.report.words import catalog_options
-from mlir_matrix.results import TestResult, exit_code, to_document
-from mlir_matrix.runner import Means, Run, run_plan
-from mlir_matrix.select import choose, granted
 from mlir_matrix.session import Session
+from mlir_matrix.text import catalog_options
 
 #: More folders of failures than anyone reads; the rest is named.
 _KEPT_FAILURES = 50
@@ -143,7 +143,7 @@ def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str
     wrong = [result for result in run.results if not result.expected and result.id in plan.verdicts]
     if not wrong:
         return {}
-    from mlir_matrix.report.failures import keep_failure
+    from mlir_matrix.report.failure_folder import keep_failure
 
     folders = {}
     for result in wrong[:_KEPT_FAILURES]:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from mlir_matrix.cli.common import Verb
+from mlir_matrix.cli.options import Verb
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean
 
@@ -18,7 +18,7 @@ def command(name: str | None) -> None:
 
     Without NAME it lists the names. The schemas also stand in docs/schemas, where the first line of each YAML file points.
     """
-    from mlir_matrix.schemas import NAMES, schema
+    from mlir_matrix.report.schemas.export import NAMES, schema
 
     if name is None:
         click.echo("\n".join(NAMES))

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.census import Census, plain
-from mlir_matrix.actions.diagnosis import diagnose
-from mlir_matrix.actions.dtypes import COMPLEX, FLOATS, STORAGE, Array
-from mlir_matrix.compare.gate import blocks, gate
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.census import Census, plain
+from mlir_matrix.actions.numerics.diagnosis import diagnose
+from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, STORAGE, Array
+from mlir_matrix.compare.fast_path import blocks, gate
 from mlir_matrix.compare.result import Comparison
 from mlir_matrix.compare.rules import Rules
 

@@ -7,8 +7,8 @@ import re
 
 def read_bound(value: float | str) -> float:
     """``1e-6``, ``"1e-6"`` or ``"8*eps(f32)"``. Raises ValueError."""
-    from mlir_matrix.actions.expression import ExpressionError
-    from mlir_matrix.bound import evaluate
+    from mlir_matrix.actions.expr.expression import ExpressionError
+    from mlir_matrix.tolerances.bounds import evaluate
 
     try:
         number = float(value)

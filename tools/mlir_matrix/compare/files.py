@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from mlir_matrix.actions import dtypes
-from mlir_matrix.actions.dtypes import STORAGE, Array
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.dtypes import STORAGE, Array
 from mlir_matrix.errors import UsageError
 
 _NPY = b"\x93NUMPY"

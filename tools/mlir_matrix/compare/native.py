@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.criteria import Criteria
-from mlir_matrix.home import find_home
-from mlir_matrix.releases import number
+from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.catalog.releases import number
+from mlir_matrix.paths import find_home
 
 #: Elements from which on compiled code is asked for: below, NumPy is as fast as calling it.
 WORTHWHILE = 1 << 14
@@ -72,7 +72,7 @@ def takes(dtype: str, criteria: Criteria) -> bool:
 
 
 def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tuple[float, ...]] | None:
-    """Counts of parts of two arrays, in the order of :class:`mlir_matrix.actions.counts.Counts`; None where this cannot be done."""
+    """Counts of parts of two arrays, in the order of :class:`mlir_matrix.actions.numerics.counts.Counts`; None where this cannot be done."""
     library = load()
     if library is None or not all(each.flags.c_contiguous and each.flags.aligned for each in (actual, expected)):
         return None

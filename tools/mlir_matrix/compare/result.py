@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.criteria import Criteria
-from mlir_matrix.report.census_text import render
+from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.compare.report import render
 
 #: What a comparison has where elements were compared one by one and some of them, or all by wish, were looked at.
 _CENSUS = frozenset({
@@ -107,7 +107,7 @@ class Comparison:
 
     def picture(self, path: str | Path) -> None:
         """Write a map of the error: ``.png`` or ``.svg``. Raises ValueError where there is nothing to show."""
-        from mlir_matrix.compare.picture import draw  # few want one
+        from mlir_matrix.compare.error_map import draw  # few want one
 
         draw(self, Path(path))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from mlir_matrix.actions.criteria import Criteria
+from mlir_matrix.actions.numerics.criteria import Criteria
 
 
 @dataclass(frozen=True, kw_only=True)

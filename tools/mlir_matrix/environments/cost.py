@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mlir_matrix.environments.package import Unit
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.unit import Unit
-from mlir_matrix.home import Home
+from mlir_matrix.paths import Home
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,6 @@ def _unit(unit: Unit, *, installed: bool, home: Home) -> Cost:
 
 def _missing(unit: Unit, home: Home) -> int:
     """Bytes of a unit's artifacts that are not in the store."""
-    from mlir_matrix.environments.artifacts import Artifacts  # only where something is missing
+    from mlir_matrix.environments.fetch.artifacts import Artifacts  # only where something is missing
 
     return unit.to_fetch(Artifacts(home.artifacts))

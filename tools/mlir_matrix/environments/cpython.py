@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlir_matrix.environments.deb_lock import DebLock, deb_lock_file, read_deb_lock
+from mlir_matrix.catalog.releases import number
 from mlir_matrix.environments.interpreter import Interpreter, version_of
-from mlir_matrix.releases import number
+from mlir_matrix.environments.lockfiles.debian import DebLock, deb_lock_file, read_deb_lock
 
 COMPONENT = "cpython"
 _RELEASE = re.compile(rf"{COMPONENT}-(\d+\.\d+\.\d+)-")

@@ -12,13 +12,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_matrix.catalog.releases import number
 from mlir_matrix.digest import digest_file, digest_value
-from mlir_matrix.releases import number
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.artifacts import Artifacts
+    from mlir_matrix.environments.fetch.artifacts import Artifacts
     from mlir_matrix.environments.interpreter import Interpreter
-    from mlir_matrix.environments.unit import Unit, Workshop
+    from mlir_matrix.environments.package import Unit, Workshop
 
 _TIMEOUT_S = 20
 #: Of what a program says about its version, as people are told.

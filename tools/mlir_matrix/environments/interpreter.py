@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.deb_lock import DebLock
+    from mlir_matrix.environments.lockfiles.debian import DebLock
 
 #: What environments are locked for; anything else is named in the reason of the tests that need it.
 SUPPORTED = ("cp311", "cp312")
@@ -51,7 +51,7 @@ class Interpreter:
         """The words that start it, where the folders of ``store`` are at ``at`` by then: here, unless it is said."""
         if self.prefix is None:
             return [self.path]
-        from mlir_matrix.environments.prefix import read_prefix  # hardly ever
+        from mlir_matrix.environments.install.prefix import read_prefix  # hardly ever
 
         root = (at or store) / self.prefix.folder
         words = read_prefix(store / self.prefix.folder).argv(os.path.abspath(root), f"python{version_of(self.tag)}")

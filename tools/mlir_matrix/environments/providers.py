@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.toolchain_models import PATCHER, Component, Release
+from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
 from mlir_matrix.environments.interpreter import SUPPORTED
-from mlir_matrix.environments.lock import find_lock, read_lock
+from mlir_matrix.environments.lockfiles.wheels import find_lock, read_lock
+from mlir_matrix.environments.package import Unit
 from mlir_matrix.environments.resolve import Releases, distributions, provider_of, unlocked
-from mlir_matrix.environments.unit import Unit
 
 
 class Unavailable(Exception):
@@ -41,7 +41,7 @@ class Providers:
         return self._source(entry, release)
 
     def _deb(self, entry: Entry[Component], release: Release) -> Unit:
-        from mlir_matrix.environments.deb_lock import deb_lock_file, read_deb_lock
+        from mlir_matrix.environments.lockfiles.debian import deb_lock_file, read_deb_lock
 
         for folder in self._folders:
             path = deb_lock_file(folder, entry.name, release.release)
@@ -62,7 +62,7 @@ class Providers:
         raise Unavailable(unlocked(PATCHER, wanted))
 
     def _source(self, entry: Entry[Component], release: Release) -> Unit:
-        from mlir_matrix.environments.source import source_build
+        from mlir_matrix.environments.source.build import source_build
 
         build = entry.document.build
         if build is None:

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.toolchain_models import Component, Release
+from mlir_matrix.catalog.models.toolchains import Component, Release
+from mlir_matrix.catalog.releases import nearest
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.lock import Package, find_lock, read_lock
-from mlir_matrix.environments.unit import Unit, is_missing, with_needs
-from mlir_matrix.releases import nearest
+from mlir_matrix.environments.lockfiles.wheels import Package, find_lock, read_lock
+from mlir_matrix.environments.package import Unit, is_missing, with_needs
 
 #: Bytes of a package whose lock does not say.
 _TYPICAL = 5_000_000

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from mlir_matrix.actions.child import failure
+from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.sandbox import Prepared
-from mlir_matrix.execute.store import Result
 from mlir_matrix.plan.graph import Action
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install import PackageProgress
+    from mlir_matrix.environments.install.installer import PackageProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlir_matrix.actions.contract import OUTPUT_FOLDER
+from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes, digest_value
 from mlir_matrix.plan.graph import Action, File, Graph
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.child import REQUEST_FILE
-from mlir_matrix.actions.collect import damaged, is_kept
+from mlir_matrix.actions.runtime.child import REQUEST_FILE
+from mlir_matrix.actions.runtime.collect import damaged, is_kept
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import CatalogError
+from mlir_matrix.execute.action_cache import Result, Store
 from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure
 from mlir_matrix.execute.keys import Read, action_key, input_names
 from mlir_matrix.execute.sandbox import Prepared, collect
-from mlir_matrix.execute.store import Result, Store
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.execute.action_cache import Result, Store
 from mlir_matrix.execute.job import Done, passed_on
 from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.execute.store import Result, Store
 from mlir_matrix.plan.graph import Graph
 
 

@@ -14,16 +14,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mlir_matrix.actions.child import REQUEST_FILE
-from mlir_matrix.actions.collect import metrics_of, outcome_of, remove_folder
-from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
+from mlir_matrix.actions.runtime.child import REQUEST_FILE
+from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_folder
+from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.action_cache import Result, Store, read_bytes
 from mlir_matrix.execute.keys import Read, request
 from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file
 from mlir_matrix.execute.spare import Attributes, SpareFiles, attributes, has_attributes
-from mlir_matrix.execute.store import Result, Store, read_bytes
-from mlir_matrix.home import Home
+from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 
 _copies = count()

@@ -13,8 +13,8 @@ import fcntl
 import os
 import stat
 
+from mlir_matrix.execute.action_cache import write_bytes
 from mlir_matrix.execute.large_files import write_all
-from mlir_matrix.execute.store import write_bytes
 
 #: Bytes of a file that is worth keeping, and how many are kept: what a run writes between two actions' ends is far less.
 _SMALL = 1 << 16

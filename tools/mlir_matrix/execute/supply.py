@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.home import Home
+from mlir_matrix.paths import Home
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install import Installer, PackageProgress
+    from mlir_matrix.environments.install.installer import Installer, PackageProgress
 
 
 class PackageSupply:
@@ -31,8 +31,8 @@ class PackageSupply:
         if not wanted:
             return
         if self._installer is None:
-            from mlir_matrix.environments.artifacts import Artifacts
-            from mlir_matrix.environments.install import Installer
+            from mlir_matrix.environments.fetch.artifacts import Artifacts
+            from mlir_matrix.environments.install.installer import Installer
 
             self._installer = Installer(self._packages, self._note, artifacts=Artifacts(self._artifacts))
         # Small environments first: the first verdicts then come while the large ones are on their way.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models import Workload
+from mlir_matrix.catalog.models.base import Workload
+from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import Graph, Input
-from mlir_matrix.plan.references import add_expected
-from mlir_matrix.plan.workloads import file_of
+from mlir_matrix.plan.parameters import file_of
 
 
 def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: str = "numpy") -> tuple[Graph, str]:

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_matrix.actions.template import fill
+from mlir_matrix.actions.runtime.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.goldens import golden_name, is_sketched
-from mlir_matrix.catalog.models import Step, Workload
-from mlir_matrix.expansion import Test
-from mlir_matrix.pins import Pins
+from mlir_matrix.catalog.golden_files import golden_name, is_sketched
+from mlir_matrix.catalog.models.base import Step, Workload
+from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.recipes import KEEPS_IR, Recipe
+from mlir_matrix.expand.roads import Argument, Road, RoadStep
+from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
-from mlir_matrix.plan.kernels import Kernels
-from mlir_matrix.plan.laws import Laws, Tolerate
 from mlir_matrix.plan.once import Once
-from mlir_matrix.plan.references import add_expected
-from mlir_matrix.plan.workloads import VERDICT, file_of, judged, like_outputs, plain, signature
-from mlir_matrix.recipe import KEEPS_IR, Recipe
-from mlir_matrix.roads import Argument, Road, RoadStep
+from mlir_matrix.plan.parameters import VERDICT, file_of, judged, like_outputs, plain, signature
+from mlir_matrix.plan.properties import Laws, Tolerate
+from mlir_matrix.plan.run_kernels import Kernels
 
 #: What many actions share is one object.
 _NO_PARAMS: Mapping[str, Any] = {}

@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.markup import escape
 
-from mlir_matrix.findings import ENOUGH, LOOSE, Found, by_test, counts
+from mlir_matrix.judge.audit import ENOUGH, LOOSE, Found, by_test, counts
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
-from mlir_matrix.report.words import counted
+from mlir_matrix.text import counted
 
 #: Entries of a list that are shown; the document has all.
 _MOST = 30

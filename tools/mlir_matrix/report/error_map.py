@@ -22,7 +22,7 @@ def draw_errors(folder: Path, verdict: Mapping[str, Any], arrays: Mapping[str, P
 
 def _draw(path: Path, output: Mapping[str, Any], actual: Path, expected: Path) -> None:
     # Only a failure needs NumPy here.
-    from mlir_matrix.actions.criteria import Criteria
+    from mlir_matrix.actions.numerics.criteria import Criteria
     from mlir_matrix.compare.arrays import compare_arrays
     from mlir_matrix.compare.files import ArrayFile, read
     from mlir_matrix.compare.rules import Rules

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from mlir_matrix.environments.locking import write_output
-from mlir_matrix.results import NOT_RUN, TestResult
+from mlir_matrix.files import write_output
+from mlir_matrix.judge.results import NOT_RUN, TestResult
 
 #: Characters that XML 1.0 cannot hold, not even escaped.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mlir_matrix.report.words import counted, megabytes
-from mlir_matrix.toolchain import HERE, NOT_TO_BE_HAD, TO_FETCH
+from mlir_matrix.text import counted, megabytes
+from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_FETCH
 
 #: More reasons than this are counted.
 _REASONS = 12

@@ -9,12 +9,12 @@ from rich.markup import escape
 
 from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.expansion import Test
+from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.layout import columns, not_run, print_lines, state_words, stdout_console
-from mlir_matrix.report.words import counted, megabytes
 from mlir_matrix.session import Session
-from mlir_matrix.toolchain import state_of
+from mlir_matrix.text import counted, megabytes
+from mlir_matrix.toolchains.names import state_of
 
 #: Up to so many tests are listed one by one.
 _FEW = 40

@@ -8,15 +8,15 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.execute.job import BUILDING
+from mlir_matrix.judge.results import TestResult
 from mlir_matrix.plan.graph import Action
-from mlir_matrix.report.words import counted, harmless
-from mlir_matrix.results import TestResult
+from mlir_matrix.text import counted, harmless
 
 if TYPE_CHECKING:
     # Where nothing is to be installed, nothing of it need be imported.
     from rich.text import Text
 
-    from mlir_matrix.environments.install import PackageProgress
+    from mlir_matrix.environments.install.installer import PackageProgress
 
 #: Columns of a reason in a line of the progress; the summary has all of it.
 _LINE = 160

@@ -9,11 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from mlir_matrix.report.census_text import render
+from mlir_matrix.compare.report import render
+from mlir_matrix.judge.results import NOT_RUN, TestResult, summarise, weak_words
+from mlir_matrix.judge.run import Run
 from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
-from mlir_matrix.report.words import counted, harmless
-from mlir_matrix.results import NOT_RUN, TestResult, summarise, weak_words
-from mlir_matrix.runner import Run
+from mlir_matrix.text import counted, harmless
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10

@@ -1,0 +1,196 @@
+"""Programs of prefixes: which is run and how, and what is made of what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.actions.runtime import contract, isolation, programs
+from mlir_matrix.actions.runtime.contract import ActionCrashed, ActionFailed, MachineFailed, prefixes
+from mlir_matrix.environments.install import prefix as environment_prefix
+from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.worker_process import worker_command
+
+Prefixes = Callable[..., Path]
+
+
+def say(text: str, code: int = 1) -> str:
+    """A program that says something and ends."""
+    return f"#!/bin/sh\n/bin/cat >&2 <<'END'\n{text}\nEND\nexit {code}\n"
+
+
+@pytest.fixture
+def call(prefix: Prefixes, tmp_path: Path) -> Any:
+    """Runs a script as a program of the environment, in a folder of its own."""
+
+    def run(script: str, *arguments: str) -> Path:
+        root = prefix(it=script)
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        with contextlib.chdir(folder):
+            programs.call("it", arguments, output="given", failure="it failed")
+        return root
+
+    return run
+
+
+def test_the_first_prefix_that_has_it_counts(prefix: Prefixes) -> None:
+    first, second = prefix("a", "1", x="", y=""), prefix("b", "2", y="", z="")
+    for program, root in (("x", first), ("y", first), ("z", second)):
+        assert programs.has(program)
+        assert programs.command(program) == [f"{root}/bin/{program}"]
+    assert not programs.has("w")
+    assert (programs.release("y"), programs.release("z")) == ("1", "2")
+
+
+def test_a_program_that_is_not_there_is_no_fault_of_the_code(prefix: Prefixes) -> None:
+    """Nobody's verdict, so that it is not kept."""
+    prefix(x="")
+    for ask in (programs.command, programs.release):
+        with pytest.raises(MachineFailed, match="the environment has no program w"):
+            ask("w")
+
+
+@pytest.mark.parametrize(
+    ("release", "major", "before"),
+    [
+        ("15.0.6", 16, True), ("16.0.6", 16, False), ("9", 16, True), ("24.0.0+deb.20261025", 24, False),
+        ("23.1.4", 24, True), ("main", 24, False), ("", 24, False), ("v15", 16, False),
+    ],
+)  # fmt: skip
+def test_what_is_older_than_a_major_release(
+    prefix: Prefixes, monkeypatch: pytest.MonkeyPatch, release: str, major: int, before: bool
+) -> None:
+    """What begins with no number, as a branch or a commit does, is newer than all."""
+    prefix("llvm-1.0-0123456789ab", release, it="")
+    monkeypatch.setitem(contract.programs, "host", (release, "/usr/bin/host"))
+    for program in ("it", "host"):
+        assert programs.release(program) == release
+        assert programs.before(program, major) == before
+
+
+def test_the_release_comes_from_the_workers_command_line(tmp_path: Path) -> None:
+    """As the lock has it, whatever the folder is called: the bootstrap's own words, in a real interpreter."""
+    locks = [DebLock(component="tool", release=release, packages=()) for release in ("2024-01", "main")]
+    found = ResolvedEnvironment(name="x", interpreter=own(), packages=(), prefixes=tuple(locks))
+    command = worker_command(found, store=tmp_path / "a=b", bytecode=tmp_path, arguments=["action.json"])
+    folders = {f"{tmp_path}/a=b/{lock.folder}": lock.release for lock in locks}
+    at = next(index for index, word in enumerate(command) if word.endswith("bootstrap.py"))
+    words = [word for folder, release in folders.items() for word in ("--prefix", f"{release}={folder}")]
+    assert command[at + 1 :] == [*words, "action.json"]
+    text, _, _ = Path(command[at]).read_text().partition("    sys.exit(main(")
+    text += "    print(__import__('json').dumps(prefixes))\n"
+    probe = tmp_path / "probe.py"
+    probe.write_text(text.replace("__file__", repr(command[at])))
+    words = [*command[:at], str(probe), *command[at + 1 :]]
+    done = subprocess.run(words, env={"PATH": ""}, capture_output=True, text=True, check=True)
+    assert list(json.loads(done.stdout).items()) == list(folders.items())
+
+
+def test_what_is_loaded_is_loaded_as_people_load_it(tmp_path: Path, prefix: Prefixes) -> None:
+    """The worker knows prefixes from their file alone; the words are those of ``matrix toolchain which``."""
+    root = prefix(still="")
+    described = environment_prefix.Prefix(
+        loader="lib64/ld-linux-x86-64.so.2",
+        libraries=("opt/lib", "usr/lib"),
+        programs={"it": environment_prefix.Program(path="opt/bin/it", loaded=True)},
+    )
+    value = {
+        "loader": described.loader,
+        "libraries": described.libraries,
+        "programs": {"it": {"path": "opt/bin/it", "loaded": True}},
+    }
+    (root / ".matrix" / "prefix.json").write_text(json.dumps(value))
+    assert programs.command("it") == described.argv(str(root), "it") == environment_prefix.command(root, "it")
+    assert programs.command("it")[0] == f"{root}/lib64/ld-linux-x86-64.so.2"
+
+
+def test_a_program_sees_nothing_of_the_machine(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere")
+    call('#!/bin/sh\n/usr/bin/env > seen; echo "$@" > given; ! read line', "a b", "c")
+    seen = dict(line.split("=", 1) for line in (tmp_path / "folder" / "seen").read_text().splitlines())
+    assert {name: seen.pop(name) for name in ("LC_ALL", "HOME", "TMPDIR")} == {
+        "LC_ALL": "C", "HOME": str(tmp_path / "folder"), "TMPDIR": str(tmp_path / "folder"),
+    }  # fmt: skip
+    assert {name: value for name, value in seen.items() if name not in ("PWD", "_", "SHLVL", "OLDPWD")} == {
+        "PATH": "", "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"],
+    }  # fmt: skip
+    assert (tmp_path / "folder" / "given").read_text() == "a b c -o given\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("f.mlir:1:2: error: expected ']'\nf.mlir:3:1: error: more", "expected ']'"),
+        ("LLVM ERROR: Cannot select: t3", "Cannot select: t3"),
+        ("opt: unknown option -x", "opt: unknown option -x"),
+        ("\n  \nwarning: hm\nit: error: no such file", "no such file"),
+        ('f:1:1: error: failed to legalize: %0 = "x.y"(%1) : (f32) -> f32', "failed to legalize"),
+        ("", "it says nothing"),
+        ("error: " + "x" * 1000, "x" * 300),
+    ],
+)
+def test_the_first_error_is_the_reason(call: Any, said: str, reason: str) -> None:
+    with pytest.raises(ActionFailed) as caught:
+        call(say(said))
+    assert caught.value.reason == f"it failed: {reason}"
+
+
+def test_a_signal_is_a_crash(call: Any) -> None:
+    with pytest.raises(ActionCrashed) as caught:
+        call("#!/bin/sh\necho before\nkill -SEGV $$\n")
+    assert caught.value.signal == "SIGSEGV"
+    assert caught.value.diagnostics == "before\n"
+
+
+def test_diagnostics_are_the_same_everywhere(call: Any, tmp_path: Path) -> None:
+    """No folder of the machine, no address, and not more than anyone reads."""
+    text = (
+        f"{tmp_path}/prefixes/tools/bin/it: error: bad {tmp_path}/folder/kernel.ll\n"
+        "PLEASE submit a bug report\nStack dump:\n0.\tProgram arguments: it\n #0 0x00007f1 main\n #12 0x00007f2 start\n"
+        "note: kept"
+    )
+    with pytest.raises(ActionFailed) as caught:
+        call(say(text))
+    assert caught.value.diagnostics == "bin/it: error: bad kernel.ll\nnote: kept\n"
+
+
+def test_long_diagnostics_are_cut(call: Any) -> None:
+    with pytest.raises(ActionFailed) as caught:
+        call(say("x" * 300_000))
+    assert caught.value.diagnostics == "x" * 200_000 + "\n[cut]\n"
+
+
+def test_one_that_ends_well_and_writes_nothing(call: Any) -> None:
+    with pytest.raises(ActionFailed, match="it failed: it exits with 0 and writes no output") as caught:
+        call("#!/bin/sh\necho said")
+    assert caught.value.diagnostics == "said\n"
+
+
+def test_a_real_program(environments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loaded by its prefix's own loader, wherever the prefix stands."""
+    (root,) = environments.require("codegen").roots(environments.packages)
+    moved = tmp_path / "a folder" / Path(root).name
+    moved.parent.mkdir()
+    moved.symlink_to(root)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(programs, "prefixes", {str(moved): "22.1.8"})
+    (tmp_path / "in.mlir").write_text("func.func private @f(%x: i33)")
+    assert programs.release("mlir-opt") == "22.1.8"
+    programs.call("mlir-opt", ["in.mlir"], output="out.mlir", failure="no")
+    assert "func.func private @f(i33)" in (tmp_path / "out.mlir").read_text()
+    (tmp_path / "in.mlir").write_text("func.func @f(")
+    with pytest.raises(ActionFailed, match=r"^no: expected") as caught:
+        programs.call("mlir-opt", ["in.mlir"], output="-", failure="no")
+    assert caught.value.diagnostics.startswith("in.mlir:1:13: error: expected")
+    assert str(tmp_path) not in caught.value.diagnostics
+    assert not prefixes

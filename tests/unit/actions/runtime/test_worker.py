@@ -1,0 +1,295 @@
+"""The worker as its users see it: lines in, lines out, and a folder with an outcome for each request.
+
+The tool is ``run``, which needs nothing but the interpreter; the «kernel» is a shell script that does what a test needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.actions.runtime.bazel_layout import MARK
+from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.runtime.worker import Worker
+from mlir_matrix.environments.interpreter import own
+
+BOOTSTRAP = Path(__file__).parents[3] / "tools" / "mlir_matrix" / "actions" / "bootstrap.py"
+#: What the scripts call, which an action has to declare like everything else.
+CALLED = [f"{name}@0=/usr/bin/{name}" for name in ("date", "mkdir", "mkfifo", "rm", "setsid", "sleep")]
+#: Takes the namespaces away: what a container may forbid.
+BARE = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from mlir_matrix.actions.runtime import isolation, worker; "
+    "isolation.enter = lambda _: None; sys.exit(worker.main(sys.argv[1:]))"
+)
+
+
+def command(*words: str, isolated: bool = True) -> list[str]:
+    base = [own().path, "-P", "-s", "-S"]
+    declared = [word for program in CALLED for word in ("--program", program)]
+    return [*base, *(("-c", BARE, str(BOOTSTRAP.parents[2])) if not isolated else (str(BOOTSTRAP), *declared)), *words]
+
+
+class Talk:
+    """A running worker, and what it has answered."""
+
+    def __init__(self, folder: Path, *, isolated: bool = True) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            command("--tool", "run", "--persistent_worker", isolated=isolated),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=CLEAN_ENVIRONMENT, start_new_session=True,
+        )  # fmt: skip
+
+    def ask(self, number: int, script: str, *, options: Sequence[str] = (), **request: Any) -> Path:
+        folder = prepare(self.folder / str(number), script, **request)
+        message = {"requestId": number, "sandboxDir": str(folder), "arguments": list(options), "inputs": []}
+        self.say(json.dumps(message))
+        return folder
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), line.encode() + b"\n")
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=30)
+
+
+def prepare(folder: Path, script: str, **request: Any) -> Path:
+    """A folder with a request to run a script as a kernel."""
+    (folder / "in").mkdir(parents=True)
+    kernel = folder / "in" / "kernel"
+    kernel.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
+    kernel.chmod(0o755)
+    whole = {
+        "tool": "run", "stage": "run", "params": {"arguments": [], "results": []}, "inputs": {"kernel": "in/kernel"},
+        "outputs": {}, **request,
+    }  # fmt: skip
+    (folder / "action.json").write_text(json.dumps(whole))
+    return folder
+
+
+def outcome(folder: Path) -> Any:
+    return json.loads((folder / "outcome.json").read_text())
+
+
+@pytest.fixture(params=[True, False], ids=["namespaces", "bare"])
+def talk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Talk]:
+    worker = Talk(tmp_path, isolated=request.param)
+    yield worker
+    worker.end()
+
+
+@pytest.mark.namespaces
+def test_what_an_action_sees_is_what_is_said(tmp_path: Path) -> None:
+    """``--bound`` lists what is bound, and nothing else is mounted but what every action has of its own."""
+    (tmp_path / "package").mkdir()
+    declared = ["--bind", str(tmp_path / "package")]
+    told = subprocess.run([*command(*declared), "--bound"], capture_output=True, text=True, timeout=60, check=True)
+    folder = prepare(
+        tmp_path / "1", "while read -r _ _ _ _ place _; do echo $place; done < /proc/self/mountinfo; exit 1"
+    )
+    subprocess.run(command(*declared, "action.json"), cwd=folder, env=CLEAN_ENVIRONMENT, check=True, timeout=60)
+    seen = {*outcome(folder)["diagnostics"].split()} - {"/", "/proc", "/tmp", "/action/work", "/action/work/in"}
+    bound = {os.path.realpath(path) for path in json.loads(told.stdout)["bound"]}
+    inner = {path for path in bound if any(path.startswith(other + "/") for other in bound)}
+    assert {path for path in seen if not path.startswith("/dev/")} == bound - inner
+    assert str(tmp_path / "package") in seen
+
+
+def test_answers_carry_the_number_and_what_it_took(talk: Talk) -> None:
+    folder = talk.ask(7, "exit 0")
+    answer = talk.answer()
+    assert (answer["requestId"], answer["exitCode"], answer["output"]) == (7, 0, "")
+    assert set(answer["usage"]) == {"wall_s", "user_s", "sys_s", "max_rss_kb"}
+    assert answer["usage"]["wall_s"] > 0
+    assert outcome(folder) == {"outcome": "ok", "stage": "run"}
+
+
+def test_requests_run_side_by_side(talk: Talk) -> None:
+    """The quick one is answered first though it was asked for last."""
+    talk.ask(1, "sleep 1")
+    talk.ask(2, "exit 0")
+    assert [talk.answer()["requestId"] for _ in range(2)] == [2, 1]
+
+
+def test_several_requests_in_one_write_and_one_in_two(talk: Talk) -> None:
+    folders = [prepare(talk.folder / str(number), "exit 0") for number in range(4)]
+    lines = [json.dumps({"requestId": n, "sandboxDir": str(folder)}) for n, folder in enumerate(folders)]
+    talk.say("\n\n".join(lines[:3]))
+    assert talk.process.stdin is not None
+    os.write(talk.process.stdin.fileno(), lines[3][:20].encode())
+    time.sleep(0.1)
+    talk.say(lines[3][20:])
+    assert {talk.answer()["requestId"] for _ in range(4)} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("script", "expected", "reason"),
+    [
+        ("exit 3", "run-failed", "exit code 3"),
+        ("kill -SEGV $$", "crashed", "SIGSEGV"),
+        ("kill -KILL $$", "crashed", "SIGKILL"),
+        # The action itself, from below.
+        ("kill -KILL $PPID; sleep 5", "crashed", "SIGKILL"),
+        ("kill -ABRT $PPID; sleep 5", "crashed", "SIGABRT"),
+        ("kill -STOP $PPID; sleep 60", "timed-out", "no answer within"),
+        ("trap '' HUP INT TERM; sleep 60", "timed-out", "no answer within"),
+    ],
+)
+def test_ends(talk: Talk, script: str, expected: str, reason: str) -> None:
+    folder = talk.ask(1, script, options=("--timeout-s", "1.5"))
+    started = time.monotonic()
+    assert talk.answer()["exitCode"] == 0
+    assert time.monotonic() - started < 10
+    assert outcome(folder)["outcome"] == expected
+    assert reason in outcome(folder)["reason"]
+    second = talk.ask(2, "exit 0")
+    talk.answer()
+    assert outcome(second)["outcome"] == "ok"
+
+
+def test_what_is_left_is_ended(talk: Talk) -> None:
+    """A process in a session of its own, without a parent: in the answer's time it is gone."""
+    folder = talk.ask(1, "setsid sh -c 'while true; do date > alive; sleep 0.05; done' & sleep 0.3")
+    talk.answer()
+    assert outcome(folder)["outcome"] == "ok"
+    (folder / "alive").unlink(missing_ok=True)
+    time.sleep(0.3)
+    assert not (folder / "alive").exists()
+
+
+@pytest.mark.parametrize(
+    "odd", ["rm -rf $PWD/..?* outcome.json; rm -rf in out log.txt", "mkdir outcome.json", "mkfifo outcome.json"]
+)
+def test_spoilt_folders_do_not_end_the_worker(talk: Talk, odd: str) -> None:
+    talk.ask(1, odd)
+    assert talk.answer()["requestId"] == 1
+    second = talk.ask(2, "exit 0")
+    talk.answer()
+    assert outcome(second)["outcome"] == "ok"
+
+
+def test_end_of_requests_ends_everything(talk: Talk) -> None:
+    talk.ask(1, "while true; do date > alive; sleep 0.05; done")
+    assert talk.process.stdin is not None
+    until = time.monotonic() + 20
+    while not (talk.folder / "1" / "alive").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    talk.process.stdin.close()
+    assert talk.process.wait(timeout=30) == 0
+    talk.process.stdin = None
+    (talk.folder / "1" / "alive").unlink()
+    time.sleep(0.3)
+    assert not (talk.folder / "1" / "alive").exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_killing_the_worker_ends_everything(talk: Talk, how: signal.Signals) -> None:
+    talk.ask(1, "while true; do date > alive; sleep 0.05; done")
+    alive = talk.folder / "1" / "alive"
+    until = time.monotonic() + 20
+    while not alive.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    talk.process.send_signal(how)
+    talk.process.wait(timeout=30)
+    time.sleep(0.5)
+    with contextlib.suppress(FileNotFoundError):
+        alive.unlink()
+    time.sleep(0.3)
+    assert not alive.exists()
+
+
+def test_memory_is_limited(talk: Talk) -> None:
+    """The limit goes to what the action starts, too, and cannot be lifted there."""
+    folder = talk.ask(1, "ulimit -d; ulimit -d unlimited; ulimit -d; exit 1", options=("--memory-mb", "100"))
+    talk.answer()
+    # KiB, above what the child was forked with.
+    assert 102_400 <= int(outcome(folder)["diagnostics"].split()[0]) < 102_400 + 65_536
+    assert "unlimited" not in outcome(folder)["diagnostics"].replace("ulimit -d unlimited", "").split("\n")
+
+
+def test_a_layout_that_gets_no_process_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sent it is told, in the words that say that nobody may keep it."""
+
+    def fork() -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", fork)
+    (tmp_path / "made").mkdir()
+    layout = {
+        "request": {"tool": "judge", "stage": "judge", "params": {}, "inputs": {}, "outputs": {}},
+        "files": {}, "upstream": [], "outputs": {}, "result": "made/result.json", "usage": "made/usage.json",
+        "building": False, "timeout_s": 5, "memory_mb": 64,
+    }  # fmt: skip
+    worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=None, alone=False)
+    worker.perform({"arguments": [json.dumps(layout)], "sandboxDir": str(tmp_path)})
+    reason, told = worker.trouble.splitlines()
+    assert reason == "the machine failed: no process for it: Resource temporarily unavailable"
+    assert json.loads(told.removeprefix(MARK))["outcome"] == "infra-error"
+    assert list((tmp_path / "made").iterdir()) == []
+
+
+def test_a_device_that_nobody_grants(talk: Talk) -> None:
+    """A request alone opens none, whoever wrote it, and nothing is kept of that."""
+    folder = talk.ask(1, "exit 0", params={"arguments": [], "results": [], "devices": ["/dev/tty"]})
+    answer = talk.answer()
+    assert answer["exitCode"] == 1
+    assert answer["output"].endswith("/dev/tty: not granted by matrix run --device")
+    assert not (folder / "outcome.json").exists()
+
+
+def test_an_unknown_tool_is_an_internal_error(talk: Talk) -> None:
+    folder = talk.ask(1, "", tool="nothing")
+    talk.answer()
+    assert outcome(folder)["outcome"] == "infra-error"
+    assert "internal error: the tool nothing raised ModuleNotFoundError" in outcome(folder)["reason"]
+
+
+def test_a_plain_command_does_the_same(tmp_path: Path) -> None:
+    """Without a worker: the action in the current folder."""
+    for number, (script, expected) in enumerate(
+        (("exit 0", "ok"), ("kill -SEGV $$", "crashed"), ("sleep 60", "timed-out"))
+    ):
+        folder = prepare(tmp_path / str(number), script)
+        words = command("action.json", "--timeout-s", "1.5")
+        subprocess.run(words, cwd=folder, env=CLEAN_ENVIRONMENT, check=True, timeout=60)
+        assert outcome(folder)["outcome"] == expected
+
+
+def test_outcomes_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    texts = set()
+    for number in range(2):
+        folder = prepare(tmp_path / str(number), "echo word; echo 0x7ffe12345678 >&2; exit 3")
+        subprocess.run(command("action.json"), cwd=folder, env=CLEAN_ENVIRONMENT, check=True, timeout=60)
+        texts.add((folder / "outcome.json").read_bytes())
+    assert len(texts) == 1
+
+
+def test_a_damaged_package_is_named_before_anything_runs(tmp_path: Path) -> None:
+    site = tmp_path / "thing-1.0-cp311-abc"
+    (site / "thing-1.0.dist-info").mkdir(parents=True)
+    (site / "thing-1.0.dist-info" / "RECORD").write_text("thing.py,sha256=x,10\n")
+    done = subprocess.run(
+        [*command()[:5], "--site", str(site), "--persistent_worker"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"{site} is damaged: thing.py is missing" in done.stderr
+    assert "Traceback" not in done.stderr

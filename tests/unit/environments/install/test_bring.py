@@ -1,0 +1,64 @@
+"""Environments are brought whole, and whoever waits hears of it in a thread of their own."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.install.bring import bring
+from mlir_matrix.environments.interpreter import Interpreter, own
+from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.package import PackageProgress, Workshop
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import InfrastructureError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made(Package):
+    """A unit that is made by making its folder, or cannot be."""
+
+    trouble: str = ""
+
+    def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
+        if self.trouble:
+            raise InfrastructureError(self.trouble)
+        (workshop.packages / self.folder_for(interpreter.tag)).mkdir()
+
+
+def environment(*units: Package) -> ResolvedEnvironment:
+    return ResolvedEnvironment(name="e", interpreter=own(), packages=units)
+
+
+def made(name: str, trouble: str = "") -> Made:
+    return Made(name=name, version="1.0", hashes=("0" * 64,), size=1, trouble=trouble)
+
+
+def test_what_is_missing_is_made_and_what_went_wrong_comes_back(tmp_path: Path) -> None:
+    packages, events, ticks = tmp_path / "packages", list[PackageProgress](), list[int]()
+
+    def listen(event: PackageProgress) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        events.append(event)
+
+    wanted = [environment(made("good")), environment(made("good"), made("bad", "the disk is full"))]
+    artifacts = Artifacts(tmp_path / "artifacts")
+    assert bring(wanted, packages, artifacts, listen, lambda: ticks.append(1)) == {"bad 1.0": "the disk is full"}
+    assert [event.package for event in events if event.done] == ["good 1.0"]
+    assert ticks
+    assert not wanted[0].missing(packages)
+    assert bring(wanted[:1], packages, artifacts, pytest.fail) == {}
+
+
+def test_a_listener_that_raises_ends_it(tmp_path: Path) -> None:
+    """As Ctrl-C does."""
+
+    def listen(_event: PackageProgress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bring([environment(made("good"))], tmp_path, Artifacts(tmp_path / "artifacts"), listen)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("install")]

@@ -1,0 +1,411 @@
+"""From lock to prefix with a mirror in a folder: complete or not there, found damaged and repaired, moved and run."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from debs import SCRIPT, Member, Mirror, folder, link, release
+from loopback import serve
+
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.fetch.download import Gone
+from mlir_matrix.environments.fetch.http import Routes
+from mlir_matrix.environments.install import debian
+from mlir_matrix.environments.install.debian import provide
+from mlir_matrix.environments.install.debian_archive import BadArchive
+from mlir_matrix.environments.install.installer import PackageProgress
+from mlir_matrix.environments.install.integrity import damaged
+from mlir_matrix.environments.install.prefix import Prefix, Program, command, needs_loader, read_prefix, script, wrapper
+from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.errors import CatalogError, InfrastructureError
+from mlir_matrix.files import Cancelled
+
+
+class Stage:
+    """A mirror, a store and a folder for prefixes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.mirror = Mirror(root / "debian")
+        self.lock = release(self.mirror)
+        self.artifacts = Artifacts(root / "home" / "artifacts")
+        self.packages = root / "home" / "packages"
+        self.bases: Sequence[str] = (self.mirror.base,)
+
+    def provide(self, lock: DebLock | None = None, **options: object) -> Path:
+        given = {"artifacts": self.artifacts, "packages": self.packages, "mirrors": lambda: self.bases, **options}
+        return provide(lock or self.lock, **given)  # type: ignore[arg-type]
+
+    @property
+    def left(self) -> list[str]:
+        return sorted(path.name for path in self.packages.iterdir() if path.name != ".locks")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def nobody() -> Sequence[str]:
+    raise AssertionError("nothing is to be fetched")
+
+
+def test_a_prefix(stage: Stage) -> None:
+    """Complete, told about, and the second time it is there at once, without asking for mirrors."""
+    events: list[PackageProgress] = []
+    assert stage.lock.to_fetch(stage.artifacts) == stage.lock.size
+    made = stage.provide(listener=events.append)
+    assert made == stage.packages / stage.lock.folder
+    assert stage.lock.to_fetch(stage.artifacts) == 0
+    assert (made / "usr/lib/l1").read_bytes() == b"\1" * 5000
+    assert damaged(made, thorough=True) == damaged(made, thorough=False) == []
+    assert events[-1] == PackageProgress(package="tool 2.0", received=stage.lock.size, total=stage.lock.size)
+    assert stage.left == [stage.lock.folder]
+    assert stage.provide(mirrors=nobody) == made
+    shutil.rmtree(made)
+    assert stage.provide(mirrors=nobody) == made
+
+
+def test_programs(stage: Stage) -> None:
+    """Run by hand and by us, wherever the prefix is moved."""
+    moved = stage.root / "a $place; with 'names'"
+    shutil.move(stage.provide(), moved)
+    assert damaged(moved, thorough=False) == []
+    assert command(moved, "say") == [str(moved / "opt/t/bin/say")]
+    done = subprocess.run([wrapper(moved, "say"), "a b"], capture_output=True, text=True, check=True)
+    assert done.stdout == "said say a b\n"
+    (stage.root / "link").symlink_to(wrapper(moved, "say"))
+    assert subprocess.run([stage.root / "link"], capture_output=True, check=True).stdout == b"said say \n"
+    with pytest.raises(CatalogError, match=r"has no program 'sya'; did you mean 'say'\?"):
+        command(moved, "sya")
+    assert (
+        str(stage.root) not in (moved / ".matrix/prefix.json").read_text() + (moved / ".matrix/files.json").read_text()
+    )
+
+
+def test_damage(stage: Stage) -> None:
+    """Found by a quick look or a thorough one, and gone once it is taken away and made again."""
+    made = stage.provide()
+    (made / "usr/lib/1.so").write_bytes(b"\1" * 4999 + b"\2")
+    (made / "usr/lib/l2").unlink()
+    (made / "opt/t/bin/say").chmod(0o644)
+    (made / ".matrix/bin/say").unlink()
+    bad = [".matrix/bin/say", "opt/t/bin/say", "usr/lib/1.so", "usr/lib/l2"]
+    assert damaged(made, thorough=False) == bad
+    (made / "usr/lib/3.so").write_bytes(b"added")
+    assert damaged(made, thorough=True) == [*bad[:3], "usr/lib/3.so", "usr/lib/l2"]
+    assert stage.provide(mirrors=nobody) == made
+    assert damaged(made, thorough=True), "what is there is not looked at"
+    remove(made)
+    assert stage.provide(mirrors=nobody) == made
+    assert damaged(made, thorough=True) == []
+    assert stage.left == [stage.lock.folder]
+
+
+def test_damage_that_hides(stage: Stage) -> None:
+    """Same size, same time: as a disk does it."""
+    made = stage.provide()
+    file = made / "usr/lib/1.so"
+    status = file.stat()
+    file.write_bytes(b"\1" * 4999 + b"\2")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert damaged(made, thorough=False) == []
+    assert damaged(made, thorough=True) == ["usr/lib/1.so"]
+
+
+def test_a_copy_is_not_damaged(stage: Stage) -> None:
+    """Its times are other ones: then contents count."""
+    made = stage.provide()
+    copy = shutil.copytree(made, stage.root / "copy", symlinks=True, copy_function=shutil.copy)
+    assert damaged(copy, thorough=False) == []
+
+
+SHAPES = [
+    "", "{", "[]", "1", '{"format": 0}', '{"format": 1}', '{"format": 1, "files": {}}', '{"format": 1, "links": {}}',
+    '{"format": 1, "files": [], "links": {}}', '{"format": 1, "files": {}, "links": []}',
+    '{"format": 1, "files": {}, "links": {"a": 1}}',
+    '{"format": 1, "files": {"a": [1, "x", 1]}, "links": {}}', '{"format": 1, "files": {"a": [1, "x", 1, 1.5]}, "links": {}}',
+    '{"format": 1, "files": {"a": {"size": 1}}, "links": {}}', '{"format": 1, "files": {"a": 4}, "links": {}}',
+    '{"format": 1, "files": {"a": ["1", "x", 1, 1]}, "links": {}}', "[" * 100_000,
+    '{"format": 1, "files": {"a": [%s, "x", 1, 1]}, "links": {}}' % ("1" * 5000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SHAPES, ids=lambda text: text[:60])
+def test_a_damaged_description(stage: Stage, text: str) -> None:
+    """Also one that is JSON of another shape: the prefix is damaged, then, and is made again."""
+    made = stage.provide()
+    (made / ".matrix/files.json").write_text(text)
+    assert damaged(made, thorough=False) == damaged(made, thorough=True) == [".matrix/files.json"]
+    (made / ".matrix/prefix.json").write_text(text)
+    with pytest.raises(InfrastructureError, match=r"is damaged: \.matrix/prefix\.json cannot be read"):
+        read_prefix(made)
+    remove(made)
+    assert damaged(stage.provide(), thorough=True) == []
+
+
+def test_a_description_of_what_cannot_be(stage: Stage) -> None:
+    """Of the right shape, with names that no file can have."""
+    made = stage.provide()
+    value = json.loads((made / ".matrix/files.json").read_text())
+    value["files"]["a\0b"] = [1, "x", 1, 1]
+    value["links"]["\udc80\ud800"] = "\ud800"
+    (made / ".matrix/files.json").write_text(json.dumps(value))
+    assert damaged(made, thorough=False) == damaged(made, thorough=True) == ["a\0b", "\udc80\ud800"]
+
+
+def test_bytecode_is_no_damage(stage: Stage) -> None:
+    """Of people who try its Python; anything else that was added is."""
+    made = stage.provide()
+    for name in ("opt/t/bin/__pycache__/say.pyc", "opt/new"):
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_bytes(b"x")
+    assert damaged(made, thorough=True) == ["opt/new"]
+    assert damaged(made, thorough=False) == []
+
+
+def test_a_damaged_artifact(stage: Stage) -> None:
+    """Is set aside and fetched again."""
+    stage.artifacts.folder.mkdir(parents=True)
+    package = stage.lock.packages[0]
+    stage.artifacts.path(package.sha256).write_bytes(b"x" * package.size)
+    assert damaged(stage.provide(), thorough=True) == []
+    assert stage.artifacts.path(package.sha256).with_suffix(".damaged").read_bytes() == b"x" * package.size
+
+
+def test_what_others_have(stage: Stage) -> None:
+    """Is taken from there, and kept."""
+    plain = stage.root / "cache"
+    plain.mkdir()
+    for package in stage.lock.packages:
+        shutil.copy(stage.mirror.root / package.path, plain)
+    stage.artifacts = Artifacts(stage.artifacts.folder, [plain])
+    stage.provide(mirrors=nobody)
+    assert len(stage.artifacts.entries()) == len(stage.lock.packages)
+
+
+def test_gone(stage: Stage) -> None:
+    """Says which package, and what would do; nothing half done stays, and other mirrors are asked."""
+    package = stage.lock.packages[1]
+    away = stage.root / "away"
+    shutil.copytree(stage.mirror.root, away)
+    (stage.mirror.root / package.path).unlink()
+    with pytest.raises(Gone, match=r"^tool 2\.0: lib1 1:2\.0\+b1~x-3: ") as caught:
+        stage.provide()
+    assert f"{stage.mirror.base} does not have {package.path}; sid may have a newer one" in str(caught.value)
+    assert all(word in str(caught.value) for word in ("MATRIX_DEB_MIRROR", "--from DIR", "toolchain lock tool"))
+    assert stage.left == []
+    stage.bases = ("file://me:secret@localhost/none", stage.mirror.base)
+    with pytest.raises(Gone) as caught:
+        stage.provide()
+    assert f": file://localhost/none and {stage.mirror.base} does not have {package.path};" in str(caught.value)
+    stage.bases = (stage.mirror.base, away.as_uri() + "/")
+    assert damaged(stage.provide(), thorough=True) == []
+
+
+def test_the_address(stage: Stage) -> None:
+    """Over http, with the characters of Debian's versions."""
+    with serve(stage.mirror.root) as server:
+        stage.bases = (server.address,)
+        stage.provide()
+        assert {path for path, _ in server.requests} == {f"/{package.path}" for package in stage.lock.packages}
+
+
+def test_the_way(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is apt's: its proxy is asked, here one that has the files itself."""
+    monkeypatch.delenv("no_proxy")
+    for package in stage.lock.packages:
+        place = stage.root / "proxy" / "http:" / "mirror.invalid" / package.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(stage.mirror.root / package.path, place)
+    with serve(stage.root / "proxy") as proxy:
+        monkeypatch.setattr(debian, "machine_routes", lambda: Routes(proxies={"http": proxy.address}))
+        stage.bases = ("http://mirror.invalid",)
+        assert damaged(stage.provide(), thorough=True) == []
+        assert len(proxy.requests) == len(stage.lock.packages)
+
+
+def test_another_file_than_locked(stage: Stage) -> None:
+    package = stage.lock.packages[1]
+    file = stage.mirror.root / package.path
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(InfrastructureError, match=r"^tool 2\.0: lib1 .*another hash than the lock has"):
+        stage.provide()
+    assert stage.left == []
+
+
+def test_hostile(stage: Stage) -> None:
+    """One package is enough to refuse all of it."""
+    evil = stage.mirror.add("evil", link("./usr/lib/out", "../../../../evil"))
+    with pytest.raises(BadArchive, match=r"^tool 2\.0: evil .*: usr/lib/out: is a link that leads out"):
+        stage.provide(dataclasses.replace(stage.lock, packages=(*stage.lock.packages, evil)))
+    assert stage.left == []
+
+
+def test_no_programs(stage: Stage) -> None:
+    with pytest.raises(InfrastructureError, match="no programs in usr/bin; name the folders that have"):
+        stage.provide(dataclasses.replace(stage.lock, programs=("usr/bin",)))
+
+
+def test_no_c_library(stage: Stage) -> None:
+    """A program that needs a loader, and no package that has one."""
+    head = bytearray(200)
+    head[:6], head[32], head[54], head[56], head[64] = b"\x7fELF\x02\x01", 64, 56, 1, 3
+    more = stage.mirror.add("more", Member("./opt/t/bin/more", bytes(head), mode=0o755))
+    with pytest.raises(InfrastructureError, match="libc6"):
+        stage.provide(dataclasses.replace(stage.lock, packages=(*stage.lock.packages, more)))
+
+
+def test_cancelled(stage: Stage) -> None:
+    """At once, though nothing comes."""
+    cancelled = threading.Event()
+    with serve(stage.mirror.root) as server:
+        server.hold = threading.Event()
+        stage.bases = (server.address,)
+
+        def cancel() -> None:
+            server.reached.wait(10)
+            cancelled.set()
+
+        threading.Thread(target=cancel).start()
+        started = time.monotonic()
+        with pytest.raises(Cancelled):
+            stage.provide(cancelled=cancelled)
+        assert time.monotonic() - started < 5
+    assert stage.left == []
+
+
+RUN = """
+import sys
+from pathlib import Path
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.install.debian import provide
+from mlir_matrix.environments.lockfiles.debian import parse_deb_lock
+home, lock, base, limit = sys.argv[1:]
+if int(limit):
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+try:
+    artifacts, packages = Artifacts(Path(home, "artifacts")), Path(home, "packages")
+    provide(parse_deb_lock(lock, "lock"), artifacts=artifacts, packages=packages, mirrors=lambda: (base,))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def start(stage: Stage, base: str, *, limit: int = 0) -> subprocess.Popen[str]:
+    import datetime
+
+    text = stage.lock.text(made=datetime.date(2026, 1, 1))
+    env = {**os.environ, "PYTHONPATH": str(Path(debian.__file__).parents[2]), "no_proxy": "*"}
+    command = [sys.executable, "-c", RUN, str(stage.root / "home"), text, base, str(limit)]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_two_processes(stage: Stage) -> None:
+    """Fetch each package once, and make the prefix once."""
+    with serve(stage.mirror.root) as server:
+        processes = [start(stage, server.address) for _ in range(2)]
+        assert [process.communicate(timeout=30)[0] for process in processes] == ["", ""]
+        assert len(server.requests) == len(stage.lock.packages)
+    assert stage.left == [stage.lock.folder]
+
+
+def test_killed(stage: Stage) -> None:
+    """What it leaves is swept by the next one."""
+    with serve(stage.mirror.root) as server:
+        server.hold = threading.Event()
+        process = start(stage, server.address)
+        assert server.reached.wait(20)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=10)
+    assert [name for name in stage.left if name.startswith(".new-")]
+    assert damaged(stage.provide(), thorough=True) == []
+    assert stage.left == [stage.lock.folder]
+
+
+def test_full_disk(stage: Stage) -> None:
+    """While unpacking: packages are small and what is in them is not."""
+    big = stage.mirror.add("big", Member("./usr/big", bytes(5_000_000)))
+    stage.lock = dataclasses.replace(stage.lock, packages=(*stage.lock.packages, big))
+    out = start(stage, stage.mirror.base, limit=1_000_000).communicate(timeout=30)[0]
+    assert out.startswith("InfrastructureError tool 2.0: big 1:2.0+b1~x-3 cannot be unpacked: the disk is full"), out
+    assert stage.left == []
+    assert damaged(stage.provide(), thorough=True) == []
+
+
+def test_names_for_a_shell(stage: Stage) -> None:
+    """A stranger's program is called as it likes; our script for it runs that, and nothing else."""
+    name = "$(touch evil)'`x`\n\"; #"
+    odd = stage.mirror.add("odd", folder("./opt/t/bin"), Member(f"./opt/t/bin/{name}", SCRIPT, mode=0o755))
+    made = stage.provide(dataclasses.replace(stage.lock, packages=(*stage.lock.packages, odd)))
+    done = subprocess.run([wrapper(made, name)], cwd=stage.root, capture_output=True, text=True, check=True)
+    assert done.stdout == f"said {name} \n"
+    assert not (stage.root / "evil").exists()
+
+
+LOADED = Prefix(
+    loader="lib64/ld.so", libraries=("usr/lib/t/lib", "lib/x y"), programs={"opt": Program(path="usr/lib/t/bin/opt", loaded=True)}
+)  # fmt: skip
+
+
+def test_by_the_loader(tmp_path: Path) -> None:
+    """The words, and the script that says the same."""
+    root = str(tmp_path / "p q")
+    argv = LOADED.argv(root, "opt")
+    libraries = f"{root}/usr/lib/t/lib:{root}/lib/x y"
+    assert argv == [
+        f"{root}/lib64/ld.so", "--inhibit-cache", "--argv0", "opt", "--library-path", libraries, f"{root}/usr/lib/t/bin/opt",
+    ]  # fmt: skip
+    for path, text in (
+        (".matrix/bin/opt", script(LOADED, "opt")),
+        ("lib64/ld.so", '#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n'),
+    ):
+        (Path(root) / path).parent.mkdir(parents=True, exist_ok=True)
+        (Path(root) / path).write_text(text)
+        (Path(root) / path).chmod(0o755)
+    done = subprocess.run([wrapper(Path(root), "opt"), "-a", "b c"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [*argv, "-a", "b c"]
+    with pytest.raises(InfrastructureError, match="MATRIX_HOME to a folder without them"):
+        LOADED.argv("/a:b", "opt")
+
+
+def test_real_programs() -> None:
+    """This Python is loaded; what is no program is not."""
+    with open(os.path.realpath(sys.executable), "rb") as file:
+        assert needs_loader(file.read(4096))
+    for head in (
+        b"",
+        b"#!/bin/sh",
+        b"\x7fELF\x02\x01",
+        b"\x7fELF\x02\x01" + b"\xff" * 90,
+        b"\x7fELF\x01\x01" + bytes(90),
+    ):
+        assert not needs_loader(head)
+
+
+def test_the_manifest_is_data(stage: Stage) -> None:
+    """For whoever checks it with other means."""
+    made = stage.provide()
+    files = json.loads((made / ".matrix/files.json").read_text())["files"]
+    for path, (size, sha256, *_) in files.items():
+        data = (made / path).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (size, sha256)

@@ -1,0 +1,287 @@
+"""Unpacking Debian packages made here, the hostile ones among them: nothing is written outside of the prefix."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import shutil
+import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import hypothesis
+import pytest
+from debs import Member, ar, deb, folder, hard, link, packed, tar, write
+from hypothesis import strategies
+
+from mlir_matrix.environments.install import xz
+from mlir_matrix.environments.install.debian_archive import BadArchive
+from mlir_matrix.environments.install.links import leads_out, make_links, relative
+from mlir_matrix.environments.install.unpack import Unpacked, inside, unpack
+from mlir_matrix.files import Cancelled
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    """Deep down, so that what leaves it lands where it is seen."""
+    made = tmp_path / "outside" / "store" / "prefix"
+    made.mkdir(parents=True)
+    return made
+
+
+def put(prefix: Path, *members: Member, name: str = "x.deb", **options: str) -> Unpacked:
+    """Unpack one package, links included."""
+    source = write(prefix.parents[2] / name, *members, **options)
+    unpacked = unpack(source, prefix, archive="x 1.0")
+    make_links(prefix, unpacked.links)
+    return unpacked
+
+
+def outside(prefix: Path) -> list[Path]:
+    return [
+        path for path in (prefix.parents[1]).rglob("*") if prefix not in (path, *path.parents) and path != prefix.parent
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".xz", ".gz", ".bz2", "", ".zst"])
+def test_what_is_in_it(prefix: Path, suffix: str) -> None:
+    """Whatever it is compressed with; leading './' or not, long names, setuid bits dropped, everything recorded."""
+    if suffix == ".zst" and shutil.which("zstd") is None:
+        pytest.skip("no zstd here")
+    data = os.urandom(3_000_000)
+    name = "usr/share/" + "n" * 90 + "/" + "m" * 90
+    unpacked = put(
+        prefix, folder("./"), folder("./usr/"), Member("./usr/big", data), Member(name, b"long"),
+        Member("./usr/run", b"#!", mode=0o6755), hard("./usr/too", "./usr/run"),
+        link("./usr/l", "/" + name), link("./lib64/ld", "../usr/big"), Member("./usr/empty"), suffix=suffix,
+    )  # fmt: skip
+    assert (prefix / "usr/big").read_bytes() == data
+    assert (prefix / name).read_bytes() == b"long"
+    assert (prefix / "usr/l").read_bytes() == b"long"
+    assert not os.readlink(prefix / "usr/l").startswith("/")
+    assert (prefix / "lib64/ld").read_bytes() == data
+    assert (prefix / "usr/run").stat().st_mode & 0o7777 == 0o755
+    assert (prefix / "usr/too").samefile(prefix / "usr/run")
+    records = {file.path: file for file in unpacked.files}
+    assert set(records) == {"usr/big", name, "usr/run", "usr/too", "usr/empty"}
+    for path, record in records.items():
+        status = (prefix / path).stat()
+        assert record.sha256 == hashlib.sha256((prefix / path).read_bytes()).hexdigest()
+        assert (record.size, record.mode, record.mtime_ns) == (
+            status.st_size,
+            status.st_mode & 0o777,
+            status.st_mtime_ns,
+        )
+
+
+HOSTILE = {
+    "absolute": [Member("/etc/evil", b"x")],
+    "up": [Member("./usr/../../evil", b"x")],
+    "up at once": [Member("../evil", b"x")],
+    "up as a folder": [folder("./../evil")],
+    "a link out": [link("./usr/l", "../../evil")],
+    "a link out, by a link": [folder("./a/b/"), link("./a/b/top", "/"), link("./l", "a/b/top/../evil")],
+    "a link to nothing": [link("./l", "")],
+    "links in a circle": [link("./a", "b"), link("./b", "a")],
+    "written through a link": [link("./usr/l", "/etc"), folder("./etc"), Member("./usr/l/evil", b"x")],
+    "written through a link out": [link("./l", "../../"), Member("./l/evil", b"x")],
+    "a link through a link": [link("./a", "b"), folder("./b"), link("./a/c", "d")],
+    "a file, then a link": [Member("./a", b"x"), link("./a", "b")],
+    "a link twice": [link("./a", "b"), link("./a", "c")],
+    "a file twice": [Member("./a", b"x"), Member("./a", b"y")],
+    "a file as a folder": [Member("./a", b"x"), Member("./a/b", b"y")],
+    "a hard link out": [hard("./a", "../../../secret")],
+    "an absolute hard link": [hard("./a", "/etc/passwd")],
+    "a hard link to what is not there": [hard("./a", "b")],
+    "a hard link by a link": [link("./b", "/"), hard("./a", "b")],
+    "a device": [Member("./dev/sda", type=tarfile.BLKTYPE)],
+    "another device": [Member("./dev/null", type=tarfile.CHRTYPE)],
+    "a pipe": [Member("./p", type=tarfile.FIFOTYPE)],
+    "an extended header": [Member("./p", b"10 path=/x\n", type=tarfile.XHDTYPE)],
+    "what is ours": [Member("./.matrix/prefix.json", b"{}")],
+    "the prefix itself": [link("./", "/")],
+    "a folder with content": [Member("./d", b"x", type=tarfile.SYMTYPE, target="y")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("members", HOSTILE.values(), ids=HOSTILE)
+def test_hostile(prefix: Path, members: list[Member]) -> None:
+    """The message names archive and member, and nothing is written outside."""
+    (prefix.parents[1] / "secret").write_text("secret")
+    before = outside(prefix)
+    with pytest.raises(BadArchive, match=r"^x 1\.0: .+; nothing of it was kept$") as caught:
+        put(prefix, *members)
+    assert caught.value.exit_code == 3
+    assert outside(prefix) == before
+    assert (prefix.parents[1] / "secret").stat().st_nlink == 1
+
+
+def test_two_packages(prefix: Path, tmp_path: Path) -> None:
+    """They share folders and links, but no file."""
+    first = unpack(write(tmp_path / "a", Member("./usr/lib/a", b"a"), link("./l", "usr")), prefix, archive="a")
+    second = unpack(write(tmp_path / "b", Member("./usr/lib/b", b"b"), link("./l", "usr")), prefix, archive="b")
+    assert make_links(prefix, (*first.links, *second.links)) == {"l": "usr"}
+    with pytest.raises(BadArchive, match=r"c: \./usr/lib/a: is in the way"):
+        unpack(write(tmp_path / "c", Member("./usr/lib/a", b"a")), prefix, archive="c")
+
+
+def test_many_at_once(prefix: Path, tmp_path: Path) -> None:
+    """Into the same folders."""
+    sources = [
+        write(tmp_path / str(n), *(Member(f"./a/b/c{i}/d/f{n}", b"%d" % n) for i in range(20))) for n in range(16)
+    ]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda path: unpack(path, prefix, archive=path.name), sources))
+    assert len(list(prefix.rglob("f*"))) == 320
+
+
+@pytest.mark.parametrize("suffix", [".xz", ".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("change", ["cut", "flip"])
+def test_damaged(prefix: Path, tmp_path: Path, suffix: str, change: str) -> None:
+    if suffix == ".zst" and shutil.which("zstd") is None:
+        pytest.skip("no zstd here")
+    data = bytearray(deb(Member("./a", os.urandom(100_000)), suffix=suffix))
+    start = data.index(b"data.tar") + 60
+    body = bytearray(data[start:])
+    if change == "flip":
+        body[len(body) // 2] ^= 1
+    else:
+        body = body[: len(body) // 2]
+    path = tmp_path / "x"
+    path.write_bytes(ar(("debian-binary", b"2.0\n"), (f"data.tar{suffix}", bytes(body))))
+    with pytest.raises(BadArchive, match=r"x: (\./a|data\.tar): (is damaged|ends in the middle)"):
+        unpack(path, prefix, archive="x")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "is no Debian package"), (b"<html>404</html>" * 9, "is no Debian package"),
+        (ar(("debian-binary", b"2.0\n")), "has no member data.tar"),
+        (deb(Member("./a", b"x" * 99))[:-40], "is damaged or cut off at byte"),
+        (b"!<arch>\nx", "is damaged or cut off at byte 8"), (ar(("data.tar.lzma", b"")), "compressed in a way that is not known"),
+        (ar(("data.tar", b"x" * 512)), "no tar record"), (ar(("data.tar", b"")), "ends in the middle"),
+        (packed(tar([Member("a", b"x")])[:700], ""), "ends in the middle"),
+    ],
+)  # fmt: skip
+def test_no_package(prefix: Path, tmp_path: Path, data: bytes, problem: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    with pytest.raises(BadArchive, match=problem):
+        unpack(path, prefix, archive="x")
+
+
+def test_no_zstd(prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(ar(("data.tar.zst", b"")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadArchive, match="no program 'zstd' on PATH"):
+        unpack(path, prefix, archive="x")
+
+
+def test_no_longer_wanted(prefix: Path, tmp_path: Path) -> None:
+    cancelled = threading.Event()
+    cancelled.set()
+    with pytest.raises(Cancelled):
+        unpack(write(tmp_path / "x", Member("./a", b"x")), prefix, archive="x", cancelled=cancelled)
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(strategies.text(alphabet="./ab\0", max_size=12))
+def test_inside(name: str) -> None:
+    """A name is refused or stays inside, never changed into another file."""
+    path = inside(name)
+    if path is None:
+        assert name.startswith("/") or ".." in name.split("/") or "\0" in name
+    else:
+        assert os.path.normpath("/p/" + path) == os.path.normpath("/p/" + name)
+        assert os.path.normpath("/p/" + path).startswith("/p")
+
+
+targets = strategies.lists(strategies.sampled_from(["..", ".", "a", "b", "c"]), min_size=1, max_size=5).map("/".join)
+paths = strategies.lists(strategies.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map("/".join)
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(strategies.dictionaries(paths, strategies.tuples(targets, strategies.booleans()), max_size=5))
+def test_links_never_lead_out(tmp_path_factory: pytest.TempPathFactory, given: dict[str, tuple[str, bool]]) -> None:
+    """What we accept, the kernel agrees about."""
+    links = {path: relative(path, "/" + target if absolute else target) for path, (target, absolute) in given.items()}
+    links = {path: target for path, target in links.items() if not any(path.startswith(other + "/") for other in links)}
+    if any(leads_out(path, links) for path in links):
+        return
+    root = tmp_path_factory.mktemp("links")
+    for path, target in links.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(target, root / path)
+    for path in links:
+        assert os.path.realpath(root / path).startswith(str(root))
+
+
+def test_full_disk(prefix: Path, tmp_path: Path) -> None:
+    """Called by its name; here a limit on the size of files."""
+    import resource
+    import subprocess
+    import sys
+
+    write(tmp_path / "x", Member("./a", b"x" * 3_000_000))
+    code = (
+        "import resource, sys; from pathlib import Path; from mlir_matrix.environments.install.unpack import unpack\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))\n"
+        "try: unpack(Path(sys.argv[1]), Path(sys.argv[2]), archive='x 1.0')\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "x", prefix], capture_output=True, text=True, check=True, env={
+        **os.environ, "PYTHONPATH": str(Path(xz.__file__).parents[2]),
+    })  # fmt: skip
+    assert done.stdout.startswith("InfrastructureError x 1.0 cannot be unpacked: the disk is full"), done
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1_000_000
+
+
+def blocky(data: bytes, tmp_path: Path) -> bytes:
+    """Compressed in blocks, as dpkg does it."""
+    import subprocess
+
+    if shutil.which("xz") is None:
+        pytest.skip("no xz here")
+    return subprocess.run(["xz", "-c", "--block-size=65536"], input=data, capture_output=True, check=True).stdout
+
+
+def decompress(path: Path, data: bytes, offset: int = 0) -> bytes:
+    path.write_bytes(b"." * offset + data + b"more")
+    with open(path, "rb") as file, ThreadPoolExecutor(2) as pool:
+        return b"".join(xz.decompressed(file.fileno(), offset, len(data), pool))
+
+
+def test_blocks(tmp_path: Path) -> None:
+    """Decompressed side by side, and damage is found in each of them."""
+    data = os.urandom(300_000) + b"0" * 300_000
+    packed = blocky(data, tmp_path)
+    path = tmp_path / "x"
+    path.write_bytes(packed)
+    with open(path, "rb") as file:
+        assert len(xz.blocks(file.fileno(), 0, len(packed))) == 10
+    assert decompress(path, packed, 7) == data
+    for place in range(20, len(packed) - 200, len(packed) // 40):
+        bad = bytearray(packed)
+        bad[place] ^= 0x10
+        with pytest.raises((lzma.LZMAError, EOFError)):
+            decompress(path, bytes(bad))
+
+
+def test_an_index_that_lies(tmp_path: Path) -> None:
+    """Whatever is wrong about it: the content is right, or there is an error."""
+    data = b"0123456789" * 30_000
+    packed = blocky(data, tmp_path)
+    for place in range(len(packed) - 60, len(packed)):
+        bad = bytearray(packed)
+        bad[place] ^= 1
+        try:
+            assert decompress(tmp_path / "x", bytes(bad)) == data
+        except (lzma.LZMAError, EOFError):
+            continue
+    for length in (0, 5, 20, 30, len(packed) - 1):
+        with pytest.raises((lzma.LZMAError, EOFError)):
+            decompress(tmp_path / "x", packed[:length])

@@ -1,0 +1,186 @@
+"""Locks of Debian packages: read strictly, because their words become addresses and folders."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+from debs import quickly
+from hypothesis import strategies
+
+from mlir_matrix.environments.lockfiles import debian
+from mlir_matrix.environments.lockfiles.debian import (  # fmt: skip
+    DebLock,
+    DebPackage,
+    deb_lock_file,
+    parse_deb_lock,
+    read_deb_lock,
+    write_deb_lock,
+)
+from mlir_matrix.errors import CatalogError
+
+A = "a" * 64
+HEAD = "# Made by: matrix toolchain lock llvm@19.1.7\n"
+GOOD = (
+    f"zlib1g 1:1.2.13.dfsg-1 size=86688 installed=171008 sha256={A} suite=bookworm "
+    "path=pool/main/z/zlib/zlib1g_1.2.13.dfsg-1_amd64.deb"
+)
+DAY = datetime.date(2026, 11, 21)
+
+packages = strategies.builds(
+    DebPackage,
+    name=strategies.from_regex(r"[a-z0-9][a-z0-9+.-]{1,20}", fullmatch=True),
+    version=strategies.from_regex(r"([0-9]:)?[0-9][A-Za-z0-9.+~-]{0,10}", fullmatch=True),
+    size=strategies.integers(0, 10**12),
+    installed=strategies.integers(0, 10**12),
+    sha256=strategies.from_regex(r"[0-9a-f]{64}", fullmatch=True),
+    suite=strategies.sampled_from(["bookworm", "trixie-backports", "sid"]),
+    path=strategies.from_regex(
+        r"pool/main/[a-z]/[a-z0-9+-]{1,9}/[a-z0-9][A-Za-z0-9.+~_-]{0,9}\.deb", fullmatch=True
+    ).filter(lambda path: all(part[0].isalnum() for part in path.split("/"))),
+)
+
+
+@hypothesis.settings(deadline=None)
+@hypothesis.given(strategies.lists(packages, min_size=1, max_size=5, unique_by=lambda package: package.name))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: list[DebPackage]) -> None:
+    lock = DebLock(
+        component="llvm", release="24.0.0+deb.1", packages=tuple(given), programs=("usr/lib/llvm-24/bin", "usr/bin")
+    )
+    path = deb_lock_file(tmp_path_factory.mktemp("l") / "c" / "toolchains" / "locks", lock.component, lock.release)
+    with quickly():
+        write_deb_lock(path, lock, made=DAY)
+    read = read_deb_lock(path)
+    assert read == dataclasses.replace(lock, packages=tuple(sorted(given)))
+    assert (read.digest, read.size, read.installed) == (lock.digest, lock.size, lock.installed)
+
+
+def test_text() -> None:
+    lock = parse_deb_lock(f"{HEAD}\n{GOOD}  # why\n", "f")
+    assert lock.text(made=DAY) == f"{HEAD}# From: bookworm (2026-11-21)\n{GOOD}\n"
+
+
+@pytest.mark.parametrize(("word", "finish"), [("patched", ""), ("bazel", "bazel")])
+def test_in_place(word: str, finish: str) -> None:
+    lock = parse_deb_lock(f"{HEAD}# In place: {word}\n{GOOD}\n", "f")
+    assert (lock.in_place, lock.finish) == (True, finish)
+    assert lock.text(made=DAY) == f"{HEAD}# From: bookworm (2026-11-21)\n# In place: {word}\n{GOOD}\n"
+    with pytest.raises(CatalogError, match=r"f:2:13: expected patched or bazel, got 'rm'"):
+        parse_deb_lock(f"{HEAD}# In place: rm\n{GOOD}\n", "f")
+    assert (lock.label, lock.size, lock.installed, lock.suites) == ("llvm 19.1.7", 86688, 171008, ("bookworm",))
+    assert lock.packages[0].label == "zlib1g 1:1.2.13.dfsg-1"
+    assert deb_lock_file(Path("/l"), "llvm", "19.1.7") == Path("/l/llvm-19.1.7-linux-x86_64.txt")
+
+
+def test_digest() -> None:
+    """What it is, not where it was found; the folder also says what is made of it."""
+    lock = parse_deb_lock(HEAD + GOOD, "f")
+    moved = parse_deb_lock(HEAD + GOOD.replace("bookworm", "trixie").replace("pool/main/z", "pool/updates/z"), "f")
+    other = parse_deb_lock(HEAD + GOOD.replace(A, "b" * 64), "f")
+    assert lock.digest == moved.digest != other.digest
+    assert lock.folder == moved.folder != other.folder
+    assert lock.folder.startswith("llvm-19.1.7-")
+    assert lock.folder != dataclasses.replace(lock, programs=("usr/bin",)).folder
+    assert lock.digest == dataclasses.replace(lock, programs=("usr/bin",)).digest
+
+
+def test_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What environments are known by: which of two programs that share a name counts, and how a prefix is laid out."""
+    one = parse_deb_lock(HEAD + GOOD, "f")
+    two, three = (dataclasses.replace(one, programs=programs) for programs in (("a", "b"), ("b", "a")))
+    moved = parse_deb_lock(HEAD + GOOD.replace("bookworm", "trixie"), "f")
+    assert one.identity == moved.identity
+    monkeypatch.setattr(debian, "_LAYOUT", debian._LAYOUT + 1)
+    anew = dataclasses.replace(one)
+    assert len({tuple(each.identity) for each in (one, two, three, anew)}) == 4
+    assert len({each.folder for each in (one, two, three, anew)}) == 4
+
+
+def changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "problem"),
+    [
+        ("zlib1g", 1, "expected «NAME VERSION"), (GOOD + " more=1", 1, "expected «NAME"),
+        (changed(" size=86688", ""), 1, "expected «NAME"),
+        (changed("zlib1g 1:", "../zlib1g 1:"), 1, "no name"), (changed("zlib1g 1:", "$(id) 1:"), 1, "no name"),
+        (changed("zlib1g 1:", "Zlib1g 1:"), 1, "no name"), (changed("zlib1g 1:", "-o 1:"), 1, "no name"),
+        (changed("1:1.2.13.dfsg-1 ", "1;id "), 8, "no version"), (changed("1:1.2.13.dfsg-1 ", "../1 "), 8, "no version"),
+        (changed("size=86688", "size=-1"), 29, "no number"), (changed("size=86688", "size=1e3"), 29, "no number"),
+        (changed("size=86688", "Size=86688"), 24, "expected 'size=…'"),
+        (changed("size=86688", "size=" + "9" * 20), 29, "no number"),
+        (changed(A, "A" * 64), 59, "no SHA-256"), (changed(A, A[1:]), 59, "no SHA-256"),
+        (changed("bookworm", "book`id`"), 130, "no suite"), (changed("bookworm", "-t"), 130, "no suite"),
+        (changed("path=pool/", "path=/pool/"), 144, "no path"), (changed("pool/main", "pool/../../main"), 144, "no path"),
+        (changed("pool/main", "pool//main"), 144, "no path"), (changed("pool/main", "pool/main;id"), 144, "no path"),
+        (changed("pool/main", "pool/.hidden"), 144, "no path"), (changed("pool/", "dists/"), 144, "no path"),
+        (changed("path=pool/", "path=http://host.invalid/pool/"), 144, "no path"),
+        (changed("_amd64.deb", "_amd64.tar"), 144, "no path"),
+        (changed("main/z", "main/%2e%2e/z"), 144, "no path"), (changed("zlib1g_1", "zlib1g?_1"), 144, "no path"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(line: str, column: int, problem: str) -> None:
+    with pytest.raises(CatalogError, match=rf"^f:3:{column}: .*{problem}"):
+        parse_deb_lock(f"{HEAD}# why\n{line}\n", "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", r"^f:1:1: does not say what it is of"), (GOOD, r"^f:1:1: does not say"), (HEAD, r"^f:1:1: has no package"),
+        (HEAD.replace("llvm@", "../x@") + GOOD, r"^f:1:34: expected COMPONENT@RELEASE, got '\.\./x@19\.1\.7'"),
+        (HEAD.replace("@19.1.7", "") + GOOD, r"^f:1:34: expected COMPONENT@RELEASE"),
+        (HEAD + "# Programs: usr/bin ../bin\n" + GOOD, r"^f:2:21: '\.\./bin' is no folder"),
+        (HEAD + "# Programs: /usr/bin\n" + GOOD, r"^f:2:13: '/usr/bin' is no folder"),
+        (HEAD + GOOD + "\n" + GOOD, r"^f:3:1: 'zlib1g' is there twice"),
+    ],
+)  # fmt: skip
+def test_the_whole(text: str, problem: str) -> None:
+    with pytest.raises(CatalogError, match=problem):
+        parse_deb_lock(text, "f")
+
+
+def test_it_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads it meanwhile has the old one."""
+    lock = parse_deb_lock(HEAD + GOOD, "f")
+    path = deb_lock_file(tmp_path / "c" / "toolchains" / "locks", lock.component, lock.release)
+    write_deb_lock(path, lock, made=DAY)
+    seen = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda *given: (seen.append(path.read_text()), replace(*given)))
+    write_deb_lock(path, dataclasses.replace(lock, programs=("usr/bin",)), made=DAY)
+    assert seen == [lock.text(made=DAY)]
+    assert read_deb_lock(path).programs == ("usr/bin",)
+    assert list(path.parent.iterdir()) == [path]
+
+
+@hypothesis.given(strategies.text())
+def test_no_text_ends_in_a_traceback(text: str) -> None:
+    try:
+        parse_deb_lock(HEAD + text, "f")
+    except CatalogError:
+        return
+
+
+def test_files(tmp_path: Path) -> None:
+    """A name that disagrees, a link out, no file at all."""
+    locks = tmp_path / "c" / "toolchains" / "locks"
+    locks.mkdir(parents=True)
+    path = locks / "llvm-19.1.8-linux-x86_64.txt"
+    path.write_text(HEAD + GOOD)
+    with pytest.raises(CatalogError, match=rf"^{path}:1:1: is the lock of llvm@19\.1\.7"):
+        read_deb_lock(path)
+    (tmp_path / "out").write_text(HEAD + GOOD)
+    link = locks / "llvm-19.1.7-linux-x86_64.txt"
+    link.symlink_to(tmp_path / "out")
+    with pytest.raises(CatalogError, match="link that leaves the catalog"):
+        read_deb_lock(link)
+    with pytest.raises(CatalogError, match="cannot be read"):
+        read_deb_lock(locks / "x")

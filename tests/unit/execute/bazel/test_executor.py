@@ -1,0 +1,79 @@
+"""What becomes of tests that Bazel is not even asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.execute.bazel.executor import BazelExecutor
+from mlir_matrix.execute.bazel.locate import Bazel
+from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.run import Means
+from mlir_matrix.paths import Home
+from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Session
+
+
+class Told:
+    """Hears what was done."""
+
+    def __init__(self, enough: str = "") -> None:
+        self.done: dict[str, Done] = {}
+        self._enough = enough
+
+    def action_started(self, action: Action) -> None: ...
+    def action_done(self, action: Action, done: Done) -> bool:
+        self.done[action.id] = done
+        return done.result.outcome["outcome"] == self._enough
+
+    def package(self, progress: object) -> None: ...
+    def note(self, text: str) -> None: ...
+    def tick(self, waiting: int = 0) -> None: ...
+
+
+def executor_of(current: Session, tmp_path: Path, told: Told, gone: str, *tests: str) -> tuple[Plan, BazelExecutor]:
+    """One whose Bazel cannot be started, and whose environments are here, but for one."""
+    session = replace(current, home=Home(cache=tmp_path, state=tmp_path / "state", actions=tmp_path / "actions"))
+    plan = session.plan(choose(session.catalog, tests, pins=session.pins).tests())
+    names = {action.environment for action in plan.graph.actions.values()}
+    here = {name: ResolvedEnvironment(name=name, interpreter=own(), packages=()) for name in names}
+    executor = BazelExecutor(
+        session,
+        plan,
+        bazel=Bazel(command=("/nonexistent",), version="7.7.1", where="PATH"),
+        means=Means(executor="bazel"),
+        environments={**here, gone: UnavailableEnvironment(name=gone, reason="it has no lock")},
+        limits=Limits(jobs=1),
+        observer=told,
+    )
+    return plan, executor
+
+
+@pytest.mark.parametrize("gone", ["mlir", "zig", "numpy"])
+def test_an_environment_that_cannot_be_had_decides_the_test(current: Session, tmp_path: Path, gone: str) -> None:
+    """Whichever of its actions needs it: what comes after has nothing to go on with, and is no pass."""
+    told = Told()
+    plan, executor = executor_of(current, tmp_path, told, gone, "mlir/linalg-loops/x86_64/matmul")
+    executor.run()
+    (verdict,) = plan.verdicts.values()
+    outcome = told.done[verdict].result.outcome
+    assert outcome["outcome"] == "skipped"
+    assert "it has no lock" in outcome["reason"]
+    assert told.done.keys() == plan.graph.actions.keys()
+
+
+def test_who_has_enough_by_a_lost_environment_needs_no_bazel(current: Session, tmp_path: Path) -> None:
+    """The rest is not built, nor is Bazel asked for what the lost test made."""
+    told = Told(enough="skipped")
+    well, lost = "mlir/linalg-loops/x86_64/matmul", "jax/linalg-loops/x86_64/matmul"
+    plan, executor = executor_of(current, tmp_path, told, "jax", well, lost)
+    executor.run()
+    assert [done.result.outcome["outcome"] for done in told.done.values()].count("skipped") == 1
+    assert plan.verdicts[well] not in told.done
+    executor.bring([lost])

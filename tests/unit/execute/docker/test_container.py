@@ -1,0 +1,79 @@
+"""A container's answers come in frames, in whatever pieces; why it ended is what it last said, or what its daemon knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.docker.container import Slot
+from mlir_matrix.execute.docker.options import FOLDER
+
+ENVIRONMENT = ResolvedEnvironment(name="python", interpreter=own(), packages=())
+OUTPUT, ERRORS = 1, 2
+
+
+def slot(daemon: Any) -> Slot:
+    container, connection = daemon.start(daemon, "", "", {}, {"command": []})
+    return Slot(environment=ENVIRONMENT, daemon=daemon, container=container, connection=connection, folder="/here")
+
+
+def test_what_is_asked_is_where_the_container_has_it(fake: Callable[..., Any]) -> None:
+    daemon = fake()
+    made = slot(daemon)
+    assert made.idle
+    made.send(7, "job", timeout_s=1.0, memory_mb=64)
+    assert not made.idle
+    asked = json.loads(daemon.ends[0].recv(1000))
+    assert (asked["requestId"], asked["sandboxDir"]) == (7, FOLDER)
+
+
+def test_an_answer_in_pieces(fake: Callable[..., Any]) -> None:
+    """Between which it may complain. Until its outputs are taken its folder is for nothing else."""
+    daemon = fake()
+    made = slot(daemon)
+    made.send(7, "job", timeout_s=1.0, memory_mb=64)
+    daemon.say(OUTPUT, b'{"requestId": 7, ')
+    assert made.receive() == ([], True)
+    daemon.say(ERRORS, b"a warning\n")
+    assert made.receive() == ([], True)
+    daemon.say(OUTPUT, b'"exitCode": 0}\n')
+    (((payload, answer),), alive) = made.receive()
+    assert (payload, answer["exitCode"], alive, made.idle) == ("job", 0, True, False)
+    made.held = False
+    assert made.idle
+
+
+def test_what_makes_no_sense_is_no_worker(fake: Callable[..., Any]) -> None:
+    daemon = fake()
+    made = slot(daemon)
+    daemon.say(OUTPUT, b"Segmentation fault\n")
+    assert made.receive() == ([], False)
+
+
+def test_one_that_is_gone(fake: Callable[..., Any]) -> None:
+    """Its end is told by its answers, not by what is sent to it; a lot may have been said before."""
+    daemon = fake()
+    made = slot(daemon)
+    daemon.say(ERRORS, b"x" * 10_000 + b"\nthe last word\n")
+    while made.receive()[1]:
+        if made.last_words() == "the last word":
+            daemon.ends[0].close()
+    made.send(7, "job", timeout_s=1.0, memory_mb=64)
+    assert made.receive() == ([], False)
+    assert made.last_words() == "the last word"
+    made.close()
+    assert daemon.removed == ["1"]
+
+
+@pytest.mark.parametrize(("out_of_memory", "words"), [(True, "its container ran out of memory"), (False, "so it said")])
+def test_why_it_ended(out_of_memory: bool, words: str, fake: Callable[..., Any]) -> None:
+    daemon = fake(out_of_memory=out_of_memory)
+    made = slot(daemon)
+    daemon.say(ERRORS, b"so it said\n")
+    made.receive()
+    assert made.last_words() == words

@@ -1,0 +1,114 @@
+"""An environment has an image once its packages are here, the image is made and what it imports is compiled."""
+
+from __future__ import annotations
+
+import queue
+import selectors
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shelf import fill, made_of
+
+from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.environments.package import PackageProgress
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.docker import image_supply as module
+from mlir_matrix.execute.docker.image_supply import ImageSupply
+from mlir_matrix.execute.docker.options import User
+from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.worker_pool import Place
+from mlir_matrix.images.images import Image
+from mlir_matrix.paths import Home
+
+GOOD, BAD, ODD = made_of("good"), made_of("bad"), made_of("odd")
+
+
+class Making:
+    """What makes images: some cannot be made."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.warmed: list[set[str]] = []
+        self.woken: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def ensure(self, environments: list[ResolvedEnvironment], *, listener: Any, **_: Any) -> dict[str, Image]:
+        (environment,) = environments
+        listener(PackageProgress(package=environment.name, building=True))
+        if environment is BAD:
+            raise InfrastructureError("the daemon's disk is full")
+        if environment is ODD:
+            raise KeyError("odd")
+        self.made.append(environment.name)
+        return {environment.digest: Image(id="1", tag="t", environment_digest=environment.digest)}
+
+    def warm(self, _daemon: Any, _environment: Any, _image: Any, *, tools: set[str], **_: Any) -> None:
+        self.warmed.append(tools)
+
+
+@pytest.fixture
+def making(monkeypatch: pytest.MonkeyPatch) -> Making:
+    made = Making()
+    monkeypatch.setattr(module.images, "ensure", made.ensure)
+    monkeypatch.setattr(module, "warm", made.warm)
+    return made
+
+
+@pytest.fixture
+def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any]) -> Iterator[ImageSupply]:
+    for environment in (GOOD, BAD, ODD):
+        fill(home, environment)
+    with selectors.DefaultSelector() as selector:
+        place = Place(
+            selector=selector, wake=lambda: making.woken.put(1), tools={GOOD.digest: {"judge"}}, home=home,
+            scratch=tmp_path, store=Store(tmp_path), limits=Limits(jobs=1),
+        )  # fmt: skip
+        made = ImageSupply(place, fake(), User(inside="0:0"), Containers())
+        yield made
+        made.close()
+
+
+def news(supply: ImageSupply, making: Making, environment: ResolvedEnvironment) -> list[PackageProgress]:
+    """What is told until an environment has its image or has failed."""
+    told: list[PackageProgress] = []
+    while not (supply.has(environment) or any(event.error for event in told)):
+        making.woken.get(timeout=10)
+        told += supply.news()
+    return told
+
+
+def test_an_image_is_made_once_and_warmed_for_its_tools(supply: ImageSupply, making: Making) -> None:
+    assert not supply.has(GOOD)
+    supply.request([GOOD])
+    assert [event.package for event in news(supply, making, GOOD)] == ["good"]
+    assert supply.image(GOOD).id == "1"
+    supply.request([GOOD])
+    assert (making.made, making.warmed) == (["good"], [{"judge"}])
+    assert not supply.lacks(GOOD, "the image of environment good")
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"), [(BAD, "the daemon's disk is full"), (ODD, "cannot be made: 'odd'")]
+)
+def test_one_that_cannot_be_made_is_told_and_the_next_is_made(
+    supply: ImageSupply, making: Making, environment: ResolvedEnvironment, reason: str
+) -> None:
+    supply.request([environment, GOOD])
+    (failed,) = [event for event in news(supply, making, environment) if event.error]
+    assert reason in failed.error
+    assert supply.lacks(environment, failed.package)
+    assert not supply.lacks(GOOD, failed.package)
+    news(supply, making, GOOD)
+    assert supply.has(GOOD)
+    assert not supply.has(environment)
+
+
+def test_without_packages_there_is_no_image(supply: ImageSupply, making: Making) -> None:
+    """And what is wanting is the package, by its own name."""
+    absent = made_of("absent")
+    assert supply.lacks(absent, "absent 1.0")
+    assert not supply.lacks(absent, "good 1.0")
+    assert making.made == []

@@ -1,0 +1,161 @@
+"""Slots of containers: which environments may have a job, and what a slot's folder is like afterwards."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.docker import options
+from mlir_matrix.execute.docker import pool as module
+from mlir_matrix.execute.docker.pool import ContainerCrew
+from mlir_matrix.execute.job import Job, Limits
+from mlir_matrix.execute.sandbox import Prepared
+from mlir_matrix.execute.worker_pool import Place
+from mlir_matrix.paths import Home
+from mlir_matrix.plan.graph import Action
+
+PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
+HERE, OTHER = PYTHON.digest, "other"
+
+
+class Daemon:
+    """A daemon whose containers are sockets; ``ends`` are the other ends."""
+
+    def __init__(self) -> None:
+        self.client = self.api = self
+        self.ends: list[socket.socket] = []
+        self.removed: list[str] = []
+
+    def info(self) -> dict[str, Any]:
+        return {}
+
+    def containers(self, **_: Any) -> list[Any]:
+        return []
+
+    def remove_container(self, container: str, **_: Any) -> None:
+        self.removed.append(container)
+
+    def inspect_container(self, _: str) -> dict[str, Any]:
+        return {"State": {"OOMKilled": False}}
+
+    def plainly(self, _: str) -> Any:
+        return nullcontext()
+
+    def close(self) -> None:
+        for end in self.ends:
+            end.close()
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
+    made = Daemon()
+
+    def start(*_: Any) -> tuple[str, socket.socket]:
+        ours, theirs = socket.socketpair()
+        made.ends.append(theirs)
+        return str(len(made.ends)), ours
+
+    monkeypatch.setattr(module, "connect", lambda: made)
+    monkeypatch.setattr(module, "start", start)
+    monkeypatch.setattr(options, "command", lambda *_: ["worker"])
+    monkeypatch.setattr(module.ImageSupply, "image", lambda *_: type("Image", (), {"id": "1"}))
+    return made
+
+
+@pytest.fixture
+def crew(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerCrew]:
+    (tmp_path / "scratch").mkdir()
+    with selectors.DefaultSelector() as selector:
+        place = Place(
+            selector=selector,
+            wake=lambda: None,
+            tools={HERE: {"run"}, OTHER: {"run"}},
+            home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
+            scratch=tmp_path / "scratch",
+            store=Store(tmp_path),
+            limits=Limits(jobs=2),
+        )
+        made = ContainerCrew(place, Containers())
+        yield made
+        made.supply.close()
+        made.close()
+    assert len(daemon.removed) >= len(daemon.ends)
+
+
+def job(name: str) -> Job:
+    action = Action(
+        id=name, tool="run", stage="run", environment="python", params={}, inputs={}, outputs={"x": "x"}, sources=(),
+        params_digest="",
+    )  # fmt: skip
+    return Job(action, Prepared(name, action, ()), PYTHON)
+
+
+def answer(crew: ContainerCrew, daemon: Daemon, at: int = -1) -> Job:
+    """Have a worker answer its job."""
+    slot = crew._slots[HERE][at]
+    (number,) = slot.pending
+    text = b'{"requestId": %d, "exitCode": 0}\n' % number
+    daemon.ends[int(slot.container) - 1].sendall(b"\1\0\0\0" + len(text).to_bytes(4, "big") + text)
+    (((done, _),), alive) = slot.receive()
+    assert alive
+    assert isinstance(done, Job)
+    return done
+
+
+def test_one_at_a_time(crew: ContainerCrew, daemon: Daemon) -> None:
+    """Another container of the same environment only where nothing else waits, and where it pays."""
+    assert crew.able({HERE: 500, OTHER: 1}) == [HERE, OTHER]
+    crew.send(job("a"))
+    assert crew.able({HERE: 500, OTHER: 1}) == [OTHER]
+    assert crew.able({HERE: 500}) == [], "what another would cost is not known yet"
+    crew.release(answer(crew, daemon))
+    assert crew.able({HERE: 500, OTHER: 1}) == [HERE, OTHER]
+    crew.send(job("b"))
+    assert crew.able({HERE: 500}) == [HERE]
+    crew._paces[HERE].start_s = 1000.0
+    assert crew.able({HERE: 500}) == []
+    assert len(daemon.ends) == 1, "the same container again"
+
+
+def test_the_folder_is_as_new(crew: ContainerCrew, daemon: Daemon) -> None:
+    """A container whose folder is not ends, and the next action has another."""
+    crew.send(job("a"))
+    folder = Path(crew._slots[HERE][0].folder)
+    assert os.listdir(folder / "in") == []
+    (folder / "link").symlink_to("/etc")
+    crew.release(answer(crew, daemon))
+    assert sorted(os.listdir(folder)) == ["in", "out"]
+    crew.send(job("b"))
+    (slot,) = crew._slots[HERE]
+    assert slot.folder == str(folder)
+    os.setxattr(folder / "out", "user.note", b"x")
+    crew.release(answer(crew, daemon))
+    assert (crew._slots[HERE], daemon.removed) == ([], ["1"])
+    assert crew.remove_worker(slot) == ("", []), "its end is heard of once more"
+    assert not folder.exists()
+
+
+def test_one_that_ends(crew: ContainerCrew, daemon: Daemon) -> None:
+    sent = job("a")
+    crew.send(sent)
+    (slot,) = crew._slots[HERE]
+    daemon.ends[0].sendall(b"\2\0\0\0\0\0\0\x05a\nend")
+    assert slot.receive() == ([], True)
+    daemon.ends[0].close()
+    assert slot.receive() == ([], False)
+    words, left = crew.remove_worker(slot)
+    assert (words, [(each.job, each.began) for each in left]) == ("end", [(sent, False)])
+    assert daemon.removed == ["1"]
+    assert not Path(slot.folder).exists()
+    assert crew._slots[HERE] == []

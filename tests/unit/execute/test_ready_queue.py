@@ -1,0 +1,98 @@
+"""Which action comes next: never before what it waits for, the longest road first, and every one exactly once."""
+
+from __future__ import annotations
+
+import hypothesis
+from hypothesis import strategies
+
+from mlir_matrix.execute.ready_queue import Frontier, critical_path
+from mlir_matrix.plan.graph import Graph, Produced
+
+
+def graph_of(edges: dict[int, set[int]], tools: dict[int, str] | None = None) -> tuple[Graph, dict[int, str]]:
+    """Actions 0, 1, … where each reads the lower ones that ``edges`` names."""
+    graph, names = Graph(), {}
+    for number in sorted(edges):
+        names[number] = graph.add(
+            f"a{number}",
+            tool=(tools or {}).get(number, "passes"),
+            stage="lower",
+            environment=f"e{number % 3}",
+            params={"n": number},
+            inputs={f"i{source}": Produced(names[source], "o") for source in sorted(edges[number])},
+            outputs={"o": "o"},
+        )
+    return graph, names
+
+
+@strategies.composite
+def graphs(draw: strategies.DrawFn) -> dict[int, set[int]]:
+    size = draw(strategies.integers(1, 25))
+    return {n: draw(strategies.sets(strategies.integers(0, n - 1), max_size=4)) if n else set() for n in range(size)}
+
+
+@hypothesis.given(graphs(), strategies.randoms(use_true_random=False))
+def test_every_action_once_after_its_sources(edges: dict[int, set[int]], random: object) -> None:
+    graph, _ = graph_of(edges)
+    frontier = Frontier(graph)
+    done: list[str] = []
+    for identifier in frontier.first():
+        frontier.push(identifier, graph.actions[identifier].environment, like=identifier)
+    while found := frontier.pop(list(frontier.demand())):
+        identifier, environment = found
+        assert environment == graph.actions[identifier].environment
+        assert set(graph.actions[identifier].sources) <= set(done)
+        done.append(identifier)
+        for ready in frontier.complete(identifier):
+            frontier.push(ready, graph.actions[ready].environment, like=ready)
+    assert sorted(done) == sorted(graph.actions)
+    assert frontier.demand() == {}
+
+
+@hypothesis.given(graphs())
+def test_the_critical_path_is_the_longest(edges: dict[int, set[int]]) -> None:
+    """Against the definition, computed without any cleverness."""
+    graph, _ = graph_of(edges, {n: ("passes", "object", "import_jax")[n % 3] for n in edges})
+    cost = {"passes": 0.03, "object": 0.08, "import_jax": 0.3}
+    paths = critical_path(graph)
+
+    def longest(identifier: str) -> float:
+        after = [longest(key) for key, action in graph.actions.items() if identifier in action.sources]
+        return cost[graph.actions[identifier].tool] + max(after, default=0.0)
+
+    if len(edges) <= 12:
+        assert paths.keys() == graph.actions.keys()
+        assert all(abs(paths[key] - longest(key)) < 1e-9 for key in graph.actions)
+
+
+def test_the_longest_road_goes_first() -> None:
+    graph, names = graph_of({0: set(), 1: set(), 2: {1}, 3: {2}}, {0: "object"})
+    frontier = Frontier(graph)
+    for number in (0, 1):
+        frontier.push(names[number], "e", like=names[number])
+    assert frontier.pop(["e"]) == (names[1], "e")
+    assert frontier.pop(["e"]) == (names[0], "e")
+    assert frontier.pop(["e"]) is None
+
+
+def test_only_environments_that_are_asked_for() -> None:
+    graph, names = graph_of({0: set(), 1: set()})
+    frontier = Frontier(graph)
+    frontier.push(names[0], "here", like=names[0])
+    frontier.push(names[1], "not yet", like=names[1])
+    assert frontier.demand() == {"here": 1, "not yet": 1}
+    assert frontier.pop(["here", "nowhere"]) == (names[0], "here")
+    assert frontier.pop(["here"]) is None
+    assert frontier.drain("not yet") == [names[1]]
+    assert frontier.drain("not yet") == []
+    assert frontier.demand() == {}
+
+
+def test_completing_twice_frees_nothing_twice() -> None:
+    """An action may be executed again, for a damaged output."""
+    graph, names = graph_of({0: set(), 1: {0}, 2: {0, 1}})
+    frontier = Frontier(graph)
+    assert frontier.first() == [names[0]]
+    assert frontier.complete(names[0]) == [names[1]]
+    assert frontier.complete(names[0]) == []
+    assert frontier.complete(names[1]) == [names[2]]

@@ -1,0 +1,211 @@
+"""A worker from the outside: sending, hearing, and letting go, of the real one and of one that misbehaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.worker_process import WorkerProcess, start_worker, worker_command
+
+PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
+
+
+def hear(worker: WorkerProcess, seconds: float = 30) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+    """The next that it says."""
+    assert select.select([worker.fileno()], [], [], seconds)[0], "nothing is heard"
+    return worker.receive()
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[WorkerProcess]:
+    worker = start_worker(PYTHON, ["run"], store=tmp_path, bytecode=tmp_path / "bytecode", scratch=tmp_path)
+    yield worker
+    worker.stop()
+
+
+Odd = Callable[[str], WorkerProcess]
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Iterator[Odd]:
+    """Something that only claims to be a worker: code that runs in its place."""
+    made = []
+
+    def make(code: str) -> WorkerProcess:
+        log = tmp_path / "log"
+        with log.open("wb") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            )
+        made.append(WorkerProcess(environment=PYTHON, process=process, log=log))
+        return made[-1]
+
+    yield make
+    for worker in made:
+        worker.stop()
+
+
+def folder(tmp_path: Path, name: str, script: str) -> str:
+    """A folder with a request that runs a script."""
+    place = tmp_path / name
+    (place / "in").mkdir(parents=True)
+    (place / "in" / "kernel").write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
+    (place / "in" / "kernel").chmod(0o755)
+    params: dict[str, list[Any]] = {"arguments": [], "results": []}
+    request = {"tool": "run", "stage": "run", "params": params, "inputs": {"kernel": "in/kernel"}, "outputs": {}}
+    (place / "action.json").write_text(json.dumps(request))
+    return str(place)
+
+
+def test_a_real_one(real: WorkerProcess, tmp_path: Path) -> None:
+    assert not real.warm
+    payload = object()
+    real.send(1, folder(tmp_path, "1", "exit 0"), payload, timeout_s=10, memory_mb=512)
+    assert real.pending == {1: payload}
+    ((what, answer),), alive = hear(real)
+    assert (what, answer["requestId"], alive) == (payload, 1, True)
+    assert real.warm
+    assert real.pending == {}
+
+
+def test_limits_are_passed_on(real: WorkerProcess, tmp_path: Path) -> None:
+    real.send(1, folder(tmp_path, "1", "kill -STOP $$"), None, timeout_s=0.5, memory_mb=512)
+    real.send(2, folder(tmp_path, "2", "ulimit -d; exit 1"), None, timeout_s=10, memory_mb=512)
+    while real.pending:
+        hear(real)
+    assert json.loads((tmp_path / "1" / "outcome.json").read_text())["outcome"] == "timed-out"
+    # KiB, above what the child was forked with.
+    limit = int(json.loads((tmp_path / "2" / "outcome.json").read_text())["diagnostics"].split()[0])
+    assert 524_288 <= limit < 524_288 + 65_536
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_stopping_ends_all_of_it(real: WorkerProcess, tmp_path: Path, busy: bool) -> None:
+    """When ``stop`` returns nothing runs any more."""
+    alive = tmp_path / "1" / "alive"
+    if busy:
+        script = "sh -c 'while true; do : > alive; done' & kill -STOP $$"
+        real.send(1, folder(tmp_path, "1", script), None, timeout_s=60, memory_mb=512)
+        until = time.monotonic() + 20
+        while not alive.exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    started = time.monotonic()
+    real.stop()
+    assert time.monotonic() - started < 5
+    alive.unlink(missing_ok=True)
+    time.sleep(0.2)
+    assert not alive.exists()
+    real.stop()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+def test_one_that_is_gone_or_stopped(real: WorkerProcess, tmp_path: Path, how: signal.Signals) -> None:
+    """Its answers end, at once or when it is ended."""
+    real.process.send_signal(how)
+    if how == signal.SIGSTOP:
+        real.process.kill()
+    assert hear(real) == ([], False)
+    real.process.wait()
+    with pytest.raises(BrokenPipeError):
+        real.send(1, folder(tmp_path, "1", "exit 0"), None, timeout_s=1, memory_mb=512)
+    assert list(real.pending) == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x",
+        "{",
+        "[]",
+        "3",
+        "null",
+        "{}",
+        '{"requestId": 2}',
+        '{"requestId": null}',
+        '{"requestId": [1]}',
+        "\\xff",
+        '{"requestId": "1"}',
+    ],
+)
+def test_one_that_makes_no_sense(odd: Odd, line: str) -> None:
+    """Is as good as gone; what it said before that counts."""
+    worker = odd(
+        "import sys, time; sys.stdin.readline(); "
+        f"sys.stdout.buffer.write(b'{{\"requestId\": 1}}\\n' + b'{line}' + b'\\n'); sys.stdout.flush(); time.sleep(60)"
+    )
+    worker.send(1, "/nowhere", "one", timeout_s=1, memory_mb=512)
+    answers, alive = hear(worker)
+    assert (answers, alive) == ([("one", {"requestId": 1})], False)
+
+
+def test_an_answer_in_pieces(odd: Odd) -> None:
+    worker = odd(
+        "import sys, time; sys.stdin.readline(); out = sys.stdout\n"
+        "for part in ('{\"reque', 'stId\": 1}', '\\n'):\n    out.write(part); out.flush(); time.sleep(0.2)\ntime.sleep(60)"
+    )
+    worker.send(1, "/nowhere", "one", timeout_s=1, memory_mb=512)
+    heard = []
+    while worker.pending:
+        answers, alive = hear(worker)
+        assert alive
+        heard += answers
+    assert heard == [("one", {"requestId": 1})]
+
+
+def test_its_last_words(odd: Odd, tmp_path: Path) -> None:
+    worker = odd("import sys; print('first\\n\\nlast', file=sys.stderr); sys.exit(1)")
+    assert hear(worker) == ([], False)
+    worker.process.wait()
+    assert worker.last_words() == "last"
+    os.unlink(tmp_path / "log")
+    assert worker.last_words() == ""
+
+
+def test_one_that_ignores_the_end(odd: Odd) -> None:
+    """It is asked, then told, then made to."""
+    worker = odd(
+        "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('{', flush=True); time.sleep(600)"
+    )
+    hear(worker)
+    worker.pending[1] = None
+    started = time.monotonic()
+    worker.stop()
+    assert time.monotonic() - started < 15
+    assert worker.process.returncode == -signal.SIGKILL
+
+
+def test_when_it_was_last_heard(real: WorkerProcess, tmp_path: Path) -> None:
+    """From the first question on: being idle is not being silent."""
+    before = time.monotonic()
+    real.send(1, folder(tmp_path, "1", "sleep 0.3"), None, timeout_s=10, memory_mb=512)
+    asked = real.heard
+    assert asked >= before
+    time.sleep(0.05)
+    real.send(2, folder(tmp_path, "2", "exit 0"), None, timeout_s=10, memory_mb=512)
+    assert real.heard == asked
+    hear(real)
+    assert real.heard > asked
+
+
+def test_the_command_names_each_package(tmp_path: Path) -> None:
+    packages = tuple(Package(name=name, version="1", hashes=("0" * 64,)) for name in ("one", "two"))
+    environment = ResolvedEnvironment(name="x", interpreter=own(), packages=packages)
+    command = worker_command(environment, store=tmp_path, bytecode=tmp_path / "b", arguments=["--more"])
+    sites = [command[at + 1] for at, word in enumerate(command) if word == "--site"]
+    assert sites == [f"{tmp_path}/{name}-1-{own().tag}-000000000000" for name in ("one", "two")]
+    assert command[0] == own().path
+    assert command[-1] == "--more"

@@ -1,0 +1,54 @@
+"""The archive that a daemon is given."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+
+import pytest
+from shelf import fill, made_of
+
+from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.images.archive import archive
+from mlir_matrix.images.spec import Blueprint, draw
+from mlir_matrix.paths import Home
+
+
+def drawn(home: Home, *names: str) -> list[Blueprint]:
+    """An image for each of these names, of numpy and a package of that name."""
+    found = []
+    for name in names:
+        environment = made_of("numpy", name)
+        fill(home, environment)
+        found.append(draw(environment, Containers(first=("numpy",)), home))
+    return found
+
+
+def test_shared_layers_are_there_once(home: Home) -> None:
+    blueprints = drawn(home, "a", "b")
+    told: list[tuple[int, int]] = []
+    data = b"".join(archive(blueprints, home, lambda done, of: told.append((done, of))))
+    with tarfile.open(fileobj=io.BytesIO(data)) as found:
+        content = {member.name: reader.read() for member in found if (reader := found.extractfile(member))}
+    manifest = json.loads(content.pop("manifest.json"))
+    assert [entry["RepoTags"] for entry in manifest] == [[blueprint.tag] for blueprint in blueprints]
+    for entry, blueprint in zip(manifest, blueprints, strict=True):
+        config = content[entry["Config"]]
+        assert f"sha256:{hashlib.sha256(config).hexdigest()}" == blueprint.id
+        hashes = [f"sha256:{hashlib.sha256(content[layer]).hexdigest()}" for layer in entry["Layers"]]
+        assert hashes == json.loads(config)["rootfs"]["diff_ids"]
+    # The root, the interpreter, numpy, a and b, and two configurations.
+    assert len(content) == 5 + 2
+    assert told == [(number, 5) for number in range(6)]
+
+
+@pytest.mark.parametrize("content", [b"a" * 98 + b"b", b"another size"])
+def test_a_package_that_has_changed_since(home: Home, content: bytes) -> None:
+    (blueprint,) = drawn(home, "a")
+    path = home.packages / blueprint.layers[-1].folder / "a/data.bin"
+    path.write_bytes(content)
+    with pytest.raises(InfrastructureError, match=r"a 1\.0 is no longer what its layer was made from"):
+        b"".join(archive([blueprint], home))

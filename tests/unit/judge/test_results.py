@@ -1,0 +1,276 @@
+"""Results: the outcome, whether it is expected, and what it took, for every way in which an action can end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.execute.action_cache import LostBlob, Result
+from mlir_matrix.execute.job import Done
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.test_sets import Rule
+from mlir_matrix.judge.results import ResultMaker, TestResult, exit_code, outcomes_digest, summarise, to_document
+from mlir_matrix.plan.graph import Graph, Produced
+
+_PASS = {"outcome": "pass", "reason": "all right", "metrics": {"elements": 4}}
+VERDICTS = {
+    "weak": {
+        **_PASS,
+        "outputs": [{"name": "x", "outcome": "pass", "weak": ["all zeros"]}, {"name": "y", "outcome": "pass"}],
+    },
+    "stated": {
+        **_PASS,
+        "outputs": [{"name": "x", "outcome": "pass", "weak": ["all zeros"], "weak_reason": "It is empty."}],
+    },
+    "good": {"outcome": "pass", "reason": "all right", "outputs": [], "metrics": {"max_ulp": 2}},
+    "unmeasurable": {
+        "outcome": "mismatch",
+        "reason": "y: the golden is missing; matrix golden update --write makes it",
+        "metrics": {},
+        "outputs": [{"name": "x"}, {"name": "y", "measurable": False}],
+    },
+    "elsewhere": {
+        "outcome": "mismatch",
+        "reason": "y: from <1>/golden/t.yaml:1:1, <9>/golden/t.yaml:1:1",
+        "metrics": {},
+        "outputs": [{"name": "y", "layer": "<1>/golden/t.yaml:1:1"}],
+    },
+    "bad": {"outcome": "mismatch", "reason": "y: 3 of 4 are wrong", "outputs": [{"name": "y"}], "metrics": {}},
+}
+
+
+def case(expects: str = "", name: str = "mlp") -> Test:
+    rule = Rule("expect", "suite.yaml:3:5", "**", "known", expects, "") if expects else None
+    cell = ("jax", "linalg-loops", "x86_64")
+    return Test("/".join((*cell, name)), *cell, name, "", None, None, None, "in by suite.yaml:1:1", rule, True)
+
+
+def done(outcome: str = "ok", *, cached: bool = False, seconds: float = 1.0, poisons: int = 0, **outputs: str) -> Done:
+    words = {"outcome": outcome, "stage": "judge" if outcome == "ok" else "lower"}
+    if outcome != "ok":
+        words |= {"reason": "it failed", "diagnostics": "error: no"}
+    metrics = {"log": "said", "poisons": poisons} if poisons else {"log": "said"}
+    result = Result(outcome=words, outputs=outputs, usage={"wall_s": seconds}, metrics=metrics)
+    return Done(result=result, cached=cached)
+
+
+PINS = {"jax": {"jax": "1"}, "mlir": {"llvm": "2"}, "numpy": {}}
+
+
+class Made:
+    """A graph of an import, a step and a judge, with a maker whose verdicts are those above."""
+
+    def __init__(self, pins: Mapping[str, Mapping[str, str]] = PINS) -> None:
+        self.read: list[str] = []
+        graph = Graph()
+        self.names: list[str] = []
+        for tool, environment in (("import", "jax"), ("passes", "mlir"), ("judge", "numpy")):
+            inputs = {"ir": Produced(self.names[-1], "ir")} if self.names else {}
+            self.names.append(
+                graph.add(
+                    tool,
+                    tool=tool,
+                    stage="lower",
+                    environment=environment,
+                    params={},
+                    inputs=inputs,
+                    outputs={"ir": "ir"},
+                )
+            )
+        self.maker = ResultMaker(
+            graph,
+            pins=pins,
+            digests={"jax": "aa", "mlir": "bb"},
+            read_blob=self._read,
+            roots=(Path("/here"), Path("../mine")),
+        )
+
+    def _read(self, digest: str) -> bytes:
+        self.read.append(digest)
+        if digest not in VERDICTS:
+            raise LostBlob(digest, "is gone")
+        return json.dumps(VERDICTS[digest]).encode()
+
+    def result(self, test: Test, *steps: Done) -> TestResult:
+        """The result of a test whose three actions came to this."""
+        for name, step in zip(self.names, steps, strict=True):
+            self.maker.note(name, step)
+        return self.maker.finished(test, self.names[-1], steps[-1])
+
+
+@pytest.fixture
+def made() -> Made:
+    return Made()
+
+
+def test_no_release_is_hidden_by_another() -> None:
+    """Code generation may have an LLVM of its own."""
+    made = Made({"jax": {"llvm": "3", "numpy": "1"}, "mlir": {"llvm": "2"}, "numpy": {"numpy": "1"}})
+    result = made.result(case(), done(), done(), done(verdict="good"))
+    assert result.pins == {"llvm": "3, 2", "numpy": "1"}
+
+
+def test_a_weak_pass_is_told_and_fails_where_the_suite_says_so(made: Made) -> None:
+    result = made.result(case(), done(), done(), done(verdict="weak"))
+    assert (result.outcome, result.expected, result.weak) == ("pass", True, {"x": ["all zeros"]})
+    assert result.to_json()["weak"] == {"x": ["all zeros"]}
+    strict = replace(case("mismatch"), weak_fails="suites/s.yaml:2:7")
+    result = made.result(strict, done(), done(), done(verdict="weak"))
+    assert (result.outcome, result.stage, result.expected) == ("mismatch", "judge", False)
+    for words in ("weak: ", "x: all zeros", "suites/s.yaml:2:7"):
+        assert words in result.reason
+    assert [each["outcome"] for each in result.to_json()["verdict"]["outputs"]] == ["mismatch", "pass"]
+    # The verdict itself is nobody's suite's.
+    assert made.result(case(), done(), done(), done(verdict="weak")).outcome == "pass"
+
+
+def test_a_weak_pass_with_a_reason_is_a_pass(made: Made) -> None:
+    result = made.result(replace(case(), weak_fails="suites/s.yaml:2:7"), done(), done(), done(verdict="stated"))
+    assert (result.outcome, result.expected, result.weak) == ("pass", True, {})
+    assert "weak" not in result.to_json()
+
+
+def test_a_pass(made: Made) -> None:
+    result = made.result(case(), done(seconds=1.0), done(seconds=0.5), done(seconds=0.25, verdict="good"))
+    assert (result.outcome, result.stage, result.expected, result.cached) == ("pass", "judge", True, False)
+    assert result.duration_s == 1.75
+    assert result.pins == {"jax": "1", "llvm": "2"}
+    assert result.environments == {"jax": "aa", "mlir": "bb"}
+    assert result.metrics == {"max_ulp": 2}
+    entry = result.to_json()
+    assert "verdict" not in entry
+    assert "diagnostics" not in entry
+
+
+@pytest.mark.parametrize("poisons", [1, 2])
+def test_a_pass_under_one_poison_value_says_so(made: Made, poisons: int) -> None:
+    result = made.result(case(), done(), done(poisons=poisons), done(verdict="good"))
+    assert result.metrics == {"max_ulp": 2, "poisons": poisons}
+    assert ("one poison value only" in result.reason) == (poisons == 1)
+
+
+def test_a_mismatch_shows_its_census(made: Made) -> None:
+    result = made.result(case(), done(), done(), done(verdict="bad"))
+    assert (result.outcome, result.expected) == ("mismatch", False)
+    assert result.to_json()["verdict"] == VERDICTS["bad"]
+
+
+def test_what_makes_a_missing_golden_makes_it_in_the_catalogs_of_the_run(made: Made) -> None:
+    result = made.result(case(), done(), done(), done(verdict="unmeasurable"))
+    assert result.reason == "y: the golden is missing; matrix golden update --write --catalog ../mine makes it"
+
+
+def test_a_failure_that_was_passed_on(made: Made) -> None:
+    result = made.result(case(), done(), done("lower-failed"), done("lower-failed"))
+    assert (result.outcome, result.stage, result.reason) == ("lower-failed", "lower", "it failed")
+    assert (result.diagnostics, result.log, result.expected) == ("error: no", "said", False)
+
+
+def test_a_check_that_says_nothing_when_it_succeeds(made: Made) -> None:
+    assert made.result(case(), done(), done(), done(report="r")).outcome == "pass"
+
+
+@pytest.mark.parametrize("flags", list(product((True, False), repeat=3)))
+def test_cached_is_only_what_was_cached_all_along(made: Made, flags: tuple[bool, bool, bool]) -> None:
+    first, second, third = flags
+    steps = (done(cached=first), done(cached=second), done(cached=third, verdict="good"))
+    assert made.result(case(), *steps).cached == all(flags)
+
+
+@pytest.mark.parametrize(
+    ("expects", "verdict", "expected"),
+    [
+        ("", "good", True),
+        ("", "bad", False),
+        ("mismatch", "bad", True),
+        ("mismatch", "good", False),
+        ("crashed", "bad", False),
+    ],
+)
+def test_expectations_are_strict(made: Made, expects: str, verdict: str, expected: bool) -> None:
+    result = made.result(case(expects), done(), done(), done(verdict=verdict))
+    assert result.expected == expected
+    shown = result.to_json().get("expectation")
+    assert shown == ({"outcome": expects, "reason": "known", "position": "suite.yaml:3:5"} if expects else None)
+
+
+@pytest.mark.parametrize("expects", ["", "mismatch"])
+def test_nobody_can_expect_that_there_is_nothing_to_compare_with(made: Made, expects: str) -> None:
+    result = made.result(case(expects), done(), done(), done(verdict="unmeasurable"))
+    assert (result.outcome, result.expected) == ("mismatch", False)
+
+
+def test_places_are_where_the_catalog_is(made: Made) -> None:
+    result = made.result(case(), done(), done(), done(verdict="elsewhere"))
+    assert result.reason == "y: from ../mine/golden/t.yaml:1:1, <9>/golden/t.yaml:1:1"
+    assert result.verdict is not None
+    assert result.verdict["outputs"][0]["layer"] == "../mine/golden/t.yaml:1:1"
+
+
+def test_a_machine_that_lacks_something_surprises_nobody(made: Made) -> None:
+    result = made.result(case("mismatch"), done("skipped"), done("skipped"), done("skipped"))
+    assert (result.outcome, result.expected) == ("skipped", True)
+
+
+def test_a_verdict_that_many_tests_come_to_is_read_once(made: Made) -> None:
+    for name in ("mlp", "softmax", "topk"):
+        assert made.result(case(name=name), done(), done(), done(verdict="good")).metrics == {"max_ulp": 2}
+    assert made.read == ["good"]
+
+
+def test_a_verdict_that_is_lost_can_be_made_again(made: Made) -> None:
+    with pytest.raises(LostBlob):
+        made.result(case(), done(), done(), done(verdict="gone"))
+
+
+def results(*outcomes: tuple[str, bool]) -> Iterator[TestResult]:
+    for number, (outcome, expected) in enumerate(outcomes):
+        yield TestResult(
+            id=f"a/b/c/{number}", framework="a", pipeline="b", target="c", workload=str(number), outcome=outcome,
+            stage="", expected=expected, reason="", cached=number == 0,
+        )  # fmt: skip
+
+
+def test_totals() -> None:
+    found = list(results(("pass", True), ("mismatch", True), ("pass", True), ("crashed", False)))
+    assert summarise(found) == {
+        "total": 4,
+        "as_expected": 3,
+        "by_outcome": {"crashed": 1, "mismatch": 1, "pass": 2},
+        "cached": 1,
+        "outcomes": outcomes_digest(found),
+    }
+
+
+def test_the_digest_of_outcomes_is_of_identifiers_and_outcomes_alone() -> None:
+    one, other = list(results(("pass", True), ("mismatch", True))), list(results(("pass", True), ("pass", True)))
+    assert outcomes_digest(one) == outcomes_digest(reversed(one)) != outcomes_digest(other)
+    assert outcomes_digest(replace(result, duration_s=5.0, expected=False) for result in one) == outcomes_digest(one)
+
+
+def test_the_document_is_json_and_sorted() -> None:
+    found = list(results(("pass", True)))
+    document: dict[str, Any] = json.loads(json.dumps(to_document(found, interrupted=True, executed_actions=["b", "a"])))
+    assert document["schema"] == "mlir-matrix/results/v1"
+    assert (document["interrupted"], document["executed"], document["executed_actions"]) == (True, 2, ["a", "b"])
+    assert document["tests"][0]["id"] == "a/b/c/0"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([], 0),
+        ([("pass", True), ("mismatch", True)], 0),
+        ([("pass", True), ("mismatch", False)], 1),
+        ([("infra-error", False)], 3),
+        ([("infra-error", False), ("pass", False)], 1),
+    ],
+)
+def test_exit_codes(outcomes: list[tuple[str, bool]], code: int) -> None:
+    assert exit_code(results(*outcomes)) == code

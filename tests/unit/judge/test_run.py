@@ -1,0 +1,202 @@
+"""Running plans: real actions of the small environments, from an empty cache, again, and ended early."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.scheduler import Scheduler
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.run import Means, Run, _Quiet, run_graph, run_plan
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.parameters import add_inputs
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.report.progress import Silent
+from mlir_matrix.session import Session, open_session
+
+LIMITS = Limits(jobs=2)
+#: IR tests need neither a framework nor the C library.
+GLOB = "mlir/{linalg-fuse,linalg-to-loops}/ir/*"
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, environments: Any) -> Session:
+    """A session with an empty cache, whose environments are installed."""
+    for name in ("mlir", "filecheck", "numpy"):
+        environments.require(name)
+    return open_session(cache_dir=tmp_path / "cache")
+
+
+def planned(session: Session, *extra: str) -> Plan:
+    return session.plan(choose(session.catalog, (GLOB, *extra)).tests())
+
+
+class Told(Silent):
+    """A display that remembers what it was told."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__(total)
+        self.total = total
+        self.results: list[TestResult] = []
+        self.open: set[str] = set()
+        self.closed = False
+
+    def started(self, action: Any) -> None:
+        self.open.add(action.id)
+
+    def ended(self, action: Any) -> None:
+        self.open.discard(action.id)
+
+    def result(self, result: TestResult) -> None:
+        self.results.append(result)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def run(session: Session, plan: Plan, progress: Callable[[int], Any] = Silent, *, fail_fast: bool = False) -> Run:
+    return run_plan(session, plan, limits=LIMITS, fail_fast=fail_fast, progress=progress)
+
+
+def test_results_come_in_the_plans_order_and_again_from_the_cache(fresh: Session) -> None:
+    plan = planned(fresh)
+    first, second = run(fresh, plan), run(fresh, plan)
+    assert [result.id for result in first.results] == [test.id for test in plan.tests]
+    assert {result.outcome for result in first.results} == {"pass"}
+    assert sorted(first.executed_actions) == sorted(plan.graph.actions)
+    assert not any(result.cached for result in first.results)
+    assert second.executed == 0
+    assert all(result.cached for result in second.results)
+    assert [(result.id, result.outcome, result.reason) for result in second.results] == [
+        (result.id, result.outcome, result.reason) for result in first.results
+    ]
+    assert not first.interrupted
+
+
+def test_the_display_is_told_all_and_closed(fresh: Session) -> None:
+    plan = planned(fresh)
+    displays: list[Told] = []
+
+    def display(total: int) -> Told:
+        displays.append(Told(total))
+        return displays[-1]
+
+    made = run(fresh, plan, display)
+    (told,) = displays
+    assert told.total == len(plan.verdicts)
+    assert sorted(result.id for result in told.results) == sorted(result.id for result in made.results)
+    assert told.closed
+    assert not told.open
+
+
+def test_the_first_surprise_ends_a_run_that_is_to_fail_fast(fresh: Session) -> None:
+    plan = planned(fresh)
+    # Every test now is a surprise: what passes was expected to fail.
+    rule = next(test.expectation for test in choose(fresh.catalog, ("smoke",)).tests() if test.expectation)
+    surprised = Plan(
+        tests=tuple(expecting(test, rule) for test in plan.tests), graph=plan.graph, verdicts=plan.verdicts
+    )
+    ended = run(fresh, surprised, fail_fast=True)
+    assert [result.id for result in ended.results] == [test.id for test in plan.tests]
+    (first, *_) = [result for result in ended.results if not result.expected]
+    left_out = [result for result in ended.results if result.outcome == "skipped"]
+    assert left_out
+    assert {result.reason for result in left_out} == {f"not run: --fail-fast ended the run at {first.id}"}
+    everything = run(fresh, surprised)
+    assert len(everything.results) == len(plan.tests)
+    assert not any(result.expected for result in everything.results)
+
+
+def expecting(test: Test, rule: Any) -> Test:
+    return replace(test, expectation=rule)
+
+
+def test_an_interruption_keeps_what_was_finished(fresh: Session) -> None:
+    plan = planned(fresh)
+
+    class Interrupting(Told):
+        def result(self, result: TestResult) -> None:
+            super().result(result)
+            raise KeyboardInterrupt
+
+    stopped = run(fresh, plan, Interrupting)
+    assert stopped.interrupted
+    assert stopped.executed_actions
+    assert [result.id for result in stopped.results] == [test.id for test in plan.tests]
+    assert {(result.outcome, result.reason) for result in stopped.results if result.outcome != "pass"} == {
+        ("skipped", "not run: the run was interrupted")
+    }
+    rest = run(fresh, plan)
+    assert set(stopped.executed_actions).isdisjoint(rest.executed_actions)
+    assert {result.outcome for result in rest.results} == {"pass"}
+
+
+@pytest.mark.parametrize("when", ["made", "bringing"])
+def test_an_interruption_before_and_after_the_run_gives_results(
+    fresh: Session, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Looking for Bazel and fetching it takes minutes, and so does having it bring what failed."""
+
+    def interrupt(*_given: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    plan = planned(fresh)
+    monkeypatch.setattr("mlir_matrix.execute.bazel.locate.locate", interrupt)
+    monkeypatch.setattr(Scheduler, "bring", interrupt)
+    means = Means(executor="bazel" if when == "made" else "local")
+    stopped = run_plan(fresh, plan, means=means, limits=LIMITS, fail_fast=False, progress=Silent)
+    assert stopped.interrupted
+    assert len(stopped.results) == len(plan.tests)
+    assert {result.outcome for result in stopped.results} == {"skipped" if when == "made" else "pass"}
+
+
+def test_what_cannot_run_is_among_the_results(fresh: Session) -> None:
+    tests = [test for test in choose(fresh.catalog, ("smoke",)).tests() if test.outcome == "unsupported"][:3]
+    made = run(fresh, fresh.plan(tests))
+    assert [(result.id, result.outcome, result.reason) for result in made.results] == [
+        (test.id, "unsupported", test.reason) for test in tests
+    ]
+    assert made.executed == 0
+    assert not (fresh.home.actions).exists()
+
+
+def test_a_graph_without_tests(fresh: Session) -> None:
+    graph = Graph()
+    action = add_inputs(graph, fresh.catalog.workloads["mlp"])
+    (done,) = run_graph(fresh, graph, limits=LIMITS).values()
+    assert done.result.ok
+    assert done.result.outputs.keys() == graph.actions[action].outputs.keys()
+    assert run_graph(fresh, graph, limits=LIMITS)[action].cached
+
+
+def test_what_another_run_holds_too_long_is_executed_all_the_same(
+    fresh: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the action's own limit: the other run may have been stopped. Until then it waits, and says so."""
+
+    class Watching(_Quiet):
+        most = 0
+
+        def tick(self, waiting: int = 0) -> None:
+            self.most = max(self.most, waiting)
+
+    graph = Graph()
+    action = add_inputs(graph, fresh.catalog.workloads["mlp"])
+    fresh.home.actions.mkdir(parents=True)
+    monkeypatch.setattr("mlir_matrix.execute.scheduler.time_limit", lambda job, limits: 0.3)
+    with (fresh.home.actions / "locks").open("w+") as file:
+        # All keys there are.
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        observer = Watching()
+        done = run_graph(fresh, graph, limits=LIMITS, observer=observer)[action]
+    assert (done.result.ok, done.executed, observer.most) == (True, True, 1)

@@ -1,0 +1,46 @@
+"""What is stated about the numerics of a test, and whose word counts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from mlir_matrix.catalog.yaml_reader import parse
+from mlir_matrix.tolerances.numerics import Fact, Numerics, shown, vocabulary
+
+
+def entry(name: str, numerics: str) -> Any:
+    source = parse(f"description: d\nnumerics: {{{numerics}}}\n", f"{name}.yaml")
+    return SimpleNamespace(name=name, source=source, document=SimpleNamespace(numerics=source.data["numerics"]))
+
+
+def catalog(workload: str = "", target: str = "", pipeline: str = "") -> Any:
+    return SimpleNamespace(
+        workloads={"w": entry("w", workload)},
+        targets={"t": entry("t", target)},
+        pipelines={"p": entry("p", pipeline), "q": entry("q", "")},
+    )
+
+
+def test_a_pipeline_counts_before_a_target_and_that_before_a_workload() -> None:
+    numerics = Numerics(catalog("a: w, b: w, c: w, d: w", "b: t, c: t", "c: p, vectorized: true"))
+    assert numerics.of("w", "t", "p") == (("a", "w"), ("b", "t"), ("c", "p"), ("d", "w"), ("vectorized", True))
+    assert numerics.of("w", "t", "q") == (("a", "w"), ("b", "t"), ("c", "t"), ("d", "w"))
+    assert numerics.of("w", "t", "p") is numerics.of("w", "t", "p")
+
+
+def test_who_states_a_fact_is_told_with_those_who_are_not_heard() -> None:
+    found = Numerics(catalog("math: libm", "", "math: polynomial")).stated("w", "t", "p")
+    assert found == (
+        Fact(name="math", value="polynomial", by="pipeline p", position="p.yaml:2:12", counts=True),
+        Fact(name="math", value="libm", by="workload w", position="w.yaml:2:12", counts=False),
+    )
+
+
+def test_the_vocabulary_is_what_anything_states() -> None:
+    assert vocabulary(catalog("a: x", "a: b, c: true", "c: false, a: x")) == {"a": ("b", "x"), "c": (False, True)}
+    assert not vocabulary(catalog())
+
+
+def test_values_are_shown_as_in_yaml() -> None:
+    assert (shown(True), shown("off")) == ("true", "off")

@@ -1,0 +1,1 @@
+"""Expressions of catalogs, and formulas for expected values."""

@@ -1,0 +1,189 @@
+"""The language in which a workload says what its inputs are: ``uniform(-1, 1) / sqrt(K)``.
+
+Every operation is one that IEEE 754 rounds exactly (``+ - * / sqrt floor``, and what is made of them), in double, so
+that any machine gets the same bits; this is why ``**`` takes whole exponents only and there is no ``exp``. Random
+functions are counter-based: element *i* depends on the seed, on *i* and on which call of the formula it is, and on
+nothing else.
+
+This module checks formulas and folds constants with the standard library alone, for the loader;
+:mod:`mlir_matrix.actions.tools.inputs` evaluates them with NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from mlir_matrix.actions.expr.expression import (
+    Binary,
+    Call,
+    ExpressionError,
+    Function,
+    Grammar,
+    Interpreter,
+    Name,
+    Negate,
+    Node,
+    Number,
+    parse,
+)
+
+#: Beyond this, doubles skip whole numbers.
+LARGEST_WHOLE = 2.0**53
+LARGEST_EXPONENT = 64
+
+GRAMMAR = Grammar(
+    about="formula",
+    operators=frozenset({"+", "-", "*", "/", "//", "%", "**"}),
+    functions={
+        "uniform": Function(2, 2),
+        "normal": Function(2, 2),
+        "integers": Function(2, 2),
+        "iota": Function(0, 0),
+        "permutation": Function(0, 0),
+        "sqrt": Function(1, 1),
+        "abs": Function(1, 1),
+        "floor": Function(1, 1),
+        "values": Function(1, 64),
+        "inf": Function(0, 0),
+    },
+)
+#: Functions whose value depends on the element.
+PER_ELEMENT = frozenset({"uniform", "normal", "integers", "iota", "permutation", "values"})
+
+
+class FormulaError(ExpressionError):
+    """A formula that is wrong, or gives something that is not a finite number, with the column."""
+
+
+def parse_formula(text: str, dims: Mapping[str, int]) -> Node:
+    """The tree of a formula over the named dimensions; raises :class:`FormulaError`."""
+    try:
+        return _parse(text, frozenset(dims))
+    except ExpressionError as error:
+        raise FormulaError(error.message, text=text, column=error.column) from None
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str, names: frozenset[str]) -> Node:
+    return parse(text, GRAMMAR, names)
+
+
+def check_formula(text: str, dims: Mapping[str, int]) -> None:
+    """Refuse a formula that cannot be right for these dimensions, as far as that shows without making the elements."""
+    try:
+        Constants(text, dims).value(parse_formula(text, dims))
+    except OverflowError:
+        raise FormulaError("a dimension does not fit a double", text=text) from None
+
+
+def power(base: Any, exponent: float) -> Any:
+    """``base`` to a whole power by repeated squaring, always in the same order; for floats and arrays of doubles."""
+    count = int(abs(exponent))
+    result, square = base * 0.0 + 1.0, base
+    while count:
+        if count & 1:
+            result = result * square
+        count >>= 1
+        if count:
+            square = square * square
+    return 1.0 / result if exponent < 0 else result
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": power,
+}
+
+
+def arithmetic(symbol: str, left: Any, right: Any) -> Any:
+    """What an operator means, for floats and arrays of doubles alike.
+
+    ``//`` and ``%`` are Python's: the remainder (an exact operation) takes the sign of the divisor.
+    """
+    return _ARITHMETIC[symbol](left, right)
+
+
+class Constants(Interpreter["float | None"]):
+    """The value of what is the same for every element; None for what is not."""
+
+    def __init__(self, text: str, dims: Mapping[str, int]) -> None:
+        self._text, self._dims = text, dims
+
+    def error(self, node: Node, message: str) -> FormulaError:
+        return FormulaError(message, text=self._text, column=node.column)
+
+    def number(self, node: Number) -> float | None:
+        return node.value
+
+    def name(self, node: Name) -> float | None:
+        return float(self._dims[node.name])
+
+    def negate(self, node: Negate, operand: float | None) -> float | None:
+        return None if operand is None else -operand
+
+    def binary(self, node: Binary, left: float | None, right: float | None) -> float | None:
+        self.check_right(node, right)
+        if left is None or right is None:
+            return None
+        if node.operator == "**" and left == 0 and right < 0:
+            raise self.error(node.right, "zero to a negative power")
+        try:
+            return self.finite(node, float(arithmetic(node.operator, left, right)))
+        except (OverflowError, ZeroDivisionError):
+            raise self.error(node, "the value does not fit a double") from None
+
+    def check_right(self, node: Binary, right: float | None) -> None:
+        """Refuse a division by zero and an exponent that exactly rounded operations cannot do."""
+        if node.operator in ("/", "//", "%") and right == 0:
+            raise self.error(node.right, "division by zero")
+        if node.operator != "**":
+            return
+        if right is None or right != math.floor(right) or abs(right) > LARGEST_EXPONENT:
+            most = LARGEST_EXPONENT
+            raise self.error(node.right, f"an exponent is a whole constant from -{most} to {most}; or use sqrt()")
+
+    def call(self, node: Call, arguments: list[float | None]) -> float | None:
+        self.check_range(node, arguments)
+        if node.function == "inf":
+            return math.inf
+        if node.function in PER_ELEMENT or arguments[0] is None:
+            return None
+        argument = arguments[0]
+        if node.function == "sqrt":
+            if argument < 0:
+                raise self.error(node, f"the square root of {argument!r}")
+            return math.sqrt(argument)
+        return abs(argument) if node.function == "abs" else float(math.floor(argument))
+
+    def check_range(self, node: Call, arguments: list[float | None]) -> None:
+        """Refuse random numbers from a range that is none, where its bounds are constants."""
+        if node.function == "normal" and arguments[1] is not None and arguments[1] < 0:
+            raise self.error(node.arguments[1], f"a standard deviation of {arguments[1]!r}")
+        if node.function not in ("uniform", "integers"):
+            return
+        low, high = arguments
+        if node.function == "integers":
+            self._check_whole(node, arguments)
+        if low is None or high is None:
+            return
+        if low > high or (node.function == "integers" and low == high):
+            raise self.error(node, f"the range from {low!r} to {high!r} is empty")
+
+    def _check_whole(self, node: Call, arguments: list[float | None]) -> None:
+        for part, value in zip(node.arguments, arguments, strict=True):
+            if value is not None and (value != math.floor(value) or abs(value) > LARGEST_WHOLE):
+                raise self.error(part, f"integers() takes whole numbers up to 2**53, not {value!r}")
+
+    def finite(self, node: Node, value: float) -> float:
+        if not math.isfinite(value):
+            raise self.error(node, "the value does not fit a double")
+        return value

@@ -1,0 +1,1 @@
+"""Mutations of IR and of outputs."""

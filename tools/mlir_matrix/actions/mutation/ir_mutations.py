@@ -1,0 +1,292 @@
+"""The mistakes that are planted in loops, each as compilers have made it, and the liberties that they may take.
+
+A mutation is a function from a module to its *sites*: calls without arguments, in the order of the text, each of which changes
+the module in one place (liberties: in all places). They are found before anything is changed, and one of them is then called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from mlir_matrix.actions.mutation.loops import (
+    CONSTANT,
+    LOAD,
+    LOOP,
+    STORE,
+    accumulator,
+    any_order,
+    body,
+    constant,
+    maker,
+    named,
+    reduces,
+    trips,
+    walk,
+)
+
+Site = Callable[[], None]
+#: Iterations that a vector or a tile takes at once; what it does not divide is the remainder.
+_TILE = 8
+#: Relative error of a constant with a digit wrong: that of torch-mlir's 0.797724 for sqrt(2/pi) is 2e-4.
+_DIGIT = 2.0**-12
+_MANTISSA = {"f64": (64, 52), "f32": (32, 23), "f16": (16, 10)}
+_BF16, _F16 = 7, 10
+_SWAPPED = frozenset(
+    ("arith.subf", "arith.divf", "arith.remf", "arith.subi", "arith.divsi", "arith.divui", "arith.cmpf", "arith.cmpi",
+     "math.powf", "math.atan2")
+)  # fmt: skip
+_ARITHMETIC = ("arith.addf", "arith.subf", "arith.mulf", "arith.divf")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Editor:
+    """Makes operations, with the ``ir`` module of whichever bindings are used."""
+
+    ir: ModuleType
+
+    @property
+    def index(self) -> Any:
+        """The type of indices."""
+        return self.ir.IndexType.get()
+
+    def new(self, name: str, operands: list[Any], result: Any, **attributes: Any) -> Any:
+        """The result of a new operation, where operations are inserted now."""
+        return self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes).results[0]
+
+    def number(self, value: float, kind: Any) -> Any:
+        """A new constant."""
+        attribute = self.ir.FloatAttr if isinstance(value, float) else self.ir.IntegerAttr
+        return self.new(CONSTANT, [], kind, value=attribute.get(kind, value))
+
+    def before(self, operation: Any) -> Any:
+        """Insert before an operation, for the length of a block."""
+        return self.ir.InsertionPoint(operation)
+
+    def after(self, operation: Any) -> Any:
+        """Insert after an operation that is not the last of its block."""
+        siblings = [each.operation for each in operation.block.operations]
+        return self.ir.InsertionPoint(siblings[siblings.index(operation) + 1])
+
+
+Finder = Callable[[Editor, Any], list[Site]]
+
+
+def drop_last_iteration(edit: Editor, module: Any) -> list[Site]:
+    """A loop that adds up ends one turn early."""
+    return [partial(_shorten, edit, loop, 1) for loop in named(module, LOOP) if reduces(loop)]
+
+
+def skip_remainder(edit: Editor, module: Any) -> list[Site]:
+    """A loop whose turns are independent leaves out what is left over after whole tiles, one turn at least."""
+    free = [loop for loop in named(module, LOOP) if not reduces(loop)]
+    return [partial(_shorten, edit, loop, (trips(loop) or 0) % _TILE or 1) for loop in free]
+
+
+def _shorten(edit: Editor, loop: Any, turns: int) -> None:
+    with edit.before(loop):
+        skipped = edit.new("arith.muli", [loop.operands[2], edit.number(turns, edit.index)], edit.index)
+        loop.operands[1] = edit.new("arith.subi", [loop.operands[1], skipped], edit.index)
+
+
+def swap_operands(edit: Editor, module: Any) -> list[Site]:
+    """The operands of what does not commute change places."""
+    sites: list[Site] = []
+    for each in walk(module):
+        first = 1 if each.name == "arith.select" else 0
+        if each.name in _SWAPPED or first:
+            one, other = each.operands[first], each.operands[first + 1]
+            if one != other and one.type != edit.index:
+                sites.append(partial(_swap, each, first))
+    return sites
+
+
+def _swap(operation: Any, first: int) -> None:
+    one, other = operation.operands[first], operation.operands[first + 1]
+    operation.operands[first], operation.operands[first + 1] = other, one
+
+
+def round_to_bf16(edit: Editor, module: Any) -> list[Site]:
+    """A result is rounded to bf16 on its way; what is added up has mutations of its own."""
+    sums = _sums(module)
+    results = [each for each in walk(module) if _computes(each) and each not in sums]
+    moved = [maker(store.operands[0]) for store in named(module, STORE)]
+    results += [made for made in moved if made is not None and made.name == LOAD and _mantissa(made) > _BF16]
+    return [partial(_round, edit, each, _BF16) for each in results if _mantissa(each) > _BF16]
+
+
+def _computes(operation: Any) -> bool:
+    return operation.name in _ARITHMETIC or operation.name.startswith("math.")
+
+
+def _mantissa(operation: Any) -> int:
+    return _MANTISSA.get(str(operation.results[0].type), (0, 0))[1]
+
+
+def narrow_accumulator(kept: int, edit: Editor, module: Any) -> list[Site]:
+    """What a loop adds up has only ``kept`` bits of mantissa; the range of the type stays."""
+    return [partial(_round, edit, each, kept) for each in _sums(module) if _mantissa(each) > kept]
+
+
+def _sums(module: Any) -> list[Any]:
+    return [each for each in named(module, "arith.addf") if accumulator(each)]
+
+
+def _round(edit: Editor, operation: Any, kept: int) -> None:
+    """To nearest, ties to even, by the bits: every target has the operations for that, and none for bf16."""
+    value = operation.results[0]
+    width, mantissa = _MANTISSA[str(value.type)]
+    bits, cut = edit.ir.IntegerType.get_signless(width), mantissa - kept
+    with edit.after(operation):
+        word = edit.new("arith.bitcast", [value], bits)
+        last = edit.new("arith.shrui", [word, edit.number(cut, bits)], bits)
+        odd = edit.new("arith.andi", [last, edit.number(1, bits)], bits)
+        half = edit.new("arith.addi", [word, edit.number((1 << (cut - 1)) - 1, bits)], bits)
+        up = edit.new("arith.addi", [half, odd], bits)
+        cleared = edit.new("arith.andi", [up, edit.number(-(1 << cut), bits)], bits)
+        rounded = edit.new("arith.bitcast", [cleared], value.type)
+    value.replace_all_uses_except(rounded, word.owner.operation)
+
+
+def narrow_integers(edit: Editor, module: Any) -> list[Site]:
+    """What a loop adds up in integers has half their bits."""
+    sums = [each for each in named(module, "arith.addi") if accumulator(each) and each.results[0].type != edit.index]
+    return [partial(_cut, edit, each) for each in sums]
+
+
+def _cut(edit: Editor, operation: Any) -> None:
+    value = operation.results[0]
+    half = edit.ir.IntegerType.get_signless(value.type.width // 2)
+    with edit.after(operation):
+        low = edit.new("arith.trunci", [value], half)
+        back = edit.new("arith.extsi", [low], value.type)
+    value.replace_all_uses_except(back, low.owner.operation)
+
+
+def off_by_one_index(edit: Editor, module: Any) -> list[Site]:
+    """A load takes the next element along an axis, the last of them twice: nothing outside is read."""
+    return [
+        partial(_shift, edit, load, axis)
+        for load in named(module, LOAD)
+        for axis, size in enumerate(load.operands[0].type.shape)
+        if size != 1
+    ]
+
+
+def _shift(edit: Editor, load: Any, axis: int) -> None:
+    memref = load.operands[0]
+    with edit.before(load):
+        one = edit.number(1, edit.index)
+        size = edit.new("memref.dim", [memref, edit.number(axis, edit.index)], edit.index)
+        following = edit.new("arith.addi", [load.operands[1 + axis], one], edit.index)
+        last = edit.new("arith.subi", [size, one], edit.index)
+        load.operands[1 + axis] = edit.new("arith.minsi", [following, last], edit.index)
+
+
+def wrong_constant(edit: Editor, module: Any) -> list[Site]:
+    """A constant is another where it is used: 0 is 1, an extreme is 0, any other has a wrong digit."""
+    sites: list[Site] = []
+    for each in named(module, CONSTANT):
+        value = constant(each.results[0])
+        kind = str(each.results[0].type)
+        if value is not None and kind not in ("index", "i1"):
+            uses = [(use.owner.operation, use.operand_number) for use in each.results[0].uses]
+            # Uses come last first.
+            sites += [partial(_replace, edit, user, at, _mistaken(value)) for user, at in reversed(uses)]
+    return sites
+
+
+def _mistaken(value: float) -> float:
+    if isinstance(value, int):
+        return value + 1
+    extreme = math.isinf(value) or abs(value) > 1e30
+    return 0.0 if extreme else 1.0 if value == 0 else value * (1 + _DIGIT)
+
+
+def _replace(edit: Editor, user: Any, at: int, value: float) -> None:
+    with edit.before(user):
+        user.operands[at] = edit.number(value, user.operands[at].type)
+
+
+def stale_buffer(_edit: Editor, module: Any) -> list[Site]:
+    """What a buffer is to begin with is never written to it."""
+    sites: list[Site] = []
+    for each in named(module, STORE, "memref.copy", "vector.transfer_write"):
+        made = maker(each.operands[0])
+        if each.name == "memref.copy" or (made is not None and made.name == CONSTANT):
+            sites.append(each.erase)
+    return sites
+
+
+def contract(edit: Editor, module: Any) -> list[Site]:
+    """Every product that is then added to something is fused with the addition, and rounded once."""
+    pairs = [(each, at) for each in named(module, "arith.addf") if (at := _product(each)) is not None]
+    return [partial(_fuse_all, edit, pairs)] if pairs else []
+
+
+def _product(addition: Any) -> int | None:
+    made = [maker(operand) for operand in addition.operands]
+    return next((at for at, each in enumerate(made) if each is not None and each.name == "arith.mulf"), None)
+
+
+def _fuse_all(edit: Editor, pairs: list[tuple[Any, int]]) -> None:
+    for addition, at in pairs:
+        product = maker(addition.operands[at])
+        with edit.before(addition):
+            operands = [*product.operands, addition.operands[1 - at]]
+            fused = edit.new("math.fma", operands, addition.results[0].type)
+        addition.results[0].replace_all_uses_with(fused)
+        addition.erase()
+
+
+def fast_math(flags: str, edit: Editor, module: Any) -> list[Site]:
+    """The code generator is told that it may: ``contract``, ``reassoc``."""
+    found = named(module, *_ARITHMETIC)
+    return [partial(_permit, edit, found, flags)] if found else []
+
+
+def _permit(edit: Editor, operations: list[Any], flags: str) -> None:
+    for each in operations:
+        each.attributes["fastmath"] = edit.ir.Attribute.parse(f"#arith.fastmath<{flags}>")
+
+
+def reverse(edit: Editor, module: Any) -> list[Site]:
+    """Every innermost loop that only adds up goes backwards."""
+    found = [loop for loop in named(module, LOOP) if any_order(loop) and constant(loop.operands[2]) == 1]
+    return [partial(_reverse_all, edit, found)] if found else []
+
+
+def _reverse_all(edit: Editor, loops: list[Any]) -> None:
+    for loop in loops:
+        turn = body(loop).arguments[0]
+        with edit.ir.InsertionPoint.at_block_begin(body(loop)):
+            ends = edit.new("arith.addi", [loop.operands[0], loop.operands[1]], edit.index)
+            last = edit.new("arith.subi", [ends, loop.operands[2]], edit.index)
+            backwards = edit.new("arith.subi", [last, turn], edit.index)
+        turn.replace_all_uses_except(backwards, backwards.owner.operation)
+
+
+#: What must not pass, where it matters.
+MISTAKES: Mapping[str, Finder] = {
+    "drop-last-iteration": drop_last_iteration,
+    "skip-remainder": skip_remainder,
+    "swap-operands": swap_operands,
+    "round-to-bf16": round_to_bf16,
+    "narrow-accumulator-bf16": partial(narrow_accumulator, _BF16),
+    "narrow-accumulator-f16": partial(narrow_accumulator, _F16),
+    "narrow-accumulator-int": narrow_integers,
+    "off-by-one-index": off_by_one_index,
+    "wrong-constant": wrong_constant,
+    "stale-buffer": stale_buffer,
+}
+#: What must pass: the same sums, rounded otherwise.
+LIBERTIES: Mapping[str, Finder] = {
+    "allowed-fma": contract,
+    "allowed-contract": partial(fast_math, "contract"),
+    "allowed-reverse": reverse,
+    "allowed-reassociate": partial(fast_math, "reassoc"),
+}

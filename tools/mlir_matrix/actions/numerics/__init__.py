@@ -1,0 +1,1 @@
+"""Arithmetic on results: number formats, error bounds, error statistics."""

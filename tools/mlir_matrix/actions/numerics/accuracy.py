@@ -1,0 +1,139 @@
+"""How exact programs have to be, apart from all tolerances: rounding units of dtypes, largest errors of functions.
+
+``+ - * /`` and ``sqrt`` are rounded correctly (IEEE 754). The other functions may be off by what the OpenCL C
+specification allows a conforming implementation in single precision ("Relative Error as ULPs", full profile). That
+table was made for compilers and libraries of many vendors, long before this program and without regard to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.numerics.dtypes import Doubles
+
+#: References are computed in double, whose own rounding errors count, too: they show where the output is a double.
+DOUBLE = 2.0**-53
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A floating-point dtype: digits of its significand, its largest number, its least positive one."""
+
+    digits: int
+    largest: float
+    least: float
+
+    @property
+    def u(self) -> float:
+        """The unit roundoff: the largest relative error of rounding to nearest, half of ``eps``."""
+        return 2.0**-self.digits
+
+    @property
+    def rounding(self) -> float:
+        """The relative error of one operation, that of the same operation of the reference included."""
+        return self.u + DOUBLE
+
+    def holds(self, values: Doubles) -> Any:
+        """Which values are numbers of this dtype (leaving the range of its exponents aside)."""
+        scaled = np.ldexp(np.frexp(values)[0], self.digits)
+        return (scaled == np.rint(scaled)) | ~np.isfinite(values)
+
+
+FORMATS = {
+    "f64": Format(digits=53, largest=float(np.finfo(np.float64).max), least=2.0**-1074),
+    "f32": Format(digits=24, largest=float(np.finfo(np.float32).max), least=2.0**-149),
+    "f16": Format(digits=11, largest=65504.0, least=2.0**-24),
+    "bf16": Format(digits=8, largest=(2 - 2.0**-7) * 2.0**127, least=2.0**-133),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """A function of one argument: errors of its own in units in the last place, and how it passes on that of its argument.
+
+    ``slope`` is the size of the derivative; between two places it is largest at one of them or, if between, at the ``peak`` that is
+    nearest to the argument, where it may be infinite.
+    ``limit``: the most that two values can differ whose arguments are ``e`` apart, where the slope is no help.
+    """
+
+    compute: Callable[[Doubles], Doubles]
+    ulps: float
+    slope: Callable[[Doubles], Doubles]
+    peak: Callable[[Doubles], Doubles] | None = None
+    limit: Callable[[Doubles], Doubles] | None = None
+
+    @property
+    def roundings(self) -> float:
+        """Its own errors in units of ``u``: correct rounding is one, and a unit in the last place is at most two."""
+        return 2 * self.ulps
+
+
+def _root(e: Doubles) -> Doubles:
+    return np.pi * np.sqrt(e / 2)
+
+
+def _bell(x: Doubles) -> Doubles:
+    return np.exp(-(x**2)) * (2 / math.sqrt(math.pi))
+
+
+def _elementwise(name: str) -> Callable[[Doubles], Doubles]:
+    """A function of Python's ``math`` that NumPy lacks."""
+    return np.vectorize(getattr(math, name), otypes=[np.float64])
+
+
+def _zero(x: Doubles) -> Doubles:
+    return np.zeros_like(x)
+
+
+def _one(x: Doubles) -> Doubles:
+    return np.ones_like(x)
+
+
+def _minus_one(x: Doubles) -> Doubles:
+    return -np.ones_like(x)
+
+
+def _either_one(x: Doubles) -> Doubles:
+    return np.copysign(1.0, x)
+
+
+def _pole_of_tan(x: Doubles) -> Doubles:
+    return (np.floor(x / np.pi) + 0.5) * np.pi
+
+
+#: By NumPy's name, or that of ``math``.
+FUNCTIONS = {
+    "exp": Function(compute=np.exp, ulps=3, slope=np.exp),
+    "exp2": Function(compute=np.exp2, ulps=3, slope=lambda x: np.exp2(x) * np.log(2)),
+    "expm1": Function(compute=np.expm1, ulps=3, slope=np.exp),
+    "log": Function(compute=np.log, ulps=3, slope=lambda x: 1 / np.abs(x), peak=_zero),
+    "log2": Function(compute=np.log2, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(2)), peak=_zero),
+    "log10": Function(compute=np.log10, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(10)), peak=_zero),
+    "log1p": Function(compute=np.log1p, ulps=2, slope=lambda x: 1 / np.abs(1 + x), peak=_minus_one),
+    "sqrt": Function(compute=np.sqrt, ulps=0.5, slope=lambda x: 0.5 / np.sqrt(x), limit=np.sqrt),
+    "cbrt": Function(
+        compute=np.cbrt, ulps=2, slope=lambda x: np.cbrt(x) ** -2 / 3, peak=_zero, limit=lambda e: np.cbrt(4 * e)
+    ),
+    # The slope of sine and cosine is at most 1; between two places it may be that anywhere.
+    "sin": Function(compute=np.sin, ulps=4, slope=_one),
+    "cos": Function(compute=np.cos, ulps=4, slope=_one),
+    "tan": Function(compute=np.tan, ulps=5, slope=lambda x: np.cos(x) ** -2, peak=_pole_of_tan),
+    "arcsin": Function(compute=np.arcsin, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
+    "arccos": Function(compute=np.arccos, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
+    "arctan": Function(compute=np.arctan, ulps=5, slope=lambda x: 1 / (1 + x**2), peak=_zero),
+    "sinh": Function(compute=np.sinh, ulps=4, slope=np.cosh),
+    "cosh": Function(compute=np.cosh, ulps=4, slope=lambda x: np.abs(np.sinh(x))),
+    "tanh": Function(compute=np.tanh, ulps=5, slope=lambda x: np.cosh(x) ** -2, peak=_zero),
+    "arcsinh": Function(compute=np.arcsinh, ulps=4, slope=lambda x: 1 / np.sqrt(1 + x**2), peak=_zero),
+    "arccosh": Function(compute=np.arccosh, ulps=4, slope=lambda x: 1 / np.sqrt(x**2 - 1)),
+    "arctanh": Function(compute=np.arctanh, ulps=5, slope=lambda x: 1 / np.abs(1 - x**2), peak=_either_one),
+    "erf": Function(compute=_elementwise("erf"), ulps=16, slope=_bell, peak=_zero),
+    "erfc": Function(compute=_elementwise("erfc"), ulps=16, slope=_bell, peak=_zero),
+}
+#: Functions of two arguments, in units in the last place.
+POWER, HYPOTENUSE, ANGLE = 16.0, 4.0, 6.0

@@ -1,0 +1,174 @@
+"""When an element is right: bounds on its error, and what counts of NaN, infinities, zeros and subnormals.
+
+An element is right when it is the expected value rounded to its dtype, when ``|a - e| <= atol + rtol * |e|``, or, where there is a
+``max_ulp``, when no more than that many numbers of its dtype lie between the two: one bound that holds is enough. No bound makes
+NaN or an infinity right; these are right only where the same is expected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, Array, Doubles
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Criteria:
+    """Bounds, and policies for what is no ordinary number."""
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    #: How many numbers of the dtype may lie between; None: that is no criterion.
+    max_ulp: float | None = None
+    #: ``same``: right where NaN (an infinity of that sign) is expected. ``refuse``: never right, wherever it stands.
+    nan: Literal["same", "refuse"] = "same"
+    inf: Literal["same", "refuse"] = "same"
+    #: ``same``: 0 and -0 are equal. ``distinct``: they are not.
+    zeros: Literal["same", "distinct"] = "same"
+    #: ``keep``: numbers like any other. ``flush``: both sides' count as 0, for targets that flush them.
+    subnormals: Literal["keep", "flush"] = "keep"
+
+    def __post_init__(self) -> None:
+        for name in ("atol", "rtol", "max_ulp"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} is {value!r}; a bound is 0 or more")
+        for name, words in _WORDS.items():
+            if getattr(self, name) not in words:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it is one of {', '.join(words)}")
+
+    @property
+    def plain(self) -> bool:
+        """Whether the policies are the usual ones."""
+        return (self.nan, self.inf, self.zeros, self.subnormals) == ("same", "same", "same", "keep")
+
+
+_WORDS = {
+    "nan": ("same", "refuse"),
+    "inf": ("same", "refuse"),
+    "zeros": ("same", "distinct"),
+    "subnormals": ("keep", "flush"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Some elements, one by one. ``used`` is the share of the bound that the error takes, infinite for NaN."""
+
+    start: int
+    actual: Array
+    expected: Array
+    size: Doubles  # |expected|
+    error: Doubles  # |actual - expected|, 0 where nothing nearer exists and where either is not finite
+    relative: Doubles  # the error by the size, infinite where 0 is expected and something else came
+    ulp: Doubles
+    by_rtol: Doubles  # rtol * |expected|
+    bound: Doubles
+    used: Doubles
+    wrong: Mask
+    hopeless: Mask  # wrong whatever the bound
+    nan: Mask  # wrong, and NaN on a side
+    inf: Mask  # wrong, and infinite on a side (NaN on none)
+    over_atol: Mask  # beyond each bound alone; not of what is hopeless
+    over_rtol: Mask
+    over_ulp: Mask
+
+    @property
+    def over(self) -> Mask:
+        """Wrong by its error."""
+        return self.wrong & ~self.hopeless
+
+
+def compare_block(start: int, stored: Array, expected: Array, dtype: str, criteria: Criteria) -> Block:
+    """Compare elements as stored with goldens (doubles for floating point), which are numbered from ``start``."""
+    if criteria.subnormals == "flush" and (dtype in FLOATS or dtype in COMPLEX):
+        stored, expected = _flushed(stored, expected, dtype)
+    ulp = dtypes.ulp_distance(stored, expected, dtype)
+    actual = dtypes.decode(stored, dtype)
+    size: Doubles = np.abs(expected if dtype in COMPLEX else expected.astype(np.float64))
+    with np.errstate(all="ignore"):
+        # Not 0 * inf, which is no number.
+        by_rtol = criteria.rtol * size if criteria.rtol else np.zeros_like(size)
+        bound = criteria.atol + by_rtol
+        if dtype in FLOATS or dtype in COMPLEX:
+            nan, finite, same, error = _floating(actual, expected, ulp, criteria)
+            infinite = np.isinf(actual) | np.isinf(expected)
+        else:
+            nan = infinite = np.zeros(actual.shape, dtype=bool)
+            finite, same, error = ~nan, ulp == 0, ulp
+        wrong = ~(same | (finite & (error <= bound)))
+        used = np.where(same, 0.0, np.where(finite, error / bound, np.inf))
+        if criteria.max_ulp is not None:
+            wrong &= ~(finite & (ulp <= criteria.max_ulp))
+            used = np.minimum(used, np.where(same, 0.0, np.where(finite, ulp / criteria.max_ulp, np.inf)))
+        relative = np.where(error == 0, 0.0, error / size)
+    hopeless = wrong & ~finite
+    most = np.inf if criteria.max_ulp is None else criteria.max_ulp
+    return Block(
+        start=start, actual=actual, expected=expected, size=size, error=error, relative=relative, ulp=ulp, by_rtol=by_rtol,
+        bound=bound, used=used, wrong=wrong, hopeless=hopeless, nan=wrong & nan, inf=wrong & ~nan & infinite,
+        over_atol=~hopeless & (error > criteria.atol), over_rtol=~hopeless & (error > by_rtol), over_ulp=~hopeless & (ulp > most),
+    )  # fmt: skip
+
+
+def _floating(actual: Array, expected: Array, ulp: Doubles, criteria: Criteria) -> tuple[Mask, Mask, Mask, Doubles]:
+    """Where NaN is on a side, where a bound decides, where they are the same, and the error elsewhere."""
+    nan = np.isnan(actual) | np.isnan(expected)
+    finite = np.isfinite(actual) & np.isfinite(expected)
+    same = _same(actual, expected, ulp)
+    error: Doubles = np.where(finite & ~same, np.abs(actual - expected), 0.0)
+    if criteria.nan == "refuse":
+        same &= ~nan
+    if criteria.inf == "refuse":
+        same &= ~(np.isinf(actual) | np.isinf(expected))
+    if criteria.zeros == "distinct":
+        unlike = _unlike_zeros(actual, expected)
+        # An error of 0 is within any bound.
+        same, finite = same & ~unlike, finite & ~unlike
+    return nan, finite, same, error
+
+
+def _same(actual: Array, expected: Array, ulp: Doubles) -> Mask:
+    """Where nobody can do better: the expected value rounded to the dtype, which may be infinite, or NaN where that is expected.
+
+    Of complex numbers that have a NaN or an infinity, the other part must be the expected one, too.
+    """
+    missing = np.isnan(actual) | np.isnan(expected)
+    if not np.iscomplexobj(actual):
+        real: Mask = np.where(missing, np.isnan(actual) & np.isnan(expected), ulp == 0)
+        return real
+    parts = ((actual.real, expected.real), (actual.imag, expected.imag))
+    equal = [(a == e) | (np.isnan(a) & np.isnan(e)) for a, e in parts]
+    special = missing | np.isinf(actual) | np.isinf(expected)
+    same: Mask = np.where(special, equal[0] & equal[1], ulp == 0)
+    return same
+
+
+def _unlike_zeros(actual: Array, expected: Array) -> Mask:
+    if np.iscomplexobj(actual):
+        return _unlike_zeros(actual.real, expected.real) | _unlike_zeros(actual.imag, expected.imag)
+    unlike: Mask = (actual == 0) & (expected == 0) & (np.signbit(actual) != np.signbit(expected))
+    return unlike
+
+
+def _flushed(stored: Array, expected: Array, dtype: str) -> tuple[Array, Array]:
+    """Both sides with 0 for what is less than the least normal number of the dtype."""
+    if dtype in COMPLEX:
+        left, right = stored.copy(), expected.copy()
+        for part in ("real", "imag"):
+            flat = _flushed(getattr(stored, part), getattr(expected, part), COMPLEX[dtype])
+            setattr(left, part, flat[0])
+            setattr(right, part, flat[1])
+        return left, right
+    least = dtypes.least_normal(dtype)
+    actual = dtypes.decode(stored, dtype)
+    zeros = dtypes.rounded(np.copysign(0.0, actual), dtype)
+    golden = np.where(np.abs(expected) < least, np.copysign(0.0, expected), expected)
+    return np.where(np.abs(actual) < least, zeros, stored), golden

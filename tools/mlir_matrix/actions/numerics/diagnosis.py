@@ -1,0 +1,107 @@
+"""What a wrong output looks like: all zeros, transposed, shifted by one, rounded or cut to a narrower type.
+
+Each guess is a simple change of what is expected. It is named where it explains nearly all elements of a sample that the comparison
+finds wrong, and only then; which change of the compiler did it is for people to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
+from mlir_matrix.actions.numerics.dtypes import Array
+
+Places = NDArray[np.int64]
+#: Elements of a guess that are looked at, evenly spread.
+_SAMPLE = 4096
+#: The share of wrong elements that a guess has to explain.
+_EXPLAINS = 0.97
+#: How much nearer than what is expected an element must be to a guess.
+_NEARER = 16.0
+
+
+def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> str:
+    """A sentence on arrays of one shape, ``actual`` as stored and ``expected`` as a golden; empty where nothing fits."""
+    if expected.size < 2 or not expected.ndim:
+        return ""
+    sample = np.unique(np.linspace(0, expected.size - 1, _SAMPLE).astype(np.int64))
+    stored, right = actual.reshape(-1)[sample], expected.reshape(-1)[sample]
+    given, wrong = dtypes.decode(stored, dtype), compare_block(0, stored, right, dtype, criteria).wrong
+    if not wrong.any():
+        return ""
+    if np.count_nonzero(wrong & (given == 0)) >= _EXPLAINS * np.count_nonzero(wrong):
+        # What is only near 0 was written.
+        return "what is wrong is 0: nothing was written there, or to another buffer"
+    with np.errstate(all="ignore"):
+        apart = np.abs(dtypes.numbers(given) - dtypes.numbers(right))
+        for words, values in _guesses(expected, sample, dtype):
+            nearer = np.abs(dtypes.numbers(given) - dtypes.numbers(values)) * _NEARER <= np.where(
+                np.isnan(apart), np.inf, apart
+            )
+            same = (given == values) | nearer
+            if np.count_nonzero(same & wrong) >= _EXPLAINS * np.count_nonzero(wrong) and not _trivial(values, right):
+                return words
+        return _constant(given[wrong])
+
+
+def _trivial(values: Array, right: Array) -> bool:
+    """A guess that hardly differs from what is expected explains nothing."""
+    return bool(np.array_equal(values, right))
+
+
+def _guesses(expected: Array, sample: Places, dtype: str) -> Iterator[tuple[str, Array]]:
+    """Sentences, and what the sample's elements would be."""
+    right = expected.reshape(-1)[sample]
+    if right.dtype.kind in "fci":
+        yield "its sign is turned: actual is -1 times expected", -right
+    for words, places in _moved(expected.shape, sample):
+        yield words, expected[places]
+    if dtype in ("f32", "f64"):
+        for narrow in ("bf16", "f16"):
+            yield from _narrowed(right, narrow)
+
+
+def _narrowed(right: Array, narrow: str) -> Iterator[tuple[str, Array]]:
+    """To the nearest; and towards zero: where the nearest is further from zero, the one before it."""
+    codes = dtypes.rounded(right, narrow)
+    nearest = dtypes.decode(codes, narrow)
+    yield f"it looks rounded to {narrow} on the way", nearest
+    before = codes.view(np.uint16) - (np.abs(nearest) > np.abs(right)).astype(np.uint16)
+    yield f"it looks cut to {narrow} on the way, not rounded", dtypes.decode(before.view(codes.dtype), narrow)
+
+
+def _moved(shape: Sequence[int], sample: Places) -> Iterator[tuple[str, tuple[Places, ...]]]:
+    """Sentences, and by axis where the sample's elements would come from."""
+    places = np.unravel_index(sample, shape)
+    for axis, size in enumerate(shape):
+        if size > 1:
+            at = places[axis]
+            # The element at the rim has none to come from: it stays unexplained.
+            yield f"it is shifted by one along axis {axis}: an index too high", _with(places, axis, (at + 1) % size)
+            yield f"it is shifted by one along axis {axis}: an index too low", _with(places, axis, (at - 1) % size)
+            yield f"it is reversed along axis {axis}", _with(places, axis, size - 1 - at)
+    if len(shape) >= 2:
+        *outer, rows, columns = shape
+        if rows == columns > 1:
+            turned = (*places[:-2], places[-1], places[-2])
+            yield "the last two axes are exchanged: a transpose is missing, or one too many", turned
+        elif rows > 1 and columns > 1:
+            *before, last, second = np.unravel_index(sample, (*outer, columns, rows))
+            turned = (*before, second, last)
+            yield "the last two axes are exchanged in memory: a transpose is missing, or one too many", turned
+
+
+def _with(places: tuple[Places, ...], axis: int, at: Places) -> tuple[Places, ...]:
+    return (*places[:axis], at, *places[axis + 1 :])
+
+
+def _constant(wrong: Array) -> str:
+    if wrong.size < 2:
+        return ""
+    if wrong.dtype.kind in "fc" and np.isnan(wrong).all():
+        return "all that is wrong is NaN"
+    return f"all that is wrong is {wrong[0]!s}" if np.all(wrong == wrong[0]) else ""

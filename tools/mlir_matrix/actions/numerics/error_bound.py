@@ -1,0 +1,163 @@
+"""Arrays that know how far a program may be from them: a reference run on them gives its own a-priori error bound.
+
+A :class:`Bounded` is a value in double, as the reference computes it, and a bound on the error that a program may have
+there which computes in the output's dtype. Errors are worst cases, not likely ones:
+
+- ``c = a op b`` passes on the errors of both and adds ``u |c|``;
+- a sum of *n* terms, in whatever order, adds ``(n - 1) u`` times the sum of their sizes, a product of matrices ``K u |A| |B|``
+    (Jeannerod and Rump, Improved error bounds for inner products in floating-point arithmetic, 2013: no term of second order);
+- a function passes on ``|f'|`` times the error of its argument and adds what :mod:`accuracy` allows it;
+- what moves, compares, negates or takes the larger adds nothing; neither do factors that are powers of two.
+
+A constant that the dtype does not hold is rounded. Decisions (comparisons, argmax, indices) are those of the exact values.
+What this class does not know it refuses, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from mlir_matrix.actions.numerics.accuracy import Format
+from mlir_matrix.actions.numerics.dtypes import Doubles
+from mlir_matrix.actions.runtime.contract import ActionFailed
+
+
+class Bounded(NDArrayOperatorsMixin):
+    """``value`` and ``error``, float64 arrays of one shape (views where indexing gives views)."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, value: Any, error: Any, format: Format) -> None:
+        self.value: Doubles = np.asarray(value, dtype=np.float64)
+        self.error: Doubles = np.asarray(error, dtype=np.float64)
+        self.format = format
+
+    def __repr__(self) -> str:
+        return f"Bounded({self.value!r}, {self.error!r})"
+
+    # What an array has.
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.value.ndim
+
+    @property
+    def size(self) -> int:
+        return self.value.size
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - NumPy's name
+        return self.each(np.transpose)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Iterator[Bounded]:
+        return (self[index] for index in range(len(self.value)))
+
+    def __getitem__(self, key: Any) -> Bounded:
+        return Bounded(self.value[key], self.error[key], self.format)
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        given = lift(new, self.format)
+        self.value[key], self.error[key] = given.value, given.error
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise unknown("a conversion to a plain array")
+
+    def __float__(self) -> float:
+        raise unknown("float() or a function outside of NumPy")
+
+    __int__ = __index__ = __float__
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __getattr__(self, name: str) -> Any:
+        """Methods are NumPy's functions of that name."""
+        if name.startswith("_") or not callable(getattr(np.ndarray, name, None)):
+            raise AttributeError(name)
+        function = getattr(np, name, None)
+        if function is None:
+            raise unknown(f"the method {name}")
+        return lambda *args, **kwargs: function(self, *args, **kwargs)
+
+    def astype(self, dtype: Any, **_: Any) -> Any:
+        """Numbers of another dtype. What becomes whole or a boolean is a decision, made for the exact value."""
+        new = np.dtype(dtype)
+        if new.kind != "f":
+            return self.value.astype(new)
+        rounded = self.value.astype(new).astype(np.float64)
+        extra = np.where(self.error > 0, np.finfo(new).eps * np.abs(self.value), 0.0)
+        return Bounded(rounded, self.error + extra, self.format)
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+        return self.each(lambda part: part.reshape(*shape, **kwargs))
+
+    def transpose(self, *axes: Any) -> Any:
+        return self.each(lambda part: part.transpose(*axes))
+
+    def flatten(self) -> Any:
+        return self.reshape(-1).copy()
+
+    def each(self, move: Callable[[Doubles], Any]) -> Any:
+        """What moves elements moves their errors alike. A move into several gives several."""
+        value, error = move(self.value), move(self.error)
+        if isinstance(value, (list, tuple)):
+            return type(value)(Bounded(v, e, self.format) for v, e in zip(value, error, strict=True))
+        return Bounded(value, error, self.format)
+
+    # How NumPy asks.
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        (target,) = kwargs.pop("out", (None,))
+        # Not before they are needed: rules are made of this module's.
+        from mlir_matrix.actions.numerics.error_bound_ufuncs import apply_ufunc
+
+        with np.errstate(all="ignore"):
+            result = apply_ufunc(ufunc, method, self.format, inputs, kwargs)
+        if target is None:
+            return result
+        if not isinstance(target, Bounded):
+            raise unknown(f"{ufunc.__name__} into a plain array")
+        target[...] = result
+        return target
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from mlir_matrix.actions.numerics.error_bound_functions import RULES
+
+        if function not in RULES:
+            raise unknown(f"numpy.{function.__name__}")
+        with np.errstate(all="ignore"):
+            return RULES[function](self.format, *args, **kwargs)
+
+
+def unknown(what: str) -> ActionFailed:
+    """What is raised where no bound follows by itself."""
+    return ActionFailed(
+        f"no error bound is known for {what}; define forward_error(roundoff, ...) in reference.py, which returns it"
+    )
+
+
+def lift(given: Any, format: Format) -> Bounded:
+    """Anything as an array with its errors: a constant is rounded where the dtype does not hold it."""
+    if isinstance(given, Bounded):
+        return given
+    value = np.asarray(given, dtype=np.float64)
+    return Bounded(value, np.where(format.holds(value), 0.0, format.u * np.abs(value)), format)
+
+
+def settle(value: Doubles, passed: Doubles, roundings: Any, format: Format) -> Bounded:
+    """A result with the errors that it was passed on and those of its own, in units of ``u`` and of its size.
+
+    An infinity is the right one or wrong; what is known of nothing has no bound.
+    """
+    own = roundings * (format.rounding * (np.abs(value) + passed) + format.least)
+    error = np.where(np.isfinite(value), passed + np.where(roundings > 0, own, 0.0), 0.0)
+    return Bounded(value, np.where(np.isnan(error), np.inf, error), format)

@@ -1,0 +1,278 @@
+"""What NumPy's functions do to arrays that know their errors: sums, products, what moves elements and what decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from mlir_matrix.actions.numerics.accuracy import Format
+from mlir_matrix.actions.numerics.dtypes import Doubles
+from mlir_matrix.actions.numerics.error_bound import Bounded, lift, settle, unknown
+
+
+def multilinear(product: Callable[..., Doubles], *parts: Bounded) -> Bounded:
+    """A sum of products of one element of each part: matmul, einsum, convolution.
+
+    How many terms each sum has is what the same product of ones comes to.
+    """
+    sizes = [np.abs(part.value) for part in parts]
+    reach = [size + part.error for size, part in zip(sizes, parts, strict=True)]
+    passed = np.asarray(0.0)
+    for place, part in enumerate(parts):
+        if part.error.any():
+            passed = passed + product(*reach[:place], part.error, *sizes[place + 1 :])
+    terms = product(*(np.ones(part.shape) for part in parts))
+    format = parts[0].format
+    value = np.asarray(product(*(part.value for part in parts)))
+    roundings = np.maximum(terms - 1, 0) + len(parts) - 1
+    own = roundings * (format.rounding * product(*reach) + format.least)
+    error = np.where(np.isfinite(value), passed + own, 0.0)
+    return Bounded(value, np.where(np.isnan(error), np.inf, error), format)
+
+
+def _count(shape: tuple[int, ...], axis: Any) -> int:
+    axes = range(len(shape)) if axis is None else np.atleast_1d(axis)
+    return math.prod(shape[int(place)] for place in axes)
+
+
+def _sum(
+    format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+) -> Bounded:
+    _only_double(dtype, out)
+    part = lift(a, format)
+
+    def total(values: Doubles) -> Doubles:
+        return np.asarray(np.sum(values, axis=axis, keepdims=keepdims))
+
+    value, passed = total(part.value), total(part.error)
+    own = max(_count(part.shape, axis) - 1, 0) * format.rounding * total(np.abs(part.value) + part.error)
+    error = np.where(np.isfinite(value), passed + own, 0.0)
+    return Bounded(value, np.where(np.isnan(error), np.inf, error), format)
+
+
+def _mean(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    part = lift(a, format)
+    return _sum(format, part, axis, dtype, out, keepdims) / float(_count(part.shape, axis))
+
+
+def _variance(
+    format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False
+) -> Any:
+    part = lift(a, format)
+    apart = part - _mean(format, part, axis, dtype, out, True)
+    return _sum(format, apart * apart, axis, keepdims=keepdims) / float(_count(part.shape, axis) - ddof)
+
+
+def _deviation(format: Format, *args: Any, **kwargs: Any) -> Any:
+    return np.sqrt(_variance(format, *args, **kwargs))
+
+
+def _product(
+    format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+) -> Any:
+    """One factor after the other; (n - 1) roundings in any order."""
+    _only_double(dtype, out)
+    part = lift(a, format)
+    if not isinstance(axis, (int, type(None))):
+        raise unknown("numpy.prod of several axes")
+    rows = part.reshape(-1) if axis is None else part.each(lambda values: np.moveaxis(values, axis, 0))
+    total: Any = lift(np.ones(rows.shape[1:]), format)
+    for row in rows:
+        total = total * row
+    shape = (1,) * part.ndim if axis is None else np.sum(part.value, axis=axis, keepdims=True).shape
+    return total.reshape(shape) if keepdims else total
+
+
+def _largest(
+    format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
+) -> Any:
+    """The largest error of those that may be the largest."""
+    _only_double(None, out)
+    part = lift(a, format)
+    if initial is not None:
+        part = np.maximum(part, initial)
+    value = np.max(part.value, axis=axis, keepdims=True)
+    floor = np.max(part.value - part.error, axis=axis, keepdims=True)
+    near = part.value + part.error >= floor
+    error = np.max(part.error, axis=axis, keepdims=True, where=near, initial=0.0)
+    whole = Bounded(value, error, format)
+    axes = None if axis is None else tuple(int(place) for place in np.atleast_1d(axis))
+    return whole if keepdims else whole.each(lambda values: np.squeeze(values, axis=axes))
+
+
+def _least(
+    format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
+) -> Any:
+    return -_largest(format, -lift(a, format), axis, out, keepdims, None if initial is None else -initial)
+
+
+def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Bounded:
+    _only_double(dtype, out)
+    part = lift(a, format)
+    if axis is None:
+        part, axis = part.reshape(-1), 0
+    before = np.cumsum(np.ones_like(part.value), axis=axis) - 1
+    own = before * format.rounding * np.cumsum(np.abs(part.value) + part.error, axis=axis)
+    return settle(np.cumsum(part.value, axis=axis), np.cumsum(part.error, axis=axis) + own, 0, format)
+
+
+def _running_largest(format: Format, a: Any, axis: int = 0) -> Bounded:
+    part = lift(a, format)
+    return Bounded(np.maximum.accumulate(part.value, axis), np.maximum.accumulate(part.error, axis), format)
+
+
+def _only_double(dtype: Any, out: Any) -> None:
+    if out is not None or (dtype is not None and np.dtype(dtype) != np.float64):
+        raise unknown("a reduction with dtype= or out=")
+
+
+def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> Bounded:
+    """The k-th of all moves by no more than the one that moves most."""
+    part = lift(a, format)
+    most = np.max(part.error, axis=axis, keepdims=True)
+    value = np.sort(part.value, axis=axis, **kwargs)
+    return Bounded(value, np.broadcast_to(most, value.shape).copy(), format)
+
+
+def _where(format: Format, condition: Any, *both: Any) -> Any:
+    if not both:
+        return np.nonzero(condition)
+    left, right = (lift(given, format) for given in both)
+    return Bounded(np.where(condition, left.value, right.value), np.where(condition, left.error, right.error), format)
+
+
+def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: Any) -> Bounded:
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        raise unknown(f"numpy.pad with mode {mode!r}")
+    part = lift(a, format)
+    filled = kwargs.pop("constant_values", 0.0)
+    if mode != "constant":
+        return part.each(lambda values: np.pad(values, widths, mode, **kwargs))  # type: ignore[call-overload,no-any-return]
+    filling = lift(filled, format)
+    return Bounded(
+        np.pad(part.value, widths, constant_values=filling.value),
+        np.pad(part.error, widths, constant_values=filling.error),
+        format,
+    )
+
+
+def _clip(format: Format, a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> Any:
+    low, high = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
+    if kwargs:
+        raise unknown("numpy.clip with out=")
+    part: Any = lift(a, format)
+    part = part if low is None else np.maximum(part, low)
+    return part if high is None else np.minimum(part, high)
+
+
+def _round(format: Format, a: Any, decimals: int = 0) -> Any:
+    if decimals:
+        raise unknown("numpy.round to decimals")
+    return np.rint(lift(a, format))
+
+
+def _norm(format: Format, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    if ord not in (None, 2, "fro"):
+        raise unknown(f"numpy.linalg.norm with ord {ord!r}")
+    part = lift(x, format)
+    return np.sqrt(_sum(format, part * part, axis, keepdims=keepdims))
+
+
+def _einsum(format: Format, subscripts: Any, *operands: Any, **_: Any) -> Bounded:
+    if not isinstance(subscripts, str):
+        raise unknown("numpy.einsum without subscripts as text")
+    parts = [lift(operand, format) for operand in operands]
+    return multilinear(lambda *arrays: np.asarray(np.einsum(subscripts, *arrays)), *parts)
+
+
+def _bilinear(function: Any) -> Callable[..., Bounded]:
+    def rule(format: Format, a: Any, b: Any, *args: Any, **kwargs: Any) -> Bounded:
+        return multilinear(
+            lambda left, right: np.asarray(function(left, right, *args, **kwargs)), lift(a, format), lift(b, format)
+        )
+
+    return rule
+
+
+def _moved(function: Any) -> Callable[..., Any]:
+    def rule(format: Format, a: Any, *args: Any, **kwargs: Any) -> Any:
+        return lift(a, format).each(lambda values: function(values, *args, **kwargs))
+
+    return rule
+
+
+def _joined(function: Any) -> Callable[..., Any]:
+    def rule(format: Format, arrays: Any, *args: Any, **kwargs: Any) -> Any:
+        parts = [lift(array, format) for array in arrays]
+        value = function([part.value for part in parts], *args, **kwargs)
+        return Bounded(value, function([part.error for part in parts], *args, **kwargs), format)
+
+    return rule
+
+
+def _decided(function: Any) -> Callable[..., Any]:
+    def rule(_: Format, *args: Any, **kwargs: Any) -> Any:
+        return function(*(given.value if isinstance(given, Bounded) else given for given in args), **kwargs)
+
+    return rule
+
+
+def _filled(function: Any) -> Callable[..., Any]:
+    def rule(format: Format, a: Bounded, *args: Any, **kwargs: Any) -> Any:
+        made = function(a.value, *args, **kwargs)
+        return lift(made, format) if made.dtype.kind == "f" else made
+
+    return rule
+
+
+_MOVES = (
+    np.transpose, np.permute_dims, np.matrix_transpose, np.reshape, np.ravel, np.squeeze, np.expand_dims, np.moveaxis,
+    np.swapaxes, np.rollaxis, np.roll, np.flip, np.flipud, np.fliplr, np.rot90, np.tile, np.repeat, np.broadcast_to,
+    np.take, np.take_along_axis, np.diagonal, np.diag, np.tril, np.triu, np.copy, np.atleast_1d, np.atleast_2d,
+    np.atleast_3d, np.delete, np.split, np.array_split, np.hsplit, np.vsplit, np.unstack, np.compress, np.resize,
+    sliding_window_view,
+)  # fmt: skip
+_JOINS = (np.concatenate, np.stack, np.vstack, np.hstack, np.dstack, np.column_stack)
+_DECISIONS = (
+    np.argmax, np.argmin, np.argsort, np.argpartition, np.searchsorted, np.nonzero, np.flatnonzero, np.count_nonzero,
+    np.any, np.all, np.shape, np.ndim, np.size, np.array_equal, np.isclose, np.allclose, np.iscomplexobj,
+)  # fmt: skip
+_PRODUCTS = (np.dot, np.inner, np.outer, np.tensordot, np.vdot, np.convolve, np.correlate, np.kron)
+
+RULES: dict[Any, Callable[..., Any]] = {
+    **{function: _moved(function) for function in _MOVES},
+    **{function: _joined(function) for function in _JOINS},
+    **{function: _decided(function) for function in _DECISIONS},
+    **{function: _bilinear(function) for function in _PRODUCTS},
+    **{function: _filled(function) for function in (np.zeros_like, np.empty_like, np.ones_like, np.full_like)},
+    np.sum: _sum,
+    np.mean: _mean,
+    np.var: _variance,
+    np.std: _deviation,
+    np.prod: _product,
+    np.max: _largest,
+    np.amax: _largest,
+    np.min: _least,
+    np.amin: _least,
+    np.cumsum: _cumsum,
+    np.sort: _sort,
+    np.where: _where,
+    np.pad: _pad,
+    np.clip: _clip,
+    np.round: _round,
+    np.einsum: _einsum,
+    np.linalg.norm: _norm,
+}
+REDUCTIONS: dict[tuple[Any, str], Callable[..., Any]] = {
+    (np.add, "reduce"): _sum,
+    (np.multiply, "reduce"): _product,
+    (np.maximum, "reduce"): _largest,
+    (np.minimum, "reduce"): _least,
+    (np.add, "accumulate"): _cumsum,
+    (np.maximum, "accumulate"): _running_largest,
+    (np.multiply, "outer"): _bilinear(np.multiply.outer),
+}

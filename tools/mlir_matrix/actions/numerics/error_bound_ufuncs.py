@@ -1,0 +1,165 @@
+"""What NumPy's elementwise functions do to arrays that know their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.numerics.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Format, Function
+from mlir_matrix.actions.numerics.dtypes import Doubles
+from mlir_matrix.actions.numerics.error_bound import Bounded, lift, settle, unknown
+from mlir_matrix.actions.numerics.error_bound_functions import REDUCTIONS, multilinear
+
+
+def _factor(part: Bounded) -> Any:
+    """Where a number is 0 or exactly a power of two, so that products with it are exact."""
+    return (part.error == 0) & np.isin(np.abs(np.frexp(part.value)[0]), (0.0, 0.5))
+
+
+def _nothing(part: Bounded) -> Any:
+    return (part.value == 0) & (part.error == 0)
+
+
+def _times(error: Doubles, slope: Doubles) -> Doubles:
+    return np.where(error == 0, 0.0, error * slope)
+
+
+def _add(a: Bounded, b: Bounded) -> Bounded:
+    own = np.where(_nothing(a) | _nothing(b), 0, 1)
+    return settle(a.value + b.value, a.error + b.error, own, a.format)
+
+
+def _negative(a: Bounded) -> Bounded:
+    return Bounded(-a.value, a.error, a.format)
+
+
+def _subtract(a: Bounded, b: Bounded) -> Bounded:
+    return _add(a, _negative(b))
+
+
+def _multiply(a: Bounded, b: Bounded) -> Bounded:
+    left, right = np.abs(a.value), np.abs(b.value)
+    passed = _times(a.error, right + b.error) + _times(b.error, left)
+    return settle(a.value * b.value, passed, np.where(_factor(a) | _factor(b), 0, 1), a.format)
+
+
+def _divide(a: Bounded, b: Bounded) -> Bounded:
+    """Programs may multiply with the reciprocal, which is rounded, as they do by constants and after ``rsqrt``.
+
+    What overflows in the dtype divides to 0.
+    """
+    value = a.value / b.value
+    room = np.abs(b.value) - b.error
+    passed = np.where(room > 0, (a.error + _times(b.error, np.abs(value))) / room, np.inf)
+    passed = np.where((a.error == 0) & (b.error == 0), 0.0, passed)
+    over = np.abs(b.value) > a.format.largest
+    passed = np.where(over, (np.abs(a.value) + a.error) / a.format.largest, passed)
+    own = np.where(_factor(b) | _nothing(a), 0, 2)
+    return settle(value, passed, own, a.format)
+
+
+def _power(a: Bounded, b: Bounded) -> Bounded:
+    value = np.power(a.value, b.value)
+    away = -np.log1p(-np.minimum(a.error / np.abs(a.value), 1.0))
+    away = np.where(a.error == 0, 0.0, away)
+    exponent = _times(away, np.abs(b.value)) + _times(b.error, np.abs(np.log(np.abs(a.value))) + away)
+    passed = _times(np.expm1(exponent), np.abs(value))
+    # Around 0 whole powers still have a bound.
+    whole = (b.error == 0) & (b.value >= 1) & (b.value == np.rint(b.value))
+    span = np.power(np.abs(a.value) + a.error, b.value) + np.abs(value)
+    passed = np.where(whole & (a.error >= np.abs(a.value)) & (a.error > 0), span, passed)
+    # A square is one product; nothing is computed for the powers 0 and 1.
+    own = np.select([np.isin(b.value, (0, 1)), np.isin(b.value, (-1, 2))], [0.0, 1.0], 2 * POWER)
+    return settle(value, passed, np.where(b.error == 0, own, 2 * POWER), a.format)
+
+
+def _larger(a: Bounded, b: Bounded) -> Bounded:
+    """The error of the one that is taken; of either where their errors leave that open."""
+    error = np.where(a.value - a.error > b.value + b.error, a.error, np.maximum(a.error, b.error))
+    error = np.where(b.value - b.error > a.value + a.error, b.error, error)
+    return Bounded(np.maximum(a.value, b.value), error, a.format)
+
+
+def _smaller(a: Bounded, b: Bounded) -> Bounded:
+    return _negative(_larger(_negative(a), _negative(b)))
+
+
+def _hypot(a: Bounded, b: Bounded) -> Bounded:
+    return settle(np.hypot(a.value, b.value), np.hypot(a.error, b.error), 2 * HYPOTENUSE, a.format)
+
+
+def _arctan2(a: Bounded, b: Bounded) -> Bounded:
+    room = np.hypot(a.value, b.value) - np.hypot(a.error, b.error)
+    passed = _times(np.hypot(a.error, b.error), np.where(room > 0, 1 / room, np.inf))
+    return settle(np.arctan2(a.value, b.value), passed, 2 * ANGLE, a.format)
+
+
+def evaluate(function: Function, a: Bounded) -> Bounded:
+    """The function of an array: by its slope, at its steepest within reach of the error."""
+    value = function.compute(a.value)
+    low, high = a.value - a.error, a.value + a.error
+    places = [a.value, low, high, *([np.clip(function.peak(a.value), low, high)] if function.peak else [])]
+    slope = np.max([np.nan_to_num(function.slope(place), nan=np.inf, posinf=np.inf) for place in places], axis=0)
+    passed = _times(a.error, slope)
+    if function.limit is not None:
+        passed = np.minimum(passed, np.where(a.error == 0, 0.0, function.limit(a.error)))
+    return settle(value, passed, function.roundings, a.format)
+
+
+def _staircase(ufunc: Any) -> Callable[[Bounded], Bounded]:
+    """Functions that only rise, in steps: exact where no step is within reach of the error."""
+
+    def rule(a: Bounded) -> Bounded:
+        value = ufunc(a.value)
+        reach = np.maximum(ufunc(a.value + a.error) - value, value - ufunc(a.value - a.error))
+        return Bounded(value, np.where(a.error == 0, 0.0, reach), a.format)
+
+    return rule
+
+
+_CALLS: dict[Any, Callable[..., Bounded]] = {
+    np.add: _add,
+    np.subtract: _subtract,
+    np.multiply: _multiply,
+    np.divide: _divide,
+    np.power: _power,
+    np.float_power: _power,
+    np.square: lambda a: _multiply(a, a),
+    np.reciprocal: lambda a: _divide(lift(1.0, a.format), a),
+    np.negative: _negative,
+    np.positive: lambda a: Bounded(a.value.copy(), a.error.copy(), a.format),
+    np.absolute: lambda a: Bounded(np.abs(a.value), a.error, a.format),
+    np.fabs: lambda a: Bounded(np.abs(a.value), a.error, a.format),
+    np.maximum: _larger,
+    np.fmax: _larger,
+    np.minimum: _smaller,
+    np.fmin: _smaller,
+    np.hypot: _hypot,
+    np.arctan2: _arctan2,
+    **{ufunc: _staircase(ufunc) for ufunc in (np.floor, np.ceil, np.rint, np.trunc, np.sign)},
+}
+_DECISIONS = (
+    np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.isnan, np.isinf, np.isfinite,
+    np.signbit, np.logical_and, np.logical_or, np.logical_not, np.logical_xor,
+)  # fmt: skip
+
+
+def apply_ufunc(ufunc: np.ufunc, method: str, format: Format, inputs: Any, kwargs: dict[str, Any]) -> Any:
+    """One call of a universal function, or a reduction by one."""
+    if method != "__call__":
+        rule = REDUCTIONS.get((ufunc, method))
+        if rule is None:
+            raise unknown(f"numpy.{ufunc.__name__}.{method}")
+        return rule(format, *inputs, **kwargs)
+    if ufunc in _DECISIONS:
+        return ufunc(*(given.value if isinstance(given, Bounded) else given for given in inputs), **kwargs)
+    operands = [lift(given, format) for given in inputs]
+    if ufunc is np.matmul and not kwargs:
+        return multilinear(np.matmul, *operands)
+    if kwargs or (ufunc not in _CALLS and ufunc.__name__ not in FUNCTIONS):
+        raise unknown(f"numpy.{ufunc.__name__}" + "".join(f" with {key}=" for key in kwargs))
+    if ufunc in _CALLS:
+        return _CALLS[ufunc](*operands)
+    return evaluate(FUNCTIONS[ufunc.__name__], *operands)

@@ -1,0 +1,76 @@
+"""Name the trivial outputs, those that no program is needed for, which a golden lets pass under some bounds.
+
+A comparison ends at the first block that has a wrong element, as a rule the first of all, so that the answer costs little beside
+the comparison that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.census import BLOCK
+from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
+from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.tools import sketch
+
+ZEROS, ONES, MEAN = "all zeros", "all ones", "the mean everywhere"
+#: Elements of the first block; each further one has twice as many.
+_FIRST = 1 << 9
+
+
+def passing(expected: Array, dtype: str, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:
+    """Return the names of trivial outputs that pass for ``expected``, a golden.
+
+    ``others``: by name, arrays as stored, which count where they have the same shape and storage, like inputs passed through.
+    All are sorted already where the order of elements does not count.
+    """
+    found = _constants(expected, dtype, criteria)
+    for name, stored in others.items():
+        fits = stored.shape == expected.shape and stored.dtype == dtypes.STORAGE[dtype]
+        if fits and _passes(stored, expected, dtype, criteria):
+            found.append(name)
+    return found
+
+
+def passing_sketch(rows: Doubles, dtype: str, criteria: Criteria) -> list[str]:
+    """Return the same for the sketch of a golden, of constants alone.
+
+    A constant passes where it does for the kept elements and the largest size of each block, and all elements are finite.
+    """
+    blocks = rows[1:]
+    kept, largest = blocks[:, sketch.PICKED].reshape(-1), blocks[:, sketch.LARGEST]
+    if blocks[:, sketch.COUNTS].any() or (dtype not in dtypes.FLOATS and largest.max() >= 2.0**53):
+        return []
+    largest = np.copysign(largest, kept.mean())
+    return _constants(np.concatenate([kept, largest]).astype(dtypes.golden_storage(dtype)), dtype, criteria)
+
+
+def _constants(expected: Array, dtype: str, criteria: Criteria) -> list[str]:
+    """The constants that pass. One element is its own mean, which is no trivial output."""
+    values = {ZEROS: 0.0, ONES: 1.0}
+    if expected.size > 1:
+        with np.errstate(all="ignore"):
+            values[MEAN] = float(expected.mean(dtype=np.float64))
+    made: dict[bytes, tuple[str, Array]] = {}
+    for name, value in values.items():
+        try:
+            stored = dtypes.encode(np.array([value]), dtype)
+        except dtypes.DtypeError:
+            # Where NaN or an infinity is expected no constant passes.
+            continue
+        made.setdefault(stored.tobytes(), (name, np.broadcast_to(stored, (expected.size,))))
+    return [name for name, stored in made.values() if _passes(stored, expected, dtype, criteria)]
+
+
+def _passes(stored: Array, expected: Array, dtype: str, criteria: Criteria) -> bool:
+    left, right = stored.reshape(-1), expected.reshape(-1)
+    start, size = 0, _FIRST
+    while start < right.size:
+        part = slice(start, start + size)
+        if compare_block(start, left[part], right[part], dtype, criteria).wrong.any():
+            return False
+        start, size = start + size, min(2 * size, BLOCK)
+    return True

@@ -1,0 +1,28 @@
+"""The ``weak`` action: name the trivial outputs that goldens let pass, under each set of bounds that applies somewhere.
+
+``params``: ``{"outputs": [what the judge is told of an output, once for each set of bounds]}``; inputs ``expected-NAME`` or
+``sketch-NAME``, and ``arg-NAME``, inputs of the workload; output ``weak``: JSON, ``outputs``: for each entry the names
+(:mod:`trivial`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_matrix.actions.numerics import dtypes, trivial
+from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.tools import judge
+
+
+def run(action: Action) -> None:
+    """Write what passes."""
+    others = judge.arguments(action.inputs)
+
+    def passing(spec: dict[str, Any]) -> list[str]:
+        name, criteria = spec["name"], judge.criteria_of(spec)
+        if f"sketch-{name}" in action.inputs:
+            rows = dtypes.load_npy(action.inputs[f"sketch-{name}"])
+            return trivial.passing_sketch(rows, spec["dtype"], criteria)
+        return judge.weak(spec, dtypes.load_npy(action.inputs[f"expected-{name}"]), criteria, others)
+
+    write_json(action.outputs["weak"], {"outputs": [passing(spec) for spec in action.params["outputs"]]})

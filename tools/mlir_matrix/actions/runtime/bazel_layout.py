@@ -1,0 +1,171 @@
+"""An action whose inputs lie anywhere and whose outputs are wanted elsewhere, as Bazel has it.
+
+The request's one argument is a layout, a JSON object; all its paths go from the request's folder::
+
+    request    what the action is told (its ``action.json``)
+    files      path in the action's folder to where that file is
+    upstream   results of the actions that it waits for
+    outputs    output to where it is wanted
+    result     where the result is wanted: ``{"outcome", "outputs": {name: SHA-256}}``, which repeats
+    ending     where it is wanted how a test ends with this action, a line each: outcome, ``measurable`` or not, reason; absent
+               where none does
+    usage      where times, memory and metrics are wanted, which do not repeat
+    building   whether it builds what is ours, so that its failure is the machine's
+    timeout_s, memory_mb
+
+Files are copied in and moved out: an action may spoil its own copies, never the originals. Failures are values: outputs that
+are wanted are then empty, the result says why, and what waits for it passes that on. Only what is about the moment
+(``timed-out``, the machine's failures) fails the command itself, so that nobody keeps it; its last line then tells the outcome.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlir_matrix.actions.runtime.child import MACHINE_ERRORS, REQUEST_FILE, failure
+from mlir_matrix.actions.runtime.collect import (
+    DamagedFolderError,
+    is_kept,
+    is_measurable,
+    metrics_of,
+    outcome_of,
+    read_json,
+    remove_folder,
+)
+from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
+
+#: Begins the line that tells an outcome which nobody may keep.
+MARK = "matrix-outcome: "
+
+
+class Staged:
+    """A request that has a layout."""
+
+    def __init__(self, layout: Mapping[str, Any], root: str) -> None:
+        """``root`` is what the layout's paths go from."""
+        self._layout = layout
+        self._root = root
+        self._around = ""
+        self.folder = ""
+        self.timeout_s = float(layout["timeout_s"])
+        self.memory_mb = int(layout["memory_mb"])
+        self.stage = str(layout["request"]["stage"])
+
+    def passed_on(self) -> bool:
+        """Pass on the failure of an action that this one waits for; False where there is none, and it is to be run."""
+        for path in self._layout["upstream"]:
+            outcome = read_json(self._at(path))["outcome"]
+            if outcome["outcome"] != "ok":
+                self._deliver(outcome, {}, {})
+                return True
+        return False
+
+    def open(self) -> None:
+        """Make the action's folder, with its request and its inputs. An OSError is the machine's."""
+        import shutil  # these and what hashes take every worker 10 ms, and few have layouts
+        import tempfile
+
+        # In a folder of its own, so that what is hidden beside it is nothing that it needs; where the result goes, so that
+        # nobody takes it for something that was forgotten.
+        place = os.path.dirname(self._at(self._layout["result"]))
+        self._around = tempfile.mkdtemp(prefix="action-", dir=place)
+        self.folder = f"{self._around}/action"
+        for name in (INPUT_FOLDER, OUTPUT_FOLDER):
+            os.makedirs(f"{self.folder}/{name}")
+        for path, place in self._layout["files"].items():
+            shutil.copyfile(self._at(place), f"{self.folder}/{path}")
+        with open(f"{self.folder}/{REQUEST_FILE}", "w", encoding="utf-8") as file:
+            json.dump(self._layout["request"], file, sort_keys=True)
+
+    def close(self, usage: Mapping[str, float], trouble: str) -> str:
+        """Deliver what the action left, and remove its folder; what must fail the command, empty where nothing does.
+
+        ``trouble`` is what the machine did to it, if anything.
+        """
+        try:
+            if trouble:
+                return _told(failure(self.stage, "infra-error", trouble))
+            names = self._layout["request"]["outputs"]
+            inside = {name: path.partition("/")[2] for name, path in names.items()}
+            try:
+                outcome = outcome_of(self.folder, self.stage, inside)
+            except DamagedFolderError as error:
+                outcome = error.outcome
+            if outcome["outcome"] != "ok" and self._layout["building"]:
+                outcome = {**outcome, "outcome": "infra-error"}
+            if not is_kept(outcome):
+                return _told(outcome)
+            self._deliver(outcome, names, usage)
+        except OSError as error:
+            if error.errno in MACHINE_ERRORS:
+                return _told(failure(self.stage, "infra-error", f"the machine failed: {error.strerror}"))
+            raise
+        finally:
+            remove_folder(self._around)
+        return ""
+
+    def _deliver(self, outcome: Mapping[str, str], made: Mapping[str, str], usage: Mapping[str, float]) -> None:
+        """``made``: outputs by name, as paths in the action's folder; none of a failure."""
+        import hashlib
+        import shutil
+
+        ok = outcome["outcome"] == "ok"
+        digests = {}
+        for name, place in self._layout["outputs"].items():
+            destination = self._at(place)
+            if ok:
+                shutil.move(f"{self.folder}/{made[name]}", destination)
+                if os.stat(destination).st_uid != os.geteuid():
+                    # Where we are root an action is somebody else.
+                    os.chown(destination, os.geteuid(), os.getegid())
+                with open(destination, "rb") as file:
+                    digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            else:
+                open(destination, "wb").close()
+        beside = {"usage": usage, "ended": time.time()}
+        if made:
+            beside["metrics"] = metrics_of(self.folder, ok=ok)
+        self._write("result", {"outcome": outcome, "outputs": digests})
+        if "ending" in self._layout:
+            with open(self._at(self._layout["ending"]), "w", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in self._ending(outcome)))
+        self._write("usage", beside)
+
+    def _ending(self, outcome: Mapping[str, str]) -> Sequence[str]:
+        ok = outcome["outcome"] == "ok"
+        if not ok or "verdict" not in self._layout["outputs"]:
+            # A check that has only one way to succeed, like FileCheck, has nothing to say when it does.
+            return "pass" if ok else outcome["outcome"], "measurable", " ".join(outcome.get("reason", "").split())
+        verdict = read_json(self._at(self._layout["outputs"]["verdict"]))
+        return (
+            verdict["outcome"],
+            "measurable" if is_measurable(verdict) else "not",
+            " ".join(verdict["reason"].split()),
+        )
+
+    def _write(self, name: str, value: Mapping[str, Any]) -> None:
+        with open(self._at(self._layout[name]), "w", encoding="utf-8") as file:
+            json.dump(value, file, sort_keys=True)
+
+    def _at(self, path: str) -> str:
+        return os.path.join(self._root, path)
+
+
+def layout_of(arguments: Sequence[str]) -> dict[str, Any] | None:
+    """The layout that a request's arguments are, or name the file of; None for arguments of another kind."""
+    if len(arguments) != 1 or arguments[0][:1] not in ("{", "@"):
+        return None
+    text = arguments[0]
+    if text[0] == "@":
+        with open(text[1:], encoding="utf-8") as file:
+            text = file.read()
+    layout: dict[str, Any] = json.loads(text)
+    return layout
+
+
+def _told(outcome: Mapping[str, str]) -> str:
+    return f"{outcome['reason']}\n{MARK}{json.dumps(outcome, sort_keys=True)}"

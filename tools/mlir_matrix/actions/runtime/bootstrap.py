@@ -1,0 +1,71 @@
+"""The first thing that runs in an environment: make its packages, and only those, importable, then be the worker.
+
+    python -P -s -S bootstrap.py [--loader LOADER=FOLDER:FOLDER…] [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
+        [--program NAME@RELEASE=PATH]… [--bind PATH]… WORKER-ARGUMENTS…
+
+``-S`` keeps the interpreter's own site-packages out; each ``--site`` is one installed package of the environment, each
+``--prefix`` a release of programs with all that they need, each ``--program`` one that the machine has. These, and each
+``--bind``, are what actions see of the machine's files. ``--checked``: whoever starts us knows every byte of these folders, as
+Bazel does; their files are links to where only Bazel knows, so that actions see all that we see. ``--loader``: whoever starts us
+had only relative paths for the interpreter and its libraries, which are lost with the working directory; we start again with
+absolute ones.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def _take(option: str, arguments: list[str]) -> tuple[list[str], list[str]]:
+    values: list[str] = []
+    while len(arguments) >= 2 and arguments[0] == option:
+        values.append(arguments[1])
+        arguments = arguments[2:]
+    return values, arguments
+
+
+def _start_again(told: str, rest: list[str]) -> None:
+    loader, _, folders = told.partition("=")
+    program = os.path.abspath(sys.orig_argv[0])
+    libraries = ":".join(os.path.abspath(folder) for folder in folders.split(":"))
+    options = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
+    words = ["--inhibit-cache", "--argv0", program, "--library-path", libraries, program, *options, sys.argv[0], *rest]
+    os.execv(loader, [loader, *words])  # noqa: S606 - there is no shell
+
+
+if __name__ == "__main__":
+    _loaders, _rest = _take("--loader", sys.argv[1:])
+    for _loader in _loaders:
+        _start_again(_loader, _rest)
+    _checked = _rest[:1] == ["--checked"]
+    _sites, _rest = _take("--site", _rest[_checked:])
+    _prefixes, _rest = _take("--prefix", _rest)
+    _programs, _rest = _take("--program", _rest)
+    _bound, _rest = _take("--bind", _rest)
+    # Actions have folders of their own, so no path may go from this one. Links stay: where they lead is nobody's business.
+    _here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:0] = [os.path.dirname(os.path.dirname(_here))]
+    _sites = [os.path.abspath(_site) for _site in _sites]
+    sys.path.extend(_sites)
+    from mlir_matrix.actions.runtime.contract import prefixes, programs
+    from mlir_matrix.actions.runtime.integrity import damage, lost
+    from mlir_matrix.actions.runtime.root import needed_by
+    from mlir_matrix.actions.runtime.worker import main
+
+    for _site in () if _checked else _sites:
+        if _what := damage(_site):
+            sys.exit(f"the package in {_site} is damaged: {_what}; remove that folder to have it installed again")
+    for _prefix in _prefixes:
+        _release, _, _path = _prefix.partition("=")
+        _path = os.path.abspath(_path)
+        if not _checked and (_what := lost(_path)):
+            sys.exit(f"the prefix in {_path} is damaged: {_what}; remove that folder to have it installed again")
+        prefixes[_path] = _release
+        _bound.append(_path)
+    for _program in _programs:
+        _name, _, _release = _program.partition("@")
+        _release, _, _path = _release.partition("=")
+        programs[_name] = (_release, _path)
+        _bound.extend(needed_by(_path))
+    sys.exit(main(_rest, None if _checked else [*_sites, *_bound]))

@@ -1,0 +1,283 @@
+"""One action in a process of its own: read the request, run the tool, write the outcome.
+
+The outcome file is the action's verdict about itself: ``ok``, or why not. Failures of the code under test are values
+that are kept like any other output, so their text must repeat: addresses are scrubbed, paths are relative.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import io
+import json
+import os
+import re
+import stat
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed, is_verdict
+
+REQUEST_FILE = "action.json"
+OUTCOME_FILE = "outcome.json"
+LOG_FILE = "log.txt"
+#: Exit code of a child that could not write its outcome because the machine failed.
+EXIT_MACHINE = 74
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
+#: What a terminal would obey, and what is no text at all: a stranger's words end up on people's screens.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+#: MLIR's locations, which may hold folders of this machine.
+_LOCATION = re.compile(r'\bloc\("/(?:[^"/]*/)*([^"/]*)(?=")')
+_FRAME = re.compile(r'File "([^"]+)"')
+#: What programs that were started say when the disk is full; the last is Zig.
+_DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
+#: Bytes free on the disk below which a failure may be for want of room, and an output may be cut short.
+_SCARCE, _NONE = 16 << 20, 64 << 10
+_LONGEST = 200_000
+_LONGEST_REASON = 2_000
+#: Errors of the machine rather than of what an action was given.
+MACHINE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE})
+
+
+def failure(stage: str, outcome: str, reason: str, diagnostics: str = "", **more: str) -> dict[str, str]:
+    """An outcome other than ``ok``, with what a person needs, and nothing in it that changes from run to run."""
+    text = _clean(diagnostics, _LONGEST, "\n… (cut)")
+    return {
+        "outcome": outcome,
+        "stage": stage,
+        "reason": _clean(" ".join(reason.splitlines()), _LONGEST_REASON, "…"),
+        "diagnostics": text,
+        **more,
+    }
+
+
+def _clean(text: str, longest: int, cut: str) -> str:
+    shown = _LOCATION.sub(r'loc("\1', _ADDRESS.sub("0x…", _UNPRINTABLE.sub("\ufffd", text[:longest])))
+    return shown + (cut if len(text) > longest else "")
+
+
+def failed_outcome(stage: str) -> str:
+    """The outcome word for «ran and failed» at a stage; a judge that raises found no match."""
+    return "mismatch" if stage == "judge" else f"{stage}-failed"
+
+
+def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
+    """The outcome of a process that was ended by a signal it caused."""
+    return failure(stage, "crashed", f"{signal_name} while at stage {stage}", diagnostics, signal=signal_name)
+
+
+def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
+    """A failure, with the limit that it ran into. Not kept: who executes it otherwise may have another limit."""
+    stage, signal = outcome["stage"], outcome.get("signal", "")
+    if signal == "SIGKILL":
+        # So did the limit.
+        return failure(stage, failed_outcome(stage), limit, outcome["diagnostics"], kept="no")
+    more = {"signal": signal} if signal else {}
+    return failure(
+        stage, outcome["outcome"], f"{limit}; {outcome['reason']}", outcome["diagnostics"], kept="no", **more
+    )
+
+
+def write_outcome(folder: str, outcome: Mapping[str, Any]) -> None:
+    """Put the outcome file in place in one step, so that a half-written one is never read.
+
+    Whatever the action left under its name gives way.
+    """
+    path = os.path.join(folder, OUTCOME_FILE)
+    temporary = path + ".tmp"
+    for name in (path, temporary):
+        _make_way(name)
+    with open(temporary, "x", encoding="utf-8") as file:
+        json.dump(outcome, file, sort_keys=True, ensure_ascii=False)
+    os.replace(temporary, path)
+
+
+def _make_way(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError:
+        os.rename(path, f"{path}.{os.getpid()}.odd")
+
+
+def read_log(folder: str, limit: int = 20_000) -> str:
+    """The last ``limit`` bytes of what the action printed."""
+    try:
+        with open_plain(os.path.join(folder, LOG_FILE)) as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - limit))
+            return file.read(limit).decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def open_plain(path: str) -> io.BufferedReader:
+    """Open a file that an action left. OSError where it is a link, a pipe, a device: anything that is not its bytes."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is not a plain file", path)
+    return os.fdopen(descriptor, "rb")
+
+
+def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None) -> NoReturn:
+    """What a forked child does, from its first instruction to its last. ``space``: the namespaces that it is in, if any."""
+    code = 70
+    try:
+        os.setsid()
+        if space is None:
+            isolation.die_with_parent()
+            isolation.shield(False)
+        try:
+            isolation.limit_resources(memory_mb=memory_mb)
+            if space is not None:
+                folder = space.folder
+                space.confine()
+            os.chdir(folder)
+            _redirect()
+            isolation.drop_privileges()
+            os.environ["HOME"] = os.environ["TMPDIR"] = os.getcwd()
+        except OSError as error:
+            outcome = failure(str(request["stage"]), "infra-error", f"the machine failed: {error.strerror}")
+        else:
+            outcome = perform(request)
+        # The action may have closed or replaced these.
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        code = _leave(folder, outcome)
+    finally:
+        # No interpreter shutdown: it would run the frameworks' exit handlers in a process that they do not know.
+        os._exit(code)
+
+
+def _leave(folder: str, outcome: Mapping[str, str]) -> int:
+    # The action may have used up all descriptors.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    try:
+        write_outcome(folder, outcome)
+    except OSError as error:
+        return EXIT_MACHINE if error.errno in MACHINE_ERRORS else 70
+    return 0
+
+
+def _redirect() -> None:
+    """Everything that the action prints goes to its log; it inherits no descriptor of the worker's."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+
+
+def perform(request: Mapping[str, Any]) -> dict[str, str]:
+    """Run the tool that the request names, in the current folder, and say how it went."""
+    stage, name = str(request["stage"]), str(request["tool"])
+    spare: list[bytearray] = []
+    action = Action(params=request["params"], inputs=request["inputs"], outputs=request["outputs"])
+    for path in action.outputs.values():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # Given back when memory runs out, to say so in.
+        spare.append(bytearray(8 << 20))
+        tool = importlib.import_module(f"mlir_matrix.actions.{name}")
+        tool.run(action)
+    except BaseException as error:  # noqa: BLE001 - whatever a stranger's source raises is its own outcome
+        spare.clear()
+        if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):
+            reason = f"{_first_line(error)} (its folder or its descriptors are not as they were given to it)"
+            return failure(stage, failed_outcome(stage), reason, _trace(error), kept="retry")
+        return _failed(stage, error, name)
+    missing = [output for output, path in action.outputs.items() if not os.path.isfile(path)]
+    if missing:
+        reason = f"internal error: the tool {name} did not write {', '.join(missing)}"
+        return failure(stage, "infra-error", reason)
+    if _free_bytes() < _NONE:
+        return failure(stage, "infra-error", "the machine failed: the disk is full")
+    return {"outcome": "ok", "stage": stage}
+
+
+def _is_damaged(error: OSError, action: Action) -> bool:
+    """Whether a file of ours could not be read or written for what the action did to its folder or its process."""
+    places = dict.fromkeys(action.inputs.values(), os.R_OK)
+    places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}
+    return error.errno == errno.EMFILE or not all(os.access(path, mode) for path, mode in places.items())
+
+
+def wants_room(folder: str, text: str) -> bool:
+    """Whether an action that left ``text`` may have failed for want of room on the disk of its folder."""
+    return _free_bytes(folder) < _SCARCE or _DISK_FULL.search(text) is not None
+
+
+def _free_bytes(folder: str = ".") -> int:
+    """Room on the disk that the action writes to."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return _SCARCE
+    return disk.f_bavail * disk.f_frsize
+
+
+def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
+    """The outcome that an exception stands for. Of what is not under test it is nobody's verdict."""
+    outcome = failed_outcome(stage)
+    match error:
+        case ActionFailed() if wants_room(".", error.diagnostics):
+            # Not all programs say why they failed.
+            reason = f"the machine failed: the disk is full, or nearly; {error.reason}"
+            return failure(stage, "infra-error", reason, error.diagnostics)
+        case ActionFailed():
+            return failure(stage, outcome, error.reason, error.diagnostics)
+        case ActionCrashed():
+            return crash(stage, error.signal, error.diagnostics)
+        case MachineFailed():
+            return failure(stage, "infra-error", str(error))
+        case OSError() if error.errno in MACHINE_ERRORS:
+            return failure(stage, "infra-error", f"the machine failed: {error.strerror}")
+        case MemoryError():
+            # What filled the memory hangs on the frames.
+            traceback.clear_frames(error.__traceback__)
+            outcome = outcome if is_verdict(error) else "infra-error"
+            return failure(stage, outcome, "out of memory within the action's limit", _trace(error))
+        case _ if not is_verdict(error):
+            reason = f"internal error: the tool {tool} raised {_first_line(error)}"
+            return failure(stage, "infra-error", reason, _trace(error))
+        case SystemExit():
+            return failure(
+                stage, outcome, f"the source ended its process: SystemExit({error.code!r:.100})", _trace(error)
+            )
+    return failure(stage, outcome, _first_line(error), _trace(error))
+
+
+def _first_line(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # noqa: BLE001 - its class is a stranger's, too
+        return f"{name} (its text cannot be had)"
+    return f"{name}: {lines[0][:300]}" if lines else name
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback without the folders of this machine, so that it is the same text everywhere."""
+
+    def shorten(match: re.Match[str]) -> str:
+        parts = match.group(1).replace("\\", "/").split("/")
+        for anchor in ("site-packages", "lib", "mlir_matrix"):
+            if anchor in parts:
+                return f'File "{"/".join(parts[parts.index(anchor) :])}"'
+        return f'File "{"/".join(parts[-2:])}"' if match.group(1).startswith("/") else match.group(0)
+
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - its class is a stranger's, too
+        text = "".join(traceback.format_tb(error.__traceback__))
+    return _FRAME.sub(shorten, text)

@@ -1,0 +1,162 @@
+"""What an action left in its folder: its outcome, its outputs, its metrics.
+
+The folder is what a stranger's code left: nothing in it is followed, waited for or believed unchecked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+from mlir_matrix.actions.runtime.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
+from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
+from mlir_matrix.actions.tools.kernel import METRICS
+
+#: Verdicts about the moment, not about the code: never kept.
+NEVER_CACHED = frozenset({"timed-out", "infra-error", "skipped"})
+#: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
+_MOST_JSON = 4 << 20
+_SIGNAL = re.compile(r"[A-Za-z0-9 +]{1,20}")
+_OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
+
+
+class DamagedFolderError(Exception):
+    """The folder of an action is not as our own code leaves it. ``outcome`` is the action's, if it happens again."""
+
+    def __init__(self, outcome: dict[str, str]) -> None:
+        super().__init__(outcome["reason"])
+        self.outcome = outcome
+
+
+def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str, str]:
+    """The outcome of the action of ``stage`` in ``folder``, which is to have written ``outputs`` (paths from its ``out``).
+
+    Raises DamagedFolderError where what it left cannot be read, or is not what it says.
+    """
+    outcome = _read_outcome(folder, stage)
+    if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
+        raise damaged(folder, stage, f"it said that it was done, but {odd}")
+    if outcome.get("kept") == "retry":
+        raise DamagedFolderError(outcome)
+    return outcome
+
+
+def damaged(folder: str, stage: str, reason: str) -> DamagedFolderError:
+    """Return the error for a folder of which ``reason`` says what is wrong with it."""
+    return DamagedFolderError(failure(stage, failed_outcome(stage), reason, read_log(folder), kept="no"))
+
+
+def read_failure(folder: str) -> dict[str, str] | None:
+    """The failure that an action itself wrote down; None where it wrote something else."""
+    try:
+        found = read_json(f"{folder}/{OUTCOME_FILE}")
+    except (OSError, ValueError, RecursionError):
+        return None
+    sound = all(isinstance(found.get(name), str) for name in ("outcome", "stage", "reason", "diagnostics"))
+    return _as_our_own(found) if sound and found["outcome"] != "ok" else None
+
+
+def is_measurable(verdict: Mapping[str, Any]) -> bool:
+    """Whether a judge had something to compare every output with."""
+    return all(output.get("measurable", True) for output in verdict["outputs"])
+
+
+def is_kept(outcome: Mapping[str, str]) -> bool:
+    """Whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
+    unsure = outcome.get("signal") == "SIGKILL" or "kept" in outcome
+    return outcome["outcome"] not in NEVER_CACHED and not unsure
+
+
+def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
+    """What an action measured; of one that failed, what it printed."""
+    if not ok:
+        return {"log": read_log(folder)}
+    try:
+        return read_json(f"{folder}/{METRICS}")
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def remove_folder(folder: str) -> None:
+    """Remove what an action left, as far as it can be removed, and however deep it is.
+
+    Folders in folders are moved up and then emptied: no path grows longer than a file system allows, and nothing recurs.
+    """
+    serial = count()
+    with contextlib.suppress(OSError):
+        while inside := [entry for entry in os.scandir(folder) if not _remove(entry)]:
+            for inner in inside:
+                os.chmod(inner.path, 0o700)
+                for entry in os.scandir(inner.path):
+                    if not _remove(entry):
+                        os.chmod(entry.path, 0o700)
+                        os.rename(entry.path, f"{folder}/.moved-{next(serial)}")
+                os.rmdir(inner.path)
+        os.rmdir(folder)
+
+
+def _remove(entry: os.DirEntry[str]) -> bool:
+    """Remove what is no folder; False for one."""
+    if entry.is_dir(follow_symlinks=False):
+        return False
+    os.unlink(entry.path)
+    return True
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """A small JSON object. Raises OSError, ValueError, RecursionError."""
+    with open_plain(path) as file:
+        value = json.loads(file.read(_MOST_JSON))
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+def _read_outcome(folder: str, stage: str) -> dict[str, str]:
+    try:
+        outcome = read_json(f"{folder}/{OUTCOME_FILE}")
+    except (OSError, ValueError, RecursionError) as error:
+        why = "left no outcome" if isinstance(error, FileNotFoundError) else "left an outcome that cannot be read"
+        raise damaged(folder, stage, f"it {why}") from error
+    possible = {"ok", "crashed", "timed-out", "infra-error", failed_outcome(stage)}
+    if str(outcome.get("outcome")) not in possible or outcome.get("stage") != stage:
+        raise damaged(folder, stage, "it claims an outcome that this action cannot have")
+    return _as_our_own({name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)})
+
+
+def _as_our_own(outcome: Mapping[str, str]) -> dict[str, str]:
+    """Return an outcome with texts that are fit to print: the action may have written the file itself."""
+    if outcome["outcome"] == "ok":
+        return {"outcome": "ok", "stage": outcome["stage"]}
+    more = {"signal": outcome["signal"]} if _SIGNAL.fullmatch(outcome.get("signal", "")) else {}
+    if "kept" in outcome:
+        more["kept"] = "retry" if outcome["kept"] == "retry" else "no"
+    texts = (outcome.get("reason", ""), outcome.get("diagnostics", ""))
+    return failure(outcome["stage"], outcome["outcome"], *texts, **more)
+
+
+def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:
+    """What is wrong with the files that an action says it wrote; empty where nothing is."""
+    if not _has_type(f"{folder}/{OUTPUT_FOLDER}", stat.S_ISDIR):
+        return f"the folder {OUTPUT_FOLDER} is gone"
+    for path in outputs.values():
+        place = f"{folder}/{OUTPUT_FOLDER}/{path}"
+        if not _has_type(place, stat.S_ISREG):
+            return f"{path} is missing or no plain file"
+        if not os.access(place, os.R_OK):
+            return f"{path} cannot be read"
+    return ""
+
+
+def _has_type(path: str, is_type: Callable[[int], bool]) -> bool:
+    """Whether a path itself, not what it may link to, is of a type."""
+    try:
+        return is_type(os.lstat(path).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,464 @@
+"""What a worker takes away before it runs anybody's code: network, other processes, all files but its own, privileges.
+
+Namespaces of the kernel do it where they may be made: by root, or where unprivileged user namespaces are allowed. What cannot
+be taken away is said in ``Spaces.lost`` or ``NOTHING_HELD``. Limits on memory and time always hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlir_matrix.actions.runtime import mounts, root, seccomp
+from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
+
+_CLONE_FS = 0x00000200
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWIPC = 0x08000000
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWPID = 0x20000000
+_CLONE_NEWNET = 0x40000000
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_KEEPCAPS = 8
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
+_CAPABILITY_VERSION_3 = 0x20080522
+_CAP_DAC_OVERRIDE = 1
+_LAST_CAPABILITY = 40
+_OWN_PROCESSES, _OWN_MOUNTS = "/proc/self/ns/pid", "/proc/self/ns/mnt"
+_IFF_UP = 1
+#: Processes and threads that an action may have at a time, and files that each of these may have open.
+PROCESSES, OPEN_FILES = 1024, 4096
+#: Since this release the kernel counts processes by user namespace and not only by user.
+_COUNTS_BY_NAMESPACE = (5, 14)
+
+NOTHING_HELD = (
+    "no namespaces may be made here: actions keep the network, see other processes, read and write what their user may, "
+    "and may start any number of processes"
+)
+_FILES_NOT_HELD = "the kernel refuses to mount ({}): actions read and write what their user may"
+_OLD_PROC = "parts of /proc are hidden, so that there can be no new one: actions see the numbers of other processes"
+_UNCOUNTED = "the number of processes is not limited"
+_UNFILTERED = "this architecture has no filter of system calls: actions reach sockets with a path"
+_INHERITED = "a root cannot be built here ({}): actions can read what their user may"
+
+#: The whole environment that an action sees, but for the folders, which are its own. The first group has every x86-64
+#: CPU give the same bits: OpenBLAS, NumPy, glibc's libm, PyTorch, MKL and oneDNN choose code by its features otherwise.
+#: NumPy (these names are of 1.26 to 2.5) ignores one that it does not dispatch on, and refuses one of its baseline. The
+#: last two of glibc's are of releases before 2.33.
+CLEAN_ENVIRONMENT = {
+    "OPENBLAS_CORETYPE": "Nehalem",
+    "NPY_DISABLE_CPU_FEATURES": "SSSE3 SSE41 POPCNT SSE42 AVX F16C XOP FMA4 FMA3 AVX2 AVX512F AVX512CD AVX512_KNL "
+    "AVX512_KNM AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V3 X86_V4",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4,-FMA_Usable,-FMA4_Usable",
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "PATH": "",
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "SOURCE_DATE_EPOCH": "0",
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+#: Made and resolved once, and not by each child, which that takes a tenth of a millisecond.
+_Header, _Sets = ctypes.c_uint32 * 2, ctypes.c_uint32 * 6
+_capget, _capset, _prctl = _libc.capget, _libc.capset, _libc.prctl
+
+
+def enter(declared: Sequence[str] | None = None) -> Spaces | None:
+    """Put this process, still single-threaded, into namespaces of its own, with not even a loopback network.
+
+    Where that works fully, the caller goes on in a forked child, the first process of its namespace: nothing inside can
+    send it a signal that ends or stops it, and all inside ends with it. The original process only waits for it. None
+    where it does not; the network may then be gone all the same. ``declared``: what actions are to see of this machine's
+    files; None: all that the caller sees.
+    """
+    # Some containers allow namespaces inside, which would only be in the way there.
+    if contained():
+        shield(True)
+        return None
+    # A root without processes or a shell has nothing to make them with.
+    possible = all(map(os.path.exists, (_OWN_PROCESSES, root.SHELL)))
+    # In a new namespace the kernel may call what is mapped by other names.
+    paths = root.bound(declared) if declared is not None else None
+    if not possible or not _unshare(_CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID):
+        _unshare(_CLONE_NEWNET)
+        shield(True)
+        return None
+    die_with_parent()
+    pid = os.fork()
+    if pid:
+        _stand_by(pid)
+    die_with_parent()
+    mounts.make_private()
+    return Spaces(paths)
+
+
+def lost(spaces: Spaces | None) -> str:
+    """Return what an action can do here that it should not be able to, as a clause; empty where that is nothing."""
+    if spaces is not None:
+        return spaces.lost
+    return "" if contained() else NOTHING_HELD
+
+
+def contained() -> bool:
+    """Whether a container does all that: this is its first process, its root is read-only, and there is no network."""
+    if os.getpid() != 1 or not os.statvfs("/").f_flag & os.ST_RDONLY:
+        return False
+    # Only the first process of a container comes here, and everybody else starts sooner without it.
+    import socket
+
+    return not any(_is_up(name) for _, name in socket.if_nameindex() if name != "lo")
+
+
+def _is_up(interface: str) -> bool:
+    """Kernels with tunnels put an end of each into every network, which leads nowhere until it is up."""
+    try:
+        with open(f"/sys/class/net/{interface}/flags", encoding="ascii") as file:
+            return bool(int(file.read(), 16) & _IFF_UP)
+    except (OSError, ValueError):
+        return True
+
+
+def _unshare(flags: int, proc: str | int = "/proc") -> bool:
+    """Enter new namespaces; who is not root does that in one of users. ``proc``: a /proc that can be written."""
+    uid, gid = os.getuid(), os.getgid()
+    flags |= _CLONE_NEWUSER if uid != 0 else 0
+    if _libc.unshare(flags) != 0:
+        return False
+    if flags & _CLONE_NEWUSER:
+        at = os.open(proc, os.O_PATH | os.O_CLOEXEC) if isinstance(proc, str) else proc
+        # Without a map the process would be «nobody» to tools that look up their owner.
+        for name, text in (
+            ("setgroups", b"deny"),
+            ("uid_map", b"%d %d 1" % (uid, uid)),
+            ("gid_map", b"%d %d 1" % (gid, gid)),
+        ):
+            with contextlib.suppress(OSError):
+                file = os.open(f"self/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=at)
+                os.write(file, text)
+                os.close(file)
+        if at != proc:
+            os.close(at)
+    return True
+
+
+def _stand_by(pid: int) -> None:
+    """Wait for the child that does the work and end as it ended. Never returns."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Only when the child is gone, and with it all in its namespace, do we end: then nothing is left.
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGKILL))
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        # Whoever waits for the end of our requests or answers waits for the child's alone.
+        os.dup2(null, descriptor)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+class Spaces:
+    """Makes namespaces for each action: of processes, and of mounts with all that an action may see.
+
+    The worker itself stays outside: it hands out folders, and follows links that Bazel lays.
+    """
+
+    def __init__(self, paths: Sequence[str] | None) -> None:
+        self._own = [(os.open(_OWN_MOUNTS, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWNS)]
+        self._own += [(os.open(_OWN_PROCESSES, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWPID)]
+        # To enter a namespace of mounts changes both of these.
+        self._root, self._here, self._proc = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", ".", "/proc"))
+        self._first_user = root.FIRST_USER if _has_users() else 0
+        self._users = set(range(root.USERS))
+        #: What is not held, as a clause.
+        self.lost = ""
+        self._template = self._lay(paths)
+        # Root of a user namespace may be root outside, whose processes no limit counts.
+        counted = self._first_user or (os.getuid() != 0 and _release() >= _COUNTS_BY_NAMESPACE)
+        more = ("" if counted else _UNCOUNTED, "" if seccomp.prepare() else _UNFILTERED)
+        self.lost = "; ".join(filter(None, (self.lost, *more)))
+
+    def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
+        """Make the namespace of mounts that each action gets a copy of; None where files cannot be held at all."""
+        if paths is not None:
+            try:
+                return self._laid(lambda: root.build(paths))
+            except OSError as error:
+                self.lost = _INHERITED.format(error.strerror or error)
+        try:
+            return self._laid(root.inherit)
+        except OSError as error:
+            self.lost = _FILES_NOT_HELD.format(error.strerror or error)
+            return None
+
+    def _laid(self, lay: Callable[[], root.Laid]) -> tuple[int, int, root.Laid]:
+        try:
+            mounts.check(_libc.unshare(_CLONE_FS | _CLONE_NEWNS))
+            root.leave_plain_folder()
+            laid = lay()
+            self.lost = self.lost or ("" if laid.new_proc else _OLD_PROC)
+            return os.open(_OWN_MOUNTS, os.O_RDONLY | os.O_CLOEXEC), os.open("/", os.O_PATH | os.O_CLOEXEC), laid
+        finally:
+            self.back()
+
+    def back(self) -> None:
+        """Return to the worker's own namespaces."""
+        for descriptor, kind in self._own:
+            mounts.check(_libc.setns(descriptor, kind))
+        _enter_root(self._root)
+        os.fchdir(self._here)
+
+    def open(self, folder: str, *, alone: bool, devices: Sequence[str] = ()) -> Space:
+        """Enter namespaces for the action in ``folder``; the next fork of this process begins in them.
+
+        The caller goes ``back`` after that. ``alone``: hide what lies beside the folder, where that could be seen.
+        ``devices``: what of the machine's /dev this action has beside its own.
+        OSError where there can be no more namespaces.
+        """
+        try:
+            if self._template is None:
+                mounts.check(_libc.unshare(_CLONE_NEWPID))
+            else:
+                folder = self._enter(folder, *self._template, alone=alone, devices=devices)
+            return self._space(folder)
+        except OSError:
+            self.back()
+            raise
+
+    def _enter(
+        self, folder: str, template: int, top: int, laid: root.Laid, *, alone: bool, devices: Sequence[str]
+    ) -> str:
+        """Enter a copy of the mounts, with the action's folder; return where that is in it."""
+        tree = mounts.open_tree(folder)
+        try:
+            # From here the machine's own /dev is seen, from there it is not.
+            trees = root.open_devices(devices) if devices else None
+            mounts.check(_libc.unshare(_CLONE_FS))
+            mounts.check(_libc.setns(template, _CLONE_NEWNS))
+            _enter_root(top)
+            mounts.check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
+            if trees:
+                root.mount_devices(trees)
+            for place in laid.empty:
+                root.mount_empty(place)
+            if alone and not laid.folder:
+                root.mount_empty(os.path.dirname(folder))
+                os.mkdir(folder)
+            _place(tree, laid.folder or folder)
+        finally:
+            os.close(tree)
+        return laid.folder or folder
+
+    def _space(self, folder: str) -> Space:
+        if self._first_user and not self._users:
+            raise OSError(errno.EAGAIN, "all users of this worker are in use")
+        user = self._users.pop() if self._first_user else None
+        try:
+            return Space(self, folder, user)
+        except OSError:
+            self.free(user)
+            raise
+
+    def free(self, user: int | None) -> None:
+        """Take a user's number back."""
+        if user is not None:
+            self._users.add(user)
+
+    def confine(self, space: Space) -> None:
+        """In the child: hide others' processes and memory, and be a user whose processes are counted apart."""
+        mounts.check(_libc.unshare(_CLONE_NEWIPC))
+        if self._template is not None and self._template[-1].new_proc:
+            root.mount_proc()
+        if not self._first_user:
+            # In the worker's own, an action could look into the first process, and all actions would share one count.
+            if not _unshare(_CLONE_NEWUSER, self._proc):
+                raise OSError(ctypes.get_errno(), "the kernel allows no user namespace for an action")
+            if _release() >= _COUNTS_BY_NAMESPACE:
+                _limit(resource.RLIMIT_NPROC, PROCESSES)
+        elif space.user is not None:
+            _become(self._first_user + space.user)
+
+
+def _enter_root(top: int) -> None:
+    """Make a folder of this namespace the root: in a chroot the namespace's own is another."""
+    os.fchdir(top)
+    os.chroot(".")
+
+
+def _place(tree: int, folder: str) -> None:
+    """Put the action's folder where it is to see it, its inputs read-only."""
+    mounts.move_mount(tree, folder)
+    mounts.set_attributes(folder, mounts.NOSUID | mounts.NODEV)
+    inputs = os.path.join(folder, INPUT_FOLDER)
+    if os.path.isdir(inputs):
+        mounts.bind(inputs, inputs)
+        mounts.set_attributes(inputs, mounts.RDONLY)
+
+
+def _has_users() -> bool:
+    """Whether this process may become any of the users that are kept for actions."""
+    with open("/proc/self/uid_map", encoding="ascii") as file:
+        ranges = [(int(first), int(size)) for first, _, size in map(str.split, file)]
+    return os.getuid() == 0 and any(root.FIRST_USER - first in range(size - root.USERS) for first, size in ranges)
+
+
+def _release() -> tuple[int, int]:
+    """Major and minor release of the kernel."""
+    major, minor, *_ = os.uname().release.split(".")
+    return int(major), int("".join(filter(str.isdigit, minor)) or 0)
+
+
+def _become(user: int) -> None:
+    """Turn root into a user that owns nothing, but may go on to use its folder: limits on processes do not bind root."""
+    _limit(resource.RLIMIT_NPROC, PROCESSES)
+    _prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    header, held = _capabilities()
+    _capset(header, _Sets(held[1], held[1], held[2], held[4], held[4], held[5]))
+    # The kernel takes who changes its user for a program that has secrets.
+    _prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+
+
+class Space:
+    """Namespaces of an action: everything in them ends when they are ended, whatever group or session it moved to.
+
+    The first process is a shell that waits, and not the action: the first one is immune to its own signals, ``abort``
+    included. The shell is cheap because it is spawned, not forked from a process with a framework in it. It starts in the
+    action's own root, so that nothing else can be reached through it.
+    """
+
+    def __init__(self, spaces: Spaces, folder: str, user: int | None) -> None:
+        self._spaces = spaces
+        #: Where the action sees its folder, and the number of the user that it is to be.
+        self.folder = folder
+        self.user = user
+        read, self._hold = os.pipe()
+        try:
+            self._first = os.posix_spawn(root.SHELL, ["sh", "-c", "read x"], {}, file_actions=_only_stdin(read))
+        except OSError:
+            os.close(self._hold)
+            raise
+        finally:
+            os.close(read)
+
+    def confine(self) -> None:
+        """In the child: take away what is left. OSError where this one fails to."""
+        self._spaces.confine(self)
+
+    def kill(self) -> None:
+        """End everything inside. The caller then reaps its own child there, and after that calls ``close``."""
+        os.kill(self._first, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Wait until nothing is left."""
+        os.waitpid(self._first, 0)
+        os.close(self._hold)
+        self._spaces.free(self.user)
+
+
+def _only_stdin(descriptor: int) -> list[tuple[Any, ...]]:
+    """Give the shell a descriptor to read and none of the worker's to write to."""
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+    return [(os.POSIX_SPAWN_DUP2, descriptor, 0), *null]
+
+
+def die_with_parent(signum: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send this process a signal when its parent ends, however that happens."""
+    _prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+
+
+def shield(on: bool) -> None:
+    """Keep processes of the same user from looking into this one, or into what it has open; a child puts that off."""
+    _prctl(_PR_SET_DUMPABLE, int(not on), 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant that loses its own, so that none can hide by forking twice."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def drop_privileges() -> None:
+    """Give up what root may do beyond its own files, now and in every program that is started from here."""
+    header, held = _capabilities()
+    # Who was root may still be let into its folder by this one alone; in a user namespace it means nothing outside.
+    kept = held[1] & 1 << _CAP_DAC_OVERRIDE if os.getuid() == 0 or os.getuid() >= root.FIRST_USER else 0
+    for capability in range(_LAST_CAPABILITY + 1):
+        if not kept >> capability & 1:
+            _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _capset(header, _Sets(kept, kept, kept, 0, 0, 0))
+    if kept and os.getuid() != 0:
+        # Programs that are not root's lose the others when they start.
+        _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE, 0, 0)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    seccomp.restrict()
+
+
+def _capabilities() -> tuple[ctypes.Array[ctypes.c_uint32], ctypes.Array[ctypes.c_uint32]]:
+    """What ``capset`` takes: a header, and effective, permitted, inheritable ones; the same three for those from 32 on."""
+    header, held = _Header(_CAPABILITY_VERSION_3, 0), _Sets()
+    _capget(header, held)
+    return header, held
+
+
+def limit_resources(*, memory_mb: int) -> None:
+    """Bound what more private memory (MiB) this process may take, and its files (4 GiB each), for good; no core dumps.
+
+    What it was forked with does not count. Shared memory counts only as address space, of which there is twice as much.
+    Should the machine itself run out of memory, this process is the first to go.
+    """
+    # As bytes, without a buffer: a text file's machinery costs a forked child five times as much in copied pages.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+        file.write(b"1000")
+    memory = memory_mb << 20
+    space, data = _sizes()
+    for kind, value in (
+        (resource.RLIMIT_DATA, data + memory),
+        (resource.RLIMIT_AS, space + 2 * memory),
+        (resource.RLIMIT_FSIZE, 4 << 30),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _limit(kind, value)
+
+
+def _limit(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (bound, bound))
+
+
+def _sizes() -> tuple[int, int]:
+    """Bytes of address space and of private data that this process has now; plenty where that cannot be known."""
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            pages = [int(word) * resource.getpagesize() for word in file.read().split()]
+            return pages[0], pages[5]
+    except (OSError, LookupError):
+        return sys.maxsize >> 20, sys.maxsize >> 20
+
+
+def memory_kills() -> int:
+    """How many processes this machine has killed for want of memory since it started; 0 where it does not say."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    except OSError:
+        return 0

@@ -1,0 +1,144 @@
+"""Programs of the environment's prefixes (``mlir-opt``, ``llc``, ``qemu-aarch64``), run by their own loader and libraries.
+
+A prefix is a folder with everything that its programs need; ``.matrix/prefix.json`` in it says where they are. A program
+may be the machine's instead. Only the command line of the worker knows where any of them is: nothing that an action is
+told, and nothing that it leaves, says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.actions.runtime.contract import (
+    ActionCrashed,
+    ActionFailed,
+    MachineFailed,
+    prefixes,
+    programs,
+    signal_name,
+)
+from mlir_matrix.actions.runtime.loader import by_loader
+from mlir_matrix.actions.tools.kernel import METRICS
+
+_ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
+#: What a program prints when it crashes: addresses differ from run to run, the rest names the machine's folders.
+_NOISE = re.compile(r"^(?: ?#\d+ 0x|PLEASE submit|Stack dump|0\.\s|\d+\.\s+Program arguments|Segmentation fault)")
+_TEXT_LIMIT = 200_000
+#: What the action's programs took. Seconds.
+_spent: list[float] = []
+_MAJOR = re.compile(r"\d+")
+
+
+@cache
+def _described(prefix: str) -> dict[str, Any]:
+    with open(f"{prefix}/.matrix/prefix.json", encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+def release(program: str) -> str:
+    """The release of the component that a program belongs to (``19.1.7``)."""
+    prefix = _prefix_of(program)
+    return programs[program][0] if prefix is None else prefixes[prefix]
+
+
+def before(program: str, major: int) -> bool:
+    """Whether a program's release is older than a major one. A release that is no number, as of a branch, is the newest."""
+    found = _MAJOR.match(release(program))
+    return found is not None and int(found[0]) < major
+
+
+def has(program: str) -> bool:
+    """Whether the environment has a program."""
+    return program in programs or any(program in _described(prefix)["programs"] for prefix in prefixes)
+
+
+def _prefix_of(program: str) -> str | None:
+    """The prefix that has a program; None where it is the machine's."""
+    for prefix in prefixes:
+        if program in _described(prefix)["programs"]:
+            return prefix
+    if program not in programs:
+        raise MachineFailed(f"the environment has no program {program}")
+    return None
+
+
+def command(program: str) -> list[str]:
+    """The words that start a program; MachineFailed where the environment has none of that name."""
+    prefix = _prefix_of(program)
+    if prefix is None:
+        return [programs[program][1]]
+    described = _described(prefix)
+    found = described["programs"][program]
+    if not found["loaded"]:
+        return [f"{prefix}/{found['path']}"]
+    return by_loader(prefix, described["loader"], described["libraries"], found["path"], program)
+
+
+def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> None:
+    """Run a program on files in the current folder, which is to write ``output``.
+
+    ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
+    ended it.
+    """
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [*command(program), *arguments, "-o", output],
+        # Compilers fold constants by libm, which is not to choose by this CPU what they are.
+        env={
+            "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
+            "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"],
+        },
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        preexec_fn=isolation.die_with_parent,
+    )  # fmt: skip
+    _spent.append(time.perf_counter() - begin)
+    with open(METRICS, "w", encoding="utf-8") as file:
+        json.dump({"programs_s": round(sum(_spent), 6)}, file)
+    said = done.stdout.decode("utf-8", "replace")
+    if done.returncode != 0:
+        refuse(done.returncode, said, failure=failure)
+    if not os.path.isfile(output):
+        raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=clean(said))
+
+
+def refuse(code: int, said: str, *, failure: str) -> NoReturn:
+    """Raise what the end of a program means that failed, ``said`` being all that it printed."""
+    text = clean(said)
+    if code < 0:
+        raise ActionCrashed(signal_name(-code), diagnostics=text)
+    found = _ERROR.search(text)
+    first = found[1] if found else next((line for line in text.splitlines() if line.strip()), "it says nothing")
+    raise ActionFailed(f"{failure}: {_short(first)}", diagnostics=text)
+
+
+def _short(message: str) -> str:
+    """One line for the table, without the operation that is printed after the message."""
+    return re.sub(r"(?<=\S): (%\S+ = |\").*", "", message.strip())[:300]
+
+
+def clean(text: str) -> str:
+    """What a program said without what differs from machine to machine: diagnostics are kept like results."""
+    lines = [line for line in text.splitlines() if not _NOISE.match(line)]
+    text = "\n".join(lines)
+    for prefix in prefixes:
+        text = text.replace(f"{prefix}/", "")
+    text = text.replace(f"{os.getcwd()}/", "")
+    if len(text) > _TEXT_LIMIT:
+        text = f"{text[:_TEXT_LIMIT]}\n[cut]"
+    return text + "\n" if text else ""
+
+
+def write_scratch(name: str, text: str) -> str:
+    """A file of our own in the action's folder; returns its path."""
+    Path(name).write_text(text, encoding="utf-8")
+    return name

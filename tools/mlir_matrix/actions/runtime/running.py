@@ -1,0 +1,104 @@
+"""A request whose process runs: how that is ended, and what became of it where it could not say so itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+
+from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.actions.runtime.bazel_layout import Staged
+from mlir_matrix.actions.runtime.child import (
+    EXIT_MACHINE,
+    MACHINE_ERRORS,
+    OUTCOME_FILE,
+    because,
+    crash,
+    failed_outcome,
+    failure,
+    read_log,
+    wants_room,
+    write_outcome,
+)
+from mlir_matrix.actions.runtime.collect import read_failure
+from mlir_matrix.actions.runtime.container import Container
+from mlir_matrix.actions.runtime.contract import MachineFailed, signal_name
+
+
+@dataclass
+class Running:
+    """A request whose child is alive."""
+
+    request_id: int
+    folder: str
+    stage: str
+    pid: int
+    pidfd: int
+    space: isolation.Space | None
+    started: float
+    deadline: float
+    timeout_s: float
+    staged: Staged | None
+    memory_mb: int
+    timed_out: bool = False
+
+    def kill(self) -> None:
+        """End the child and everything that it started."""
+        if self.space is not None:
+            self.space.kill()
+            return
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            # Not yet a group leader, or already gone; a child that is not a leader yet has run nobody's code.
+            return
+
+
+class Ends:
+    """Writes outcomes for those that left none."""
+
+    def __init__(self, container: Container | None) -> None:
+        self._memory_kills = isolation.memory_kills()
+        self._container = container
+
+    def settle(self, task: Running, status: int) -> str:
+        """Write the outcome for a child that could not write its own; returns what the machine's trouble is, if any."""
+        refused = self._container.refused(task.memory_mb) if self._container is not None else ""
+        try:
+            if task.timed_out or not os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
+                outcome = self._outcome(task, status)
+            elif not refused or (own := read_failure(task.folder)) is None:
+                return ""
+            else:
+                # It does not know why it failed.
+                outcome = own
+            write_outcome(task.folder, because(outcome, refused) if refused else outcome)
+        except MachineFailed as error:
+            return str(error)
+        except OSError as error:
+            # Where the action has taken its own folder away, whoever collects it finds nothing and says so.
+            return f"the machine failed: {error.strerror}" if error.errno in MACHINE_ERRORS else ""
+        return ""
+
+    def _outcome(self, task: Running, status: int) -> dict[str, str]:
+        """What became of a child that left no outcome. Raises MachineFailed."""
+        log = read_log(task.folder)
+        if task.timed_out:
+            return failure(task.stage, "timed-out", f"no answer within {task.timeout_s:g} s", log)
+        if wants_room(task.folder, log):
+            raise MachineFailed("the machine failed: the disk is full, or nearly")
+        if os.WIFSIGNALED(status):
+            return self._killed(task.stage, os.WTERMSIG(status), log)
+        if os.WEXITSTATUS(status) == EXIT_MACHINE:
+            raise MachineFailed("the machine failed: the action's outcome could not be written")
+        # Its source may have done that, or what it called for want of something: not known for sure, so not kept.
+        reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before it was done"
+        return failure(task.stage, failed_outcome(task.stage), reason, log, kept="no")
+
+    def _killed(self, stage: str, number: int, log: str) -> dict[str, str]:
+        kills = isolation.memory_kills()
+        # A container counts its own.
+        if number == signal.SIGKILL and kills != self._memory_kills and self._container is None:
+            self._memory_kills = kills
+            return failure(stage, "infra-error", "killed: the machine ran out of memory", log)
+        return crash(stage, signal_name(number), log)

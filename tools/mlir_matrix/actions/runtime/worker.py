@@ -1,0 +1,306 @@
+"""A warm process that runs actions, each in a forked child.
+
+It speaks Bazel's JSON persistent-worker protocol, multiplexed: a line with a work request comes in, a line with a work
+response goes out, in any order, matched by ``requestId``. Requests name a ``sandboxDir`` that holds ``action.json`` and
+the inputs. The parent imports what its tools need and stays single-threaded; a crash, a leak or a hang is a child's.
+Without ``--persistent_worker`` the same command runs the one action in the current folder. Either way a request may have a
+layout instead (``staging``), as Bazel's have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from mlir_matrix.actions.runtime import isolation, root
+from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
+from mlir_matrix.actions.runtime.child import REQUEST_FILE, run_forked
+from mlir_matrix.actions.runtime.container import Container
+from mlir_matrix.actions.runtime.running import Ends, Running
+
+
+class Worker:
+    """The parent: starts a child per request, ends those that take too long, answers when they are done."""
+
+    def __init__(
+        self, *, replies: int, spaces: isolation.Spaces | None, alone: bool, devices: Sequence[str] = ()
+    ) -> None:
+        self._replies = replies
+        #: What of /dev the operator grants to actions that ask for it.
+        self._granted = frozenset(devices)
+        self._spaces = spaces
+        self._lost = isolation.lost(spaces)
+        #: Whether folders of actions lie beside each other.
+        self._alone = alone
+        self._selector = selectors.DefaultSelector()
+        self._running: dict[int, Running] = {}
+        self._open = True
+        self._buffer = b""
+        self._container = Container() if spaces is None and os.getpid() == 1 else None
+        self._ends = Ends(self._container)
+        #: What the machine's trouble with the last request was, if any.
+        self.trouble = ""
+
+    def serve(self, requests: int) -> None:
+        """Answer until the requests' end of file; what still runs then is nobody's any more and is ended."""
+        os.set_blocking(requests, False)
+        self._selector.register(requests, selectors.EVENT_READ, None)
+        while self._open or self._running:
+            self._turn(requests)
+
+    def perform(self, message: dict[str, Any]) -> None:
+        """Answer a single request that did not come over the wire."""
+        self._start(message)
+        while self._running:
+            self._turn(-1)
+
+    def _turn(self, requests: int) -> None:
+        for key, _ in self._selector.select(self._patience()):
+            if key.data is not None:
+                self._finish(key.data)
+            else:
+                self._receive(requests)
+        self._end_overdue()
+
+    def _receive(self, requests: int) -> None:
+        chunk = os.read(requests, 1 << 16)
+        if not chunk:
+            self._open = False
+            self._selector.unregister(requests)
+            for task in self._running.values():
+                task.kill()
+            return
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        for line in lines:
+            if line.strip():
+                self._start(json.loads(line))
+
+    def _patience(self) -> float | None:
+        if not self._running:
+            return None
+        return max(0.0, min(task.deadline for task in self._running.values()) - time.monotonic())
+
+    def _start(self, message: dict[str, Any]) -> None:
+        arguments = message.get("arguments", [])
+        root = os.path.abspath(message.get("sandboxDir") or ".")
+        number = message.get("requestId", 0)
+        staged = None
+        try:
+            staged = self._staged(root, arguments)
+            task = self._fork(number, root, arguments, staged)
+        except OSError as error:
+            # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
+            trouble = f"the machine failed: no process for it: {error.strerror}"
+            self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
+            return
+        if task is None:
+            self._answer(number, {})
+            return
+        self._running[task.pid] = task
+        self._selector.register(task.pidfd, selectors.EVENT_READ, task)
+
+    def _staged(self, root: str, arguments: Sequence[str]) -> Staged | None:
+        layout = layout_of(arguments)
+        if layout is None:
+            return None
+        if self._alone:
+            # Who sends layouts starts workers without saying what for.
+            _preload(str(layout["request"]["tool"]))
+        return Staged(layout, root)
+
+    def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
+        """Start what a request asks for; None where there is nothing to start, and it is done."""
+        if staged is None:
+            options = _request_parser().parse_args(arguments)
+            folder, file, limits = root, options.request, (options.timeout_s, options.memory_mb)
+        else:
+            if staged.passed_on():
+                return None
+            staged.open()
+            folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
+        with open(os.path.join(folder, file), encoding="utf-8") as text:
+            request = json.load(text)
+        # For the child's descriptor, which must be had once there is a child.
+        reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        started = time.monotonic()
+        space = None
+        try:
+            space = self._space(folder, request["params"].get("devices", ()))
+            pid = os.fork()
+            if pid == 0:
+                run_forked(request, folder, memory_mb=limits[1], space=space)
+        except OSError:
+            self._return(space)
+            _abandon(space)
+            raise
+        finally:
+            os.close(reserve)
+        self._return(space)
+        return Running(
+            request_id=number,
+            folder=folder,
+            stage=request["stage"],
+            pid=pid,
+            pidfd=os.pidfd_open(pid),
+            space=space,
+            started=started,
+            deadline=started + limits[0],
+            timeout_s=limits[0],
+            memory_mb=limits[1],
+            staged=staged,
+        )
+
+    def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
+        """Enter the namespaces of an action. Raises OSError where it asks for a device that nobody grants."""
+        if refused := [device for device in devices if device not in self._granted]:
+            raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
+        return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
+
+    def _return(self, space: isolation.Space | None) -> None:
+        if self._spaces is not None and space is not None:
+            self._spaces.back()
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        for task in self._running.values():
+            if not task.timed_out and now >= task.deadline:
+                task.timed_out = True
+                task.kill()
+                task.deadline = now + 3600
+
+    def _finish(self, task: Running) -> None:
+        self._selector.unregister(task.pidfd)
+        os.close(task.pidfd)
+        # All that it started first: once the leader of a group is reaped its number may belong to somebody else.
+        task.kill()
+        _, status, usage = os.wait4(task.pid, 0)
+        del self._running[task.pid]
+        if task.space is not None:
+            task.space.close()
+        elif self._container is not None and not self._running:
+            self._container.end_all()
+        elif self._spaces is None:
+            self._bury_orphans()
+        wall = time.monotonic() - task.started
+        trouble = self._ends.settle(task, status)
+        used = {
+            "wall_s": round(wall, 6),
+            "user_s": round(usage.ru_utime, 6),
+            "sys_s": round(usage.ru_stime, 6),
+            "max_rss_kb": usage.ru_maxrss,
+        }
+        if task.staged is not None:
+            trouble = task.staged.close(used, trouble)
+        # Bazel ignores keys that it does not know.
+        self._answer(task.request_id, used, trouble)
+
+    def _answer(self, number: int, usage: dict[str, float], trouble: str = "") -> None:
+        self.trouble = trouble
+        reply = {"exitCode": 1 if trouble else 0, "output": trouble, "requestId": number, "usage": usage}
+        if self._lost:
+            reply["lost"] = self._lost
+        os.write(self._replies, json.dumps(reply).encode() + b"\n")
+
+    def _bury_orphans(self) -> None:
+        """End what a finished action left behind: as their nearest living ancestor, this process inherited them.
+
+        Again and again, because those that end leave children, too; but not for ever: a bomb may be faster than we.
+        """
+        until = time.monotonic() + 2
+        while (orphans := _children() - self._running.keys()) and time.monotonic() < until:
+            for pid in orphans:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+
+
+def _abandon(space: isolation.Space | None) -> None:
+    if space is not None:
+        space.kill()
+        space.close()
+
+
+def _children() -> set[int]:
+    """Living or unburied children of this process."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return {int(word) for word in file.read().split()}
+    except OSError:
+        return set()
+
+
+@cache
+def _request_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="request")
+    parser.add_argument("request", nargs="?", default=REQUEST_FILE)
+    parser.add_argument("--timeout-s", type=float, default=60.0)
+    parser.add_argument("--memory-mb", type=int, default=4096)
+    return parser
+
+
+@cache
+def _preload(*tools: str) -> None:
+    for tool in tools:
+        module = importlib.import_module(f"mlir_matrix.actions.{tool}")
+        preload = getattr(module, "preload", None)
+        if preload is not None:
+            preload()
+    # Children share these pages; collecting them would copy them.
+    gc.collect()
+    gc.freeze()
+
+
+def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int:
+    """``worker.py --tool T [--tool T…] --persistent_worker``, or ``worker.py action.json`` for one action here.
+
+    ``declared``: what actions are to see of this machine's files; None: all that we see. ``--bound`` only says what that is.
+    """
+    parser = argparse.ArgumentParser(prog="worker")
+    parser.add_argument("--tool", action="append", default=[])
+    parser.add_argument("--device", action="append", default=[])
+    parser.add_argument("--persistent_worker", action="store_true")
+    parser.add_argument("--bound", action="store_true")
+    options, rest = parser.parse_known_args(arguments)
+    if options.bound:
+        return _tell_bound(declared or ())
+    if options.persistent_worker:
+        isolation.die_with_parent()
+    spaces = isolation.enter(declared)
+    isolation.adopt_orphans()
+    if options.persistent_worker:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        replies = os.dup(1)
+        # A tool that prints while it is imported must not end up in the protocol.
+        os.dup2(2, 1)
+        _preload(*options.tool)
+        Worker(replies=replies, spaces=spaces, alone=True, devices=options.device).serve(0)
+        # Nobody waits for frameworks to tidy up.
+        os._exit(0)
+    return _once(rest, spaces)
+
+
+def _tell_bound(declared: Sequence[str]) -> int:
+    found = root.bound(declared)
+    print(json.dumps({"bound": found, "lost": isolation.lost(isolation.enter(declared))}), flush=True)
+    return 0
+
+
+def _once(arguments: Sequence[str], spaces: isolation.Spaces | None) -> int:
+    """One action as a plain command, supervised in the same way."""
+    worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=spaces, alone=False)
+    worker.perform({"arguments": list(arguments), "sandboxDir": os.getcwd()})
+    if worker.trouble:
+        print(worker.trouble, file=sys.stderr)
+    return 1 if worker.trouble else 0

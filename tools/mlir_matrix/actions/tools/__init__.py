@@ -1,0 +1,1 @@
+"""The tools: one module for each kind of action."""

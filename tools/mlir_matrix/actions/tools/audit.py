@@ -1,0 +1,218 @@
+"""Judges planted mistakes: whether each matters, and whether the judge, with the tolerances that win, catches it.
+
+params   ``outputs``: what the judge is told of each; ``draws``: their numbers; ``kind``: ``mutant`` (outputs of a kernel with a
+         mistake in it; a call that failed is caught), ``allowed`` (of one that must pass: it is judged whether or not it
+         matters), ``outputs`` (mistakes are planted here, those in ``mutations``) or ``trivial`` (outputs that no program is
+         needed for; ``arguments``: the workload's inputs)
+inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run_draws``, where there are;
+         for ``trivial`` also ``arg-DRAW-NAME``
+outputs  ``report``: JSON, ``plants``: a list of what became of each
+
+A mistake **matters** where the error that it leaves, the distance from what is expected in double, exceeds the a-priori bound of
+the forward error on some element, where NaN or an infinity is not the expected one, or an integer is another. The bounds are
+computed from the inputs, apart from the tolerances (``forward_error``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.census import plain
+from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
+from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.tools import judge
+
+Spec = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """The element on which a mistake shows most: the share of the a-priori bound that it takes; more than 1 matters."""
+
+    output: str
+    index: list[int]
+    error: float
+    bound: float
+    share: float
+
+
+def run(action: Action) -> None:
+    """Write the report. Nothing that a kernel gave fails the action."""
+    plants = list(_KINDS[action.params["kind"]](action))
+    write_json(action.outputs["report"], {"plants": plants})
+
+
+def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
+    """What a mistake does to one output: ``actual`` as stored, ``expected`` as a golden, ``bound`` in double, all of its shape."""
+    if spec["compare"] == "order-free" and expected.ndim:
+        order = np.argsort(expected, axis=-1, kind="stable")
+        expected, bound = (np.take_along_axis(each, order, axis=-1) for each in (expected, bound))
+        actual = np.take_along_axis(
+            actual, np.argsort(dtypes.decode(actual, spec["dtype"]), axis=-1, kind="stable"), axis=-1
+        )
+    if spec["dtype"] in FLOATS:
+        error = _float_error(dtypes.decode(actual, spec["dtype"]), expected)
+    else:
+        error, bound = dtypes.difference(actual, expected), np.zeros(expected.shape)
+    with np.errstate(all="ignore"):
+        share = np.where(error == 0, 0.0, np.where(np.isinf(error), np.inf, error / bound))
+    worst = int(np.argmax(share))
+    return Effect(
+        output=spec["name"],
+        index=[int(index) for index in np.unravel_index(worst, share.shape)],
+        error=float(error.reshape(-1)[worst]),
+        bound=float(bound.reshape(-1)[worst]),
+        share=float(share.reshape(-1)[worst]),
+    )
+
+
+def _float_error(actual: Array, expected: Array) -> Array:
+    """|actual - expected|: 0 where both are the same infinity or NaN, infinite where only one is."""
+    with np.errstate(all="ignore"):
+        same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+        finite = np.isfinite(actual) & np.isfinite(expected)
+        return np.where(same, 0.0, np.where(finite, np.abs(actual - expected), np.inf))
+
+
+class _Draw:
+    """The files of one draw."""
+
+    def __init__(self, action: Action, draw: int) -> None:
+        self.number = draw
+        self.specs: list[Spec] = action.params["outputs"]
+        self._inputs = action.inputs
+
+    def actual(self, spec: Spec) -> Array:
+        return dtypes.load_npy(self._inputs[f"actual-{self.number}-{spec['name']}"])
+
+    def expected(self, spec: Spec) -> Array:
+        return dtypes.load_npy(self._inputs[f"expected-{self.number}-{spec['name']}"])
+
+    def bound(self, spec: Spec) -> Array:
+        return dtypes.load_npy(self._inputs[f"bound-{self.number}-{spec['name']}"])
+
+    def argument(self, name: str) -> Array:
+        return dtypes.load_npy(self._inputs[f"arg-{self.number}-{name}"])
+
+    def files(self, other: Mapping[str, str] | None = None) -> dict[str, str]:
+        """What the judge reads; ``other``: outputs (by name) that are not the kernel's."""
+        found = {}
+        for spec in self.specs:
+            name = spec["name"]
+            found[f"actual-{name}"] = (other or {}).get(name) or self._inputs.get(f"actual-{self.number}-{name}", "")
+            found[f"expected-{name}"] = self._inputs[f"expected-{self.number}-{name}"]
+        return found
+
+    def worst(self) -> Effect:
+        """The effect on the output that shows it most."""
+        effects = [effect(spec, self.actual(spec), self.expected(spec), self.bound(spec)) for spec in self.specs]
+        return max(effects, key=lambda each: each.share)
+
+
+def _kernels(action: Action) -> Iterator[dict[str, Any]]:
+    """One plant a draw: what a kernel gave."""
+    allowed = action.params["kind"] == "allowed"
+    with open(action.inputs["failures"], encoding="utf-8") as file:
+        failures: dict[str, str] = json.load(file)
+    for number in action.params["draws"]:
+        draw = _Draw(action, number)
+        if str(number) in failures:
+            yield {"draw": number, "matters": True, "caught": True, "failed": failures[str(number)], "layer": ""}
+            continue
+        worst = draw.worst()
+        matters = worst.share > 1
+        verdict = judge.judge(draw.specs, draw.files()) if matters or allowed else None
+        yield _plant(draw, worst, verdict, where="") | (_measured(verdict) if allowed and verdict else {})
+
+
+def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where: str) -> dict[str, Any]:
+    """What became of a plant; the effect in full where it got through."""
+    spec = next(spec for spec in draw.specs if spec["name"] == worst.output)
+    plant: dict[str, Any] = {"draw": draw.number, "matters": worst.share > 1, "layer": spec["layer"], "where": where}
+    if verdict is None:
+        return plant
+    plant["caught"] = verdict["outcome"] != "pass"
+    if plant["matters"] and not plant["caught"]:
+        plant |= {
+            "output": worst.output,
+            "index": worst.index,
+            "error": plain(worst.error),
+            "bound": plain(worst.bound),
+        }
+        plant |= {"atol": spec["atol_text"], "rtol": spec["rtol_text"]}
+    return plant
+
+
+def _measured(verdict: dict[str, Any]) -> dict[str, Any]:
+    """What the judge says of a kernel that should pass: why it does not, and how much of each bound it took."""
+    used = [[each["layer"], each["error_used"]] for each in verdict["outputs"] if "error_used" in each]
+    return {"reason": verdict["reason"], "used": used}
+
+
+def _outputs(action: Action) -> Iterator[dict[str, Any]]:
+    """Every mistake in every output of every draw; the other outputs stay as they are."""
+    draws = [_Draw(action, number) for number in action.params["draws"]]
+    with open(action.inputs["failures"], encoding="utf-8") as file:
+        failed = json.load(file)
+    draws = [draw for draw in draws if str(draw.number) not in failed]
+    for at, draw in enumerate(draws):
+        for spec in draw.specs:
+            # The first has the last before it.
+            other = draws[at - 1].actual(spec) if len(draws) > 1 else None
+            planting = Planting(stored=draw.actual(spec), dtype=spec["dtype"], draw=draw.number, other=other)
+            expected, bound = draw.expected(spec), draw.bound(spec)
+            for name in action.params["mutations"]:
+                for where, mutant in MUTATIONS[name](planting):
+                    worst = effect(spec, mutant, expected, bound)
+                    verdict = _judge(draw, draw.specs, spec["name"], mutant) if worst.share > 1 else None
+                    place = f"{spec['name']}, {where}" if len(draw.specs) > 1 else where
+                    # What stays as it was was not planted.
+                    if mutant.tobytes() != planting.stored.tobytes():
+                        yield {"mutation": name} | _plant(draw, worst, verdict, where=place)
+
+
+def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[str, Any]:
+    """The verdict on these outputs with another array for the one of this name."""
+    path = "mutant.npy"
+    dtypes.save_npy(path, array)
+    names = {spec["name"] for spec in specs}
+    files = {key: file for key, file in draw.files({name: path}).items() if key.partition("-")[2] in names}
+    try:
+        return judge.judge(list(specs), files)
+    finally:
+        os.unlink(path)
+
+
+def _trivial(action: Action) -> Iterator[dict[str, Any]]:
+    """One plant for each trivial output and draw that passes, each output of the workload by itself.
+
+    Where the workload says why that is right nothing is asked.
+    """
+    draws = [_Draw(action, number) for number in action.params["draws"]]
+    for at, draw in enumerate(draws):
+        arguments = {f"the input {name}": draw.argument(name) for name in action.params["arguments"]}
+        for spec in (each for each in draw.specs if "weak_reason" not in each):
+            others = dict(arguments)
+            if len(draws) > 1:
+                stored = draws[at - 1].expected(spec)
+                others["what is right for other inputs"] = (
+                    dtypes.rounded(stored, spec["dtype"]) if spec["dtype"] in FLOATS else stored
+                )
+            for name in judge.weak(spec, draw.expected(spec), judge.criteria_of(spec), others):
+                yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
+
+
+_KINDS: Mapping[str, Callable[[Action], Iterator[dict[str, Any]]]] = {
+    "mutant": _kernels,
+    "allowed": _kernels,
+    "outputs": _outputs,
+    "trivial": _trivial,
+}

@@ -1,0 +1,256 @@
+"""One face for MLIR's Python bindings, whichever package carries them.
+
+The same API ships as ``mlir`` (llvm/eudsl's distribution), and inside ``torch_mlir``, ``iree.compiler`` and
+``jaxlib.mlir``. Two of them in one process collide in nanobind's type registry, so a process takes one and keeps it.
+
+A context with its hundred dialects costs as much as what an action does with it. ``preload`` makes one, without threads,
+that each forked child finds ready; nothing else uses it, so a child starts from what a process of its own would make.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from mlir_matrix.actions.runtime.contract import ActionFailed, is_verdict, under_test
+
+#: Packages that carry the bindings, the real distribution first.
+ROOTS = ("mlir", "torch_mlir", "iree.compiler", "jaxlib.mlir")
+
+#: ``tm_tensor`` and ``chlo`` have no function that registers them: they are loaded as what a pass depends on.
+_TORCH_LOADS = "builtin.module(func.func(convert-torch-to-stablehlo,convert-torch-to-tmtensor))"
+
+#: A note such as «see current operation» prints whole functions; what a person reads is its beginning.
+_MESSAGE_LIMIT = 20_000
+
+#: Dialects of operations that our tools look at: at the top of modules, and in what steps bring along.
+_SHOWN = ("builtin", "func", "llvm", "ml_program", "memref", "pdl", "transform")
+
+_registered_passes = False
+#: The context that ``preload`` made, by its root; taken by the first session of a process.
+_ready: dict[str, Any] = {}
+
+
+def installed() -> tuple[str, ...]:
+    """The roots that this environment has, best first. Imports no bindings, only the parents of dotted roots."""
+    return tuple(root for root in ROOTS if _has(root))
+
+
+def _has(root: str) -> bool:
+    try:
+        return importlib.util.find_spec(f"{root}.ir") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def preload() -> None:
+    """Import the bindings in the warm parent, when there is no doubt which, and make a context; starts no thread."""
+    # The bindings import NumPy, whose OpenBLAS starts a thread per core unless told otherwise; we fork after this.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    roots = installed()
+    if len(roots) == 1 and roots[0] not in _ready:
+        _ready[roots[0]] = load(roots[0]).context()
+        # The bindings import a dialect's module when they first show one of its operations: up to 30 ms in each child.
+        for dialect in _SHOWN:
+            _optional(f"{roots[0]}.dialects.{dialect}")
+
+
+def default_root() -> str:
+    """The root to use when an action names none."""
+    roots = installed()
+    if not roots:
+        raise ActionFailed(f"the environment has no MLIR bindings: none of {', '.join(ROOTS)} can be imported")
+    return roots[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bindings:
+    """The modules of one bindings package; None stands for one that it was built without."""
+
+    root: str
+    ir: ModuleType
+    passmanager: ModuleType | None
+    execution_engine: ModuleType | None
+    rewrite: ModuleType | None
+
+    def context(self) -> Any:
+        """A fresh context with every dialect of the package and no threads."""
+        context = self.ir.Context()
+        context.enable_multithreading(False)
+        context.allow_unregistered_dialects = False
+        # Errors go to our handler, in order and with their notes, also those of passes that then do not fail.
+        if hasattr(context, "emit_error_diagnostics"):
+            context.emit_error_diagnostics = True
+        if self.root == "torch_mlir":
+            self._register_torch(context)
+        elif self.root == "jaxlib.mlir":
+            self._register_jaxlib(context)
+        return context
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A context that nobody has used, for the length of the block."""
+        context = _ready.pop(self.root, None) or self.context()
+        session = Session(bindings=self, context=context)
+        handler = context.attach_diagnostic_handler(session.note)
+        try:
+            with context, self.ir.Location.unknown():
+                yield session
+        finally:
+            handler.detach()
+
+    def _register_torch(self, context: Any) -> None:
+        """torch, stablehlo, chlo and tm_tensor are not in the registry that torch-mlir's contexts start from."""
+        global _registered_passes
+        importlib.import_module("torch_mlir.dialects.torch").register_dialect(context)
+        stablehlo = importlib.import_module("torch_mlir._mlir_libs._stablehlo")
+        stablehlo.register_dialect(context)
+        if not _registered_passes:
+            stablehlo.register_stablehlo_passes()
+            _registered_passes = True
+        with context, self.ir.Location.unknown():
+            self.needed("passmanager").PassManager.parse(_TORCH_LOADS).run(self.ir.Module.create().operation)
+
+    def _register_jaxlib(self, context: Any) -> None:
+        """What JAX itself uses is registered by an extension of its own; contexts start without."""
+        registry = self.ir.DialectRegistry()
+        importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
+        context.append_dialect_registry(registry)
+        context.load_all_available_dialects()
+        for dialect in ("_stablehlo", "_chlo"):
+            importlib.import_module(f"jaxlib.mlir._mlir_libs.{dialect}").register_dialect(context)
+
+    def needed(self, part: Literal["passmanager", "execution_engine", "rewrite"]) -> Any:
+        """The module of that name; ActionFailed where the package was built without it."""
+        module = getattr(self, part)
+        if module is None:
+            raise ActionFailed(f"the bindings package {self.root} was built without {self.root}.{part}")
+        return module
+
+
+@dataclass(kw_only=True)
+class Session:
+    """A context at work: what it reports is kept, and becomes the diagnostics of a failure."""
+
+    bindings: Bindings
+    context: Any
+    reported: list[str] = field(default_factory=list)
+
+    def note(self, diagnostic: Any) -> bool:
+        """Diagnostic handler. True: handled, nothing goes to the process's stderr."""
+        self.reported.append(_told(diagnostic, ""))
+        return True
+
+    def diagnostics(self) -> str:
+        """Everything reported so far, as text."""
+        return "".join(self.reported)
+
+    def failed(self, reason: str, error: BaseException | None = None) -> ActionFailed:
+        """The failure to raise, carrying what was reported (and the exception's own text where nothing was)."""
+        text = self.diagnostics() or (f"{error}\n" if error else "")
+        return ActionFailed(reason, diagnostics=text)
+
+    @contextmanager
+    def compiling(self, what: str) -> Iterator[None]:
+        """Mark a call of the compiler: what it raises becomes an ActionFailed, «``what``: the first error»."""
+        try:
+            with under_test():
+                yield
+        except Exception as error:
+            if not is_verdict(error):
+                raise
+            raise self.failed(f"{what}: {self.first_error(error)}", error) from error
+
+    def parse(self, path: str, what: str = "the IR") -> Any:
+        """A verified module from a file of text or bytecode; ActionFailed says that ``what`` does not parse."""
+        source = Path(path).read_bytes()
+        if not source.strip():
+            raise ActionFailed(f"{what} is empty")
+        try:
+            if not source.startswith(b"ML\xefR"):
+                source.decode()
+        except UnicodeDecodeError as error:
+            raise ActionFailed(f"{what} is neither MLIR text nor bytecode", diagnostics=f"{error}\n") from error
+        with self.compiling(f"{what} does not parse"):
+            # By its path, which is what locations then show.
+            return self.bindings.ir.Module.parseFile(path)
+
+    def run(self, module: Any, passes: str) -> None:
+        """Run ``builtin.module(passes)`` on the module, in place."""
+        manager = self.bindings.needed("passmanager").PassManager
+        try:
+            with under_test():
+                parsed = manager.parse(f"builtin.module({passes})")
+        except Exception as error:
+            if not is_verdict(error):
+                raise
+            raise ActionFailed("the pass pipeline does not parse", diagnostics=f"{error}\n") from error
+        parsed.enable_verifier(True)
+        with self.compiling("the passes failed"):
+            parsed.run(module.operation)
+
+    def rewrite(self, module: Any, patterns: Any) -> None:
+        """Apply a module of ``pdl.pattern`` to the module, greedily, until nothing matches. Consumes ``patterns``."""
+        pdl = self.bindings.needed("rewrite")
+        with self.compiling("the patterns failed"):
+            pdl.apply_patterns_and_fold_greedily(module, pdl.PDLModule(patterns).freeze())
+
+    def text(self, module: Any) -> str:
+        """The module without locations, so that its bytes do not depend on files and lines. Verified."""
+        with self.compiling("the IR is not valid"):
+            module.operation.verify()
+            return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
+
+    def first_error(self, error: BaseException) -> str:
+        """One line for the table: the first error reported, without its location and the operator printed after it."""
+        errors = (text for text in self.reported if text.startswith("error: "))
+        text = next(errors, f"error: {error}")
+        line = text.splitlines()[0].removeprefix("error: ")
+        return re.sub(r"(?<=\S): (%\S+ = |\").*", "", line)[:300]
+
+
+def _told(diagnostic: Any, indent: str) -> str:
+    severity = str(diagnostic.severity).rsplit(".", 1)[-1].lower()
+    message = str(diagnostic.message)
+    if len(message) > _MESSAGE_LIMIT:
+        message = f"{message[:_MESSAGE_LIMIT]} … ({len(message)} characters)"
+    location = str(diagnostic.location)
+    where = "" if location == "loc(unknown)" else f"\n{indent}  at {location}"
+    notes = "".join(_told(each, indent + "  ") for each in diagnostic.notes)
+    return f"{indent}{severity}: {message}{where}\n{notes}"
+
+
+def load(root: str) -> Bindings:
+    """The bindings in package ``root``; ActionFailed when it is not here, RuntimeError for a second package."""
+    if root not in ROOTS:
+        raise ActionFailed(f"unknown bindings package {root!r}; known are {', '.join(ROOTS)}")
+    others = [each for each in ROOTS if each != root and f"{each}.ir" in sys.modules]
+    if others:
+        raise RuntimeError(f"{others[0]} is loaded in this process; {root} in the same process would collide with it")
+    try:
+        ir = importlib.import_module(f"{root}.ir")
+    except ModuleNotFoundError as error:
+        raise ActionFailed(f"the environment has no bindings package {root}", diagnostics=f"{error}\n") from error
+    return Bindings(
+        root=root,
+        ir=ir,
+        passmanager=_optional(f"{root}.passmanager"),
+        execution_engine=_optional(f"{root}.execution_engine"),
+        rewrite=_optional(f"{root}.rewrite"),
+    )
+
+
+def _optional(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

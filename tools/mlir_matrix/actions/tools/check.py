@@ -1,0 +1,65 @@
+"""FileCheck as a step: IR passes through unchanged when it satisfies the directives.
+
+Inputs: ``ir``, and ``directives``, a file with ``CHECK`` lines. Output: ``ir``, the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import re
+from pathlib import Path
+
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+#: Printed by the filecheck package for its own developers when a block of CHECK-DAG ends.
+_NOISE = re.compile(r"^moving to .*\n", re.MULTILINE)
+#: ``FILE:LINE: error: MESSAGE``, the first line of FileCheck's report.
+_ERROR = re.compile(r"^.*:(\d+):\s+error:\s+(.*)$", re.MULTILINE)
+
+
+def preload() -> None:
+    """Import FileCheck once; it is pure Python and starts no thread."""
+    importlib.import_module("filecheck.matcher")
+
+
+def run(action: Action) -> None:
+    """Copy ``ir`` through, or raise ActionFailed with FileCheck's own words."""
+    ir, directives = Path(action.inputs["ir"]), Path(action.inputs["directives"])
+    require(ir, directives)
+    Path(action.outputs["ir"]).write_bytes(ir.read_bytes())
+
+
+def require(ir: Path, directives: Path) -> None:
+    """Raise ActionFailed unless the IR satisfies the directives. No directives at all, or no IR, is a failure too."""
+    from filecheck.matcher import Matcher
+    from filecheck.options import Options
+
+    told = io.StringIO()
+    # Matcher writes to whatever sys.stderr is when it is made.
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+        try:
+            with under_test():
+                matcher = Matcher.from_opts(Options(match_filename=str(directives), input_file=str(ir)))
+                code = matcher.run()
+        except RuntimeError as error:
+            # Raised, not reported, when a check would have to move past the end of a CHECK-LABEL region.
+            told.write(f"{error}\n")
+            code = 1
+    if code == 0:
+        return
+    text = _NOISE.sub("", _COLOUR.sub("", told.getvalue()))
+    raise ActionFailed(_reason(code, text), diagnostics=text)
+
+
+def _reason(code: int, text: str) -> str:
+    """One line for the table: which directive, and what of it; not the pattern, which may span several lines."""
+    if code == 2:
+        return "no CHECK lines: nothing would be tested"
+    found = _ERROR.search(text)
+    if not found:
+        return f"FileCheck failed: {next(iter(text.splitlines()), 'it says nothing')}"
+    line, message = found.groups()
+    return f"the IR is not what line {line} of the directives wants: {message.split(' (', 1)[0][:200]}"

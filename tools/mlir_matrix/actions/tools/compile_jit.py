@@ -1,0 +1,96 @@
+"""Has MLIR's own runner compile a kernel in memory, without calling it: what it cannot compile fails here, before it is run.
+
+The runner is ``mlir-runner``, up to release 19 ``mlir-cpu-runner``. It keeps no object: ``run_jit`` has it compile the same
+module once more, which takes a tenth of a second, so that a failure says at which of the two stages it is.
+
+params   ``parameters`` with ``opt-level`` (0 to 3)
+inputs   ``ir``: the kernel in the LLVM dialect; ``driver``: the library that ``link_kit`` makes
+outputs  ``ir``: the module with an entry point that gives the driver the address of the kernel's C interface
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from mlir_matrix.actions.runtime import programs
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed, read_text
+from mlir_matrix.actions.tools import kernel
+from mlir_matrix.actions.tools.run import execute
+
+_RUNNERS = ("mlir-runner", "mlir-cpu-runner")
+_DEFINED = re.compile(r"^ *llvm\.func (?:\S+ )*@([\w.$]+)\(.*\{$", re.MULTILINE)
+#: A name of a function, or a string, in which there are none.
+_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|@([\w.$]+)')
+#: The end of the module; what may follow are resources and locations.
+_END = re.compile(r"^\}$", re.MULTILINE)
+_MISSING = re.compile(r"Symbols not found: \[ (.+) \]")
+#: The first does nothing: before the runner calls it, it has compiled the whole module. The second has the kernel called.
+READY, START = "matrix_ready", "matrix_start"
+#: Pointers without a type fit everywhere, also where 15 and 16 have types for the rest.
+_ENTRIES = f"""\
+  llvm.func @matrix_drive(!llvm.ptr)
+  llvm.func @{READY}() {{
+    llvm.return
+  }}
+  llvm.func @{START}() {{
+    %kernel = llvm.mlir.addressof @{kernel.ENTRY} : !llvm.ptr
+    llvm.call @matrix_drive(%kernel) : (!llvm.ptr) -> ()
+    llvm.return
+  }}
+"""
+
+
+def run(action: Action) -> None:
+    """Raises ActionFailed where the module cannot be compiled, ActionCrashed where the compiler crashes."""
+    level = kernel.opt_level(action)
+    module = Path(action.outputs["ir"])
+    module.write_text(with_entries(read_text(action.inputs["ir"], "the IR")), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="jit-", dir=".") as folder:
+        code, printed, complaint = call(READY, module, action.inputs["driver"], level, Path(folder))
+    if code:
+        refuse(code, printed + complaint)
+
+
+def call(
+    entry: str, module: Path, driver: str, level: int, folder: Path, environment: Mapping[str, str] | None = None
+) -> tuple[int, str, str]:
+    """Compile a module and call an entry of it; returns what ``execute`` does, the texts the same on every machine."""
+    command = [
+        *programs.command(next((each for each in _RUNNERS if programs.has(each)), _RUNNERS[0])),
+        "-e", entry, "--entry-point-result=void", f"-O{level}",
+        f"--shared-libs={Path(driver).absolute()}", str(module),
+    ]  # fmt: skip
+    # The compiler keeps a record for profilers, by default in the person's home.
+    variables = {"JITDUMPDIR": str(folder.absolute()), **(environment or {})}
+    code, printed, complaint = execute(command, folder, variables)
+    return code, programs.clean(printed), programs.clean(complaint)
+
+
+def with_entries(module: str) -> str:
+    """The module with a function that hands the kernel to the driver, and one that does nothing.
+
+    The kernel's own functions are renamed: LLVM takes one that is called ``round`` for C's.
+    """
+    ends = [found.start() for found in _END.finditer(module)]
+    own = set(_DEFINED.findall(module))
+    if not ends or kernel.ENTRY not in own:
+        raise kernel.without_entry()
+    renamed = {name: f"@kernel.{name}" for name in own - {kernel.ENTRY}}
+
+    def rename(found: re.Match[str]) -> str:
+        return renamed.get(found[1], found[0])
+
+    return _NAME.sub(rename, module[: ends[-1]]) + _ENTRIES + module[ends[-1] :]
+
+
+def refuse(code: int, said: str) -> NoReturn:
+    """Raise what it means that the compiler ended, with all that it said."""
+    missing = _MISSING.search(said)
+    if missing:
+        names = ", ".join(sorted(missing[1].split(", ")))
+        raise ActionFailed(f"the kernel needs {names}, which neither the driver nor libm has", diagnostics=missing[0])
+    programs.refuse(code, said, failure="the kernel cannot be compiled in memory")

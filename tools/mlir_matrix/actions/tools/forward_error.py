@@ -1,0 +1,105 @@
+"""The ``forward_error`` action: how far a correct program may be from the float64 reference, known before any runs.
+
+``params``, inputs and the outputs ``expected-NAME`` are those of the ``reference`` action (:mod:`reference`); for each
+output there is ``bound-NAME`` besides: float64, of the output's shape, no element below 0. A program is correct here that
+computes what the reference does, in the output's dtype and in any order, each operation and function as exact as
+:mod:`accuracy` says: element by element ``|actual - expected| <= bound``. An infinite bound says that nothing is known (the
+dtype may overflow there). Outputs of integers and booleans have the bound 0. No tolerance has a part in any of this.
+
+The bound comes from the reference itself, run on arrays that carry errors (:mod:`bounded`); where the reference takes more
+care than programs do, ``reference.py`` says by ``forward_error(roundoff, *inputs)`` what it is: an array, or a tuple with one
+for each output. ``roundoff`` is the unit roundoff of the output's dtype (half its ``eps``), and the inputs are those of the
+reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.numerics import dtypes, error_bound_numpy
+from mlir_matrix.actions.numerics.accuracy import FORMATS, Format
+from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.numerics.error_bound import Bounded, lift
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
+from mlir_matrix.actions.tools.import_common import Tensor, check_arguments, declared
+from mlir_matrix.actions.tools.reference import argument, as_tuple, check_results, module_of
+
+_OWN = "forward_error"
+
+
+def run(action: Action) -> None:
+    """Compute and write every expected output and its bound. What the reference itself raises is left to the caller."""
+    arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
+    specs = action.params["outputs"]
+    source = action.inputs["source"]
+    expected, bounds = bounded_reference(source, arguments, specs, declared(action, "inputs"))
+    for spec, right, bound in zip(specs, expected, bounds, strict=True):
+        dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], right)
+        dtypes.save_npy(action.outputs[f"bound-{spec['name']}"], bound)
+
+
+def bounded_reference(
+    source: str, arguments: Sequence[Array], specs: Sequence[Mapping[str, Any]], inputs: Sequence[Tensor]
+) -> tuple[list[Array], list[Doubles]]:
+    """What is right, and how far from it one may be, for each output. Raises :class:`ActionFailed`."""
+    module = module_of(source)
+    reference = module["reference"]
+    check_arguments(reference, inputs)
+    with under_test(any_frame=True):
+        returned = reference(*arguments)
+    expected = check_results(specs, returned)
+    own = module.get(_OWN)
+    if own is not None:
+        # Its first parameter may have any name that no input has.
+        check_arguments(partial(own, 0.0), inputs)
+    # An output of each dtype has a run of its own: it is that dtype that programs compute in.
+    runs: dict[str, tuple[Any, ...]] = {}
+    bounds: list[Doubles] = []
+    for place, (spec, right) in enumerate(zip(specs, expected, strict=True)):
+        dtype = spec["dtype"]
+        if dtype not in FORMATS:
+            bounds.append(np.zeros(right.shape))
+            continue
+        if dtype not in runs:
+            runs[dtype] = _stated(own, arguments, dtype) if own else _derived(source, arguments, FORMATS[dtype])
+        bounds.append(_bound(spec, right, runs[dtype], place, len(specs)))
+    return expected, bounds
+
+
+def _stated(own: Callable[..., Any], arguments: Sequence[Array], dtype: str) -> tuple[Any, ...]:
+    with under_test(any_frame=True):
+        return as_tuple(own(FORMATS[dtype].u, *arguments))
+
+
+def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[Any, ...]:
+    """The errors of all results of the reference, run on arrays that carry them."""
+    reference = module_of(source, error_bound_numpy.names(format))["reference"]
+    given = [
+        lift(array.copy(), format) if array.dtype.kind == "f" else error_bound_numpy.Whole(array, format)
+        for array in arguments
+    ]
+    with under_test(any_frame=True):
+        results = as_tuple(reference(*given))
+    return tuple(result.error if isinstance(result, Bounded) else np.zeros(np.shape(result)) for result in results)
+
+
+def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], place: int, outputs: int) -> Doubles:
+    """One output's bound: never less than what rounding the right answer to the dtype costs."""
+    name, format = spec["name"], FORMATS[spec["dtype"]]
+    if len(results) != outputs:
+        raise ActionFailed(f"{_OWN}() returns {len(results)} arrays, the workload has {outputs} outputs")
+    bound = np.asarray(results[place])
+    if bound.dtype != np.float64 or bound.shape != right.shape:
+        found = f"{bound.dtype} {list(bound.shape)}"
+        raise ActionFailed(f"output {name}: {_OWN}() returns {found}, not float64 {list(right.shape)}")
+    if not (bound >= 0).all():
+        raise ActionFailed(f"output {name}: {_OWN}() returns what is no bound: NaN or less than 0")
+    size = np.abs(right)
+    with np.errstate(all="ignore"):
+        bound = np.maximum(bound, np.where(format.holds(right), 0.0, format.u * size))
+        over = np.isfinite(right) & (size + bound > format.largest)
+    return np.where(over, np.inf, bound)

@@ -1,0 +1,156 @@
+"""The ``golden_difference`` action: what a golden made anew differs in from the one that is there, in numbers.
+
+``params``: ``inputs`` and ``outputs`` as the ``reference`` action has them, each output with ``sketch`` (whether it is one) and
+``compare`` besides; inputs ``source`` and ``arg-NAME`` as there, ``new-NAME`` and, where there is one, ``old-NAME``; output
+``differences``, a JSON object with an entry for each output that has an old golden: ``{"changed": a sentence}`` where they
+cannot be compared, else ``elements``, ``differ`` and the largest absolute difference: ``abs``, ``rel`` (relative to the old), the
+``index``, ``old`` and ``new`` there (null: none differs). Of sketches only the kept elements can be compared; what is known of the
+others is how many ``blocks`` differ, and the Euclidean ``norm`` of the difference that their projections tell.
+
+Where something differs there is ``rounding`` as well: the largest difference as a share of what rounding in double
+explains. Up to 1, two CPUs or releases of NumPy may give both goldens. The bound is that of :mod:`forward_error` for
+programs that compute in double, taken twice: each golden may be that far from the exact value. Null where none is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.accuracy import FORMATS
+from mlir_matrix.actions.numerics.census import plain
+from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.tools import sketch
+from mlir_matrix.actions.tools.forward_error import bounded_reference
+from mlir_matrix.actions.tools.import_common import declared
+from mlir_matrix.actions.tools.reference import argument
+
+#: Sums by halves of a block's 4096 elements round 12 times in each of two sketches, each time by 2**-53 of the sum.
+_SUMMED = 2.0**-48
+
+
+def run(action: Action) -> None:
+    """Compare and write."""
+    found = {}
+    for spec in action.params["outputs"]:
+        name = spec["name"]
+        if f"old-{name}" in action.inputs:
+            found[name] = compare(action.inputs[f"old-{name}"], action.inputs[f"new-{name}"], sketched=spec["sketch"])
+    if any(map(_differs, found.values())):
+        _add_rounding(action, found)
+    write_json(action.outputs["differences"], found)
+
+
+def _differs(entry: dict[str, Any]) -> bool:
+    """Whether some numbers differ, of arrays that could be compared."""
+    return bool(entry.get("differ") or entry.get("differing_blocks"))
+
+
+def _add_rounding(action: Action, found: dict[str, dict[str, Any]]) -> None:
+    bounds = _bounds(action)
+    for place, spec in enumerate(action.params["outputs"]):
+        entry = found.get(spec["name"], {})
+        if _differs(entry):
+            old, new = (dtypes.load_npy(action.inputs[f"{age}-{spec['name']}"]) for age in ("old", "new"))
+            share = _sketched_share if spec["sketch"] else _share
+            entry["rounding"] = bounds and plain(share(old, new, _sorted(bounds[place], spec)))
+
+
+def _bounds(action: Action) -> list[Doubles] | None:
+    """How far two runs of the reference may be apart, for each output; None where no bound follows."""
+    arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
+    specs = [spec | {"dtype": "f64"} if spec["dtype"] in FORMATS else spec for spec in action.params["outputs"]]
+    try:
+        _, bounds = bounded_reference(action.inputs["source"], arguments, specs, declared(action, "inputs"))
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - the reference has given what is expected: only its bound is refused, somehow
+        return None
+    # An infinite bound says that nothing is known of an element: there nothing may differ.
+    return [np.where(np.isinf(bound), 0.0, 2 * bound) for bound in bounds]
+
+
+def _sorted(bound: Doubles, spec: dict[str, Any]) -> Doubles:
+    """The bounds of a sketch's elements, which are sorted where the output is: none moves by more than the largest bound."""
+    if not spec["sketch"] or spec["compare"] != "order-free" or not bound.ndim:
+        return bound
+    return np.broadcast_to(bound.max(axis=-1, keepdims=True), bound.shape)
+
+
+def _share(old: Array, new: Array, bound: Doubles) -> float:
+    """The largest difference in units of its bound; infinite where NaN or an infinity has come or gone."""
+    equal = (old == new) | (_is_nan(old) & _is_nan(new))
+    with np.errstate(all="ignore"):
+        share = np.where(equal, 0.0, _apart(old, new) / bound)
+    return float(np.where(np.isnan(share), np.inf, share).max())
+
+
+def _is_nan(array: Array) -> Any:
+    return np.isnan(np.asarray(array, dtype=np.float64))
+
+
+def _sketched_share(old: Doubles, new: Doubles, bound: Doubles) -> float:
+    """The same for all that a sketch has of blocks: a sum moves by no more than the sum of the bounds, and its own rounding."""
+    old, new = old[1:], new[1:]
+    most = sketch.summary(bound.reshape(-1), bound.reshape(-1))
+    # What counts special values must be equal. Elements as their dtype has them differ where one is just between two numbers.
+    most[:, sketch.COUNTS] = most[:, sketch.PLACES] = 0
+    most[:, sketch.EXACT] = np.inf
+    most[:, sketch.SIGNED] = most[:, [sketch.L1]]
+    most[:, sketch.SIGNED] += _SUMMED * new[:, [sketch.L1]]
+    most[:, sketch.L1 : sketch.LARGEST] += _SUMMED * new[:, sketch.L1 : sketch.LARGEST]
+    return _share(old, new, most)
+
+
+def compare(old_path: str, new_path: str, *, sketched: bool) -> dict[str, Any]:
+    """The entry of one output."""
+    new = dtypes.load_npy(new_path)
+    try:
+        old = dtypes.load_npy(old_path)
+    except (OSError, ValueError, EOFError) as error:
+        return {"changed": f"was not readable: {dtypes.why_unreadable(error)}"}
+    if sketched:
+        return _sketches(old, new)
+    if (old.dtype, old.shape) != (new.dtype, new.shape):
+        return {"changed": f"was {old.dtype} {list(old.shape)}, is {new.dtype} {list(new.shape)}"}
+    return _arrays(old, new)
+
+
+def _arrays(old: Array, new: Array) -> dict[str, Any]:
+    numbers = [np.asarray(array, dtype=np.float64) for array in (old, new)]
+    differ = (old != new) & ~(np.isnan(numbers[0]) & np.isnan(numbers[1]))
+    found: dict[str, Any] = {"elements": old.size, "differ": int(np.count_nonzero(differ))}
+    found |= dict.fromkeys(("abs", "rel", "index", "old", "new"))
+    if found["differ"]:
+        with np.errstate(all="ignore"):
+            # A number that is none, or no longer, is further off than any other.
+            apart = _apart(old, new)
+            apart = np.where(differ, np.where(np.isnan(apart), np.inf, apart), -1.0).reshape(-1)
+            at = int(np.argmax(apart))
+            before, after = old.reshape(-1)[at], new.reshape(-1)[at]
+            relative = apart[at] / np.abs(numbers[0].reshape(-1)[at])
+        found |= {"abs": plain(apart[at]), "rel": plain(relative), "old": plain(before), "new": plain(after)}
+        found["index"] = [int(place) for place in np.unravel_index(at, old.shape)]
+    return found
+
+
+def _apart(old: Array, new: Array) -> Doubles:
+    if old.dtype.kind == "f":
+        return np.abs(new - old)  # type: ignore[no-any-return]
+    return dtypes.difference(new, old)
+
+
+def _sketches(old: Array, new: Array) -> dict[str, Any]:
+    if old.shape != new.shape or not np.array_equal(old[:1], new[:1]):
+        return {"changed": "was a sketch of another output, or made in another way"}
+    differ = (old != new) & ~(np.isnan(old) & np.isnan(new))
+    found = _arrays(old[1:, sketch.PICKED], new[1:, sketch.PICKED])
+    if found["index"] is not None:
+        found["index"] = [int(sketch.picks(int(new[0, 2]))[tuple(found["index"])])]
+    with np.errstate(all="ignore"):
+        squares = np.mean((new[1:, sketch.SIGNED] - old[1:, sketch.SIGNED]) ** 2, axis=1)
+        norm = np.sqrt(np.sum(squares))
+    return {**found, "blocks": len(new) - 1, "differing_blocks": int(differ.any(axis=1).sum()), "norm": plain(norm)}

@@ -1,0 +1,120 @@
+"""What the tools that bring workloads in have in common: declared tensors, and sources that keep their promise."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
+
+#: Sizes as an importer sees them; None is a dynamic one.
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """An input or output as ``workload.yaml`` declares it; ``dynamic`` holds the axes that the IR must leave open."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    dynamic: frozenset[int] = frozenset()
+
+
+def declared(action: Action, key: str) -> list[Tensor]:
+    """The tensors under ``inputs`` or ``outputs`` of the action's parameters, in order."""
+    return [
+        Tensor(
+            name=entry["name"],
+            shape=tuple(entry["shape"]),
+            dtype=entry["dtype"],
+            dynamic=frozenset(entry.get("dynamic", ())),
+        )
+        for entry in action.params[key]
+    ]
+
+
+def load(path: str, function: str = "workload") -> Callable[..., Any]:
+    """The function that a source file defines.
+
+    The file is compiled under its relative name, which is what tracebacks and locations then show, and outside the
+    import system: it is called ``jax.py`` or ``onnx.py``, its folder must not come before the real packages, and
+    nothing may be written beside it.
+    """
+    module = ModuleType("workload_source")
+    module.__file__ = path
+    # Dataclasses and pickling look their module up by name.
+    sys.modules[module.__name__] = module
+    text = Path(path).read_bytes()
+    with under_test():
+        exec(compile(text, path, "exec"), module.__dict__)
+        found = getattr(module, function, None)
+    if not callable(found):
+        raise ActionFailed(f"{Path(path).name} does not define the function {function}")
+    return found  # type: ignore[no-any-return]
+
+
+def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> None:
+    """Refuse a function whose parameters are not called like the inputs: they are given in order, so it would mix them up."""
+    try:
+        with under_test():
+            signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    parameters = signature.parameters.values()
+    if any(each.kind in (each.VAR_POSITIONAL, each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters):
+        try:
+            signature.bind(*inputs)
+        except TypeError as error:
+            raise ActionFailed(f"the source does not take {len(inputs)} arguments in order: {error}") from None
+        return
+    check_names("inputs", [tensor.name for tensor in inputs], [each.name for each in parameters])
+
+
+def check_names(what: str, declared_names: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse names, or an order of them, that ``workload.yaml`` does not have."""
+    if list(declared_names) != list(names):
+        raise ActionFailed(f"declared {what} ({', '.join(declared_names)}), the source has ({', '.join(names)})")
+
+
+def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, str]]) -> None:
+    """Refuse a program whose results are not what the workload declares.
+
+    ``got`` has the shape (None for what has none) and the dtype of each result. A dynamic size agrees with any.
+    """
+    if len(outputs) != len(got):
+        raise ActionFailed(f"declared {_count(len(outputs))}, got {_count(len(got))}")
+    wrong = [
+        f"output {output.name}: declared {text_of(output.shape, output.dtype)}, got {text_of(shape, dtype)}"
+        for output, (shape, dtype) in zip(outputs, got, strict=True)
+        if dtype != output.dtype or not _agree(output.shape, shape)
+    ]
+    if wrong:
+        raise ActionFailed(wrong[0], diagnostics="\n".join(wrong))
+
+
+def name_of(dtypes: Mapping[str, Any], dtype: Any) -> str:
+    """Our name for a framework's dtype, or the framework's own where we have none."""
+    return next((name for name, value in dtypes.items() if value == dtype), str(dtype))
+
+
+def _agree(declared_shape: tuple[int, ...], shape: Shape | None) -> bool:
+    return (
+        shape is not None
+        and len(declared_shape) == len(shape)
+        and all(size is None or size == want for want, size in zip(declared_shape, shape, strict=True))
+    )
+
+
+def text_of(shape: Shape | None, dtype: str) -> str:
+    """A type as people read it: ``f32[8, ?]``, or its dtype alone where the shape is not known."""
+    return dtype if shape is None else f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def _count(number: int) -> str:
+    return f"{number} output" if number == 1 else f"{number} outputs"

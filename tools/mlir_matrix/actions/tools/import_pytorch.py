@@ -1,0 +1,110 @@
+"""A PyTorch function becomes MLIR in the torch dialect: ``torch.export``, then torch-mlir's FX importer.
+
+Parameters: ``inputs`` and ``outputs`` (lists of ``name``, ``shape``, ``dtype`` and, for inputs, ``dynamic``: axes that
+must be open). Input: ``source``. Output: ``ir``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import Dim, ExportedProgram
+from torch_mlir import fx
+from torch_mlir.compiler_utils import OutputType
+from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+from torch_mlir.extras.fx_importer import FxImporter
+
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
+from mlir_matrix.actions.tools import bindings, import_common
+
+DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+}
+
+#: What ``torch_mlir.fx`` runs for its output type TORCH. Here, because its wrapper writes a reproducer to a
+#: temporary file and names it in the error, which then differs from run to run.
+TO_BACKEND = "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}"
+
+
+class Program(torch.nn.Module):  # type: ignore[misc]
+    """What ``torch.export`` takes, around a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self._function(*args)
+
+
+def preload() -> None:
+    """Export a small program: the first export imports some 750 modules more (1.3 s), and starts no thread."""
+    torch.set_num_threads(1)
+    tensor = import_common.Tensor(name="x", shape=(3, 3), dtype="f32", dynamic=frozenset({0}))
+    _to_mlir(_export(lambda x: torch.relu(torch.matmul(x, x.sum(0, keepdim=True).t()) + 1.0), [tensor]))
+
+
+def run(action: Action) -> None:
+    """Write ``main`` of the source's ``workload`` to the output ``ir``."""
+    torch.set_num_threads(1)
+    source, inputs = import_common.load(action.inputs["source"]), import_common.declared(action, "inputs")
+    import_common.check_arguments(source, inputs)
+    program = _export(source, inputs)
+    if program.graph_signature.user_inputs_to_mutate:
+        raise ActionFailed("workload writes to its inputs")
+    import_common.check_outputs(import_common.declared(action, "outputs"), _results(program))
+    Path(action.outputs["ir"]).write_text(_to_mlir(program), encoding="utf-8")
+
+
+def _export(function: Callable[..., Any], inputs: Sequence[import_common.Tensor]) -> ExportedProgram:
+    """The program in the operators that torch-mlir takes, with no mutation left inside it."""
+    examples = tuple(torch.zeros(_example_shape(tensor), dtype=DTYPES[tensor.dtype]) for tensor in inputs)
+    # DYNAMIC, not AUTO: a program that needs a certain size is an error, not silently a static one.
+    dynamic = tuple(dict.fromkeys(sorted(tensor.dynamic), Dim.DYNAMIC) or None for tensor in inputs)
+    with under_test():
+        program = torch.export.export(Program(function), examples, dynamic_shapes=(dynamic,))
+        return program.run_decompositions(get_decomposition_table())
+
+
+def _example_shape(tensor: import_common.Tensor) -> tuple[int, ...]:
+    """Sizes to trace with: ``torch.export`` takes the sizes 0 and 1 of an example for constants."""
+    return tuple(max(size, 2) if axis in tensor.dynamic else size for axis, size in enumerate(tensor.shape))
+
+
+def _results(program: ExportedProgram) -> list[tuple[import_common.Shape | None, str]]:
+    (output,) = program.graph.find_nodes(op="output")
+    return [_describe(result) for result in output.args[0]]
+
+
+def _describe(result: Any) -> tuple[import_common.Shape | None, str]:
+    value = result.meta.get("val") if isinstance(result, torch.fx.Node) else result
+    if not isinstance(value, torch.Tensor):
+        return None, f"{type(value).__name__}, not a tensor"
+    shape = tuple(size if isinstance(size, int) else None for size in value.shape)
+    return shape, import_common.name_of(DTYPES, value.dtype)
+
+
+def _to_mlir(program: ExportedProgram) -> str:
+    with bindings.load("torch_mlir").session() as session:
+        with under_test():
+            module = fx.export_and_import(
+                program,
+                output_type=OutputType.RAW,
+                fx_importer=FxImporter(context=session.context),
+                decomposition_table={},
+                func_name="main",
+            )
+        session.run(module, TO_BACKEND)
+        return session.text(module)

@@ -1,0 +1,63 @@
+"""Hold the types of a hand-written ``@main`` against what its workload declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from mlir_matrix.actions.runtime.contract import ActionFailed
+
+#: MLIR's integers are signless here, as in the dialects that every pipeline lowers through.
+ELEMENTS = {
+    "f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16",
+    "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8", "u8": "i8", "bool": "i1",
+}  # fmt: skip
+
+
+class Type(Protocol):
+    """A type of an argument or a result; as text it is what a person wrote."""
+
+    @property
+    def tensor(self) -> tuple[Sequence[int | None], str] | None:
+        """Shape, None for an open axis, and element type; None for what is no ranked tensor."""
+
+
+def complaints(params: Mapping[str, Any], taken: Sequence[Type], given: Sequence[Type]) -> list[str]:
+    """What is not as declared, a sentence each; ``params`` has the declared ``inputs`` and ``outputs``."""
+    return [*_compare("input", params["inputs"], taken), *_compare("output", params["outputs"], given)]
+
+
+def refuse(found: Sequence[str]) -> None:
+    """Raise ActionFailed where there is anything to complain about."""
+    if found:
+        text = "".join(f"{each}\n" for each in found)
+        raise ActionFailed(f"@main is not what the workload declares: {found[0]}", diagnostics=text)
+
+
+def _compare(role: str, declared: Sequence[Mapping[str, Any]], found: Sequence[Type]) -> Iterator[str]:
+    if len(declared) != len(found):
+        yield f"{len(declared)} {role}s are declared and @main has {len(found)}"
+        return
+    for each, kind in zip(declared, found, strict=True):
+        if not _fits(each, kind.tensor, role):
+            yield f"{role} {each['name']} must be tensor<{_spelt(each)}>, it is {kind}"
+
+
+def _spelt(declared: Mapping[str, Any]) -> str:
+    open_axes = set(declared.get("dynamic", ()))
+    sizes = ("?" if axis in open_axes else str(size) for axis, size in enumerate(declared["shape"]))
+    return "x".join([*sizes, ELEMENTS[declared["dtype"]]])
+
+
+def _fits(declared: Mapping[str, Any], found: tuple[Sequence[int | None], str] | None, role: str) -> bool:
+    """Whether a tensor is what is declared. Results may be open where the declaration gives a size."""
+    if found is None or found[1] != ELEMENTS[declared["dtype"]] or len(found[0]) != len(declared["shape"]):
+        return False
+    open_axes = set(declared.get("dynamic", ()))
+    for axis, (size, has) in enumerate(zip(declared["shape"], found[0], strict=True)):
+        if has is None:
+            if role == "input" and axis not in open_axes:
+                return False
+        elif axis in open_axes or has != size:
+            return False
+    return True

@@ -1,0 +1,53 @@
+"""Whether two texts of IR are the same, as a verdict; what reads and prints them is ``same_ir`` or ``opt_same_ir``.
+
+MLIR prints the generic form canonically: values, blocks and attribute aliases are numbered as they come, attributes stand in
+the order of their names, locations are left out. Equal structure gives equal text, whatever a file called its values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from mlir_matrix.actions.tools.relation import of_relation
+
+#: Lines of the difference that are kept.
+_MOST = 60
+_OPERATION = re.compile(r'^\s*(?:%[^=]*= )?"[\w.$-]+"\(', re.MULTILINE)
+
+
+def verdict(
+    relation: str, generic: tuple[str, str], pretty: tuple[str, str], *, same: bool, other: str = "other"
+) -> dict[str, Any]:
+    """The verdict on two modules in generic form; the difference is shown in the pretty one where it shows there.
+
+    ``same``: both come from the same action, so that comparing them proves nothing; ``other`` is what the other is called.
+    """
+    counts = [len(_OPERATION.findall(text)) for text in generic]
+    metrics = {"operations": counts[0]}
+    if same:
+        return _wrong(relation, "both are the output of one and the same action", metrics)
+    # The module itself is one.
+    if min(counts) <= 1:
+        return _wrong(relation, "there is no operation to compare", metrics)
+    if generic[0] == generic[1]:
+        reason = f"{relation}: all {counts[0]} operations are the same"
+        return {"outcome": "pass", "reason": reason, "outputs": [], "metrics": metrics}
+    shown = pretty if pretty[0] != pretty[1] else generic
+    lines = list(
+        difflib.unified_diff(shown[1].splitlines(), shown[0].splitlines(), fromfile=other, tofile="this", lineterm="")
+    )
+    changed = sum(line[0] in "+-" for line in lines[2:])
+    more = [f"[{len(lines) - _MOST} more lines]"] if len(lines) > _MOST else []
+    said = f"the IR differs in {changed} lines; {counts[0]} operations here, {counts[1]} there"
+    return {**_wrong(relation, said, metrics), "diagnostics": "\n".join([*lines[:_MOST], *more]) + "\n"}
+
+
+def _wrong(relation: str, reason: str, metrics: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "outcome": "mismatch",
+        "reason": of_relation(relation, "mismatch", reason),
+        "outputs": [],
+        "metrics": metrics,
+    }

@@ -1,0 +1,26 @@
+"""The verdict of a step's IR test: what the step made of the test's IR, against the test's own ``CHECK`` lines.
+
+Inputs: ``ir``, the step's output, and ``test``, the test file (input IR with its directives). Output: ``report``, JSON
+with the number of directives that were checked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from mlir_matrix.actions.runtime.contract import Action, read_text
+from mlir_matrix.actions.tools import check
+
+preload = check.preload
+
+_DIRECTIVE = re.compile(r"//\s*CHECK(?:-[A-Z]+)*(?:\{[A-Z,]+\})?:")
+
+
+def run(action: Action) -> None:
+    """Write the report, or raise ActionFailed with what FileCheck found (also for a test without directives)."""
+    ir, test = Path(action.inputs["ir"]), Path(action.inputs["test"])
+    check.require(ir, test)
+    directives = len(_DIRECTIVE.findall(read_text(action.inputs["test"], "the test")))
+    Path(action.outputs["report"]).write_text(json.dumps({"directives": directives}) + "\n", encoding="utf-8")

@@ -1,0 +1,228 @@
+"""The ``judge`` action: what the kernel gave against what is expected, and nothing passes without having been compared.
+
+``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
+"rtol_text"}]}``, and ``max_ulp`` with ``max_ulp_text`` where that is a criterion; inputs ``actual-NAME`` and
+``expected-NAME`` or, where what is expected is too large to keep, ``sketch-NAME`` (:mod:`sketch`), and ``arg-NAME``, inputs of
+the workload that are like an output; output ``verdict``, a JSON file with ``outcome``, ``reason``, ``outputs`` (each with its
+census) and ``metrics``. What is missing, empty, misshapen or unreadable is a mismatch that says so; where the golden is what is
+wrong the output is not ``measurable``, which nobody can expect. An output that passes is ``weak`` where a trivial one would, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.numerics import dtypes, trivial
+from mlir_matrix.actions.numerics.census import BLOCK, Census, plain
+from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.actions.numerics.diagnosis import diagnose
+from mlir_matrix.actions.numerics.dtypes import STORAGE, Array
+from mlir_matrix.actions.numerics.sketch_judge import SketchError, judge_by_sketch
+from mlir_matrix.actions.runtime.contract import Action, write_json
+
+_GOLDEN = "the golden"
+_METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
+
+
+class _UnfitError(Exception):
+    """An output that cannot even be compared; the message says why."""
+
+
+class _NoMeasureError(_UnfitError):
+    """There is nothing to compare an output with: the catalog's fault, whatever the kernel gave."""
+
+
+def run(action: Action) -> None:
+    """Write the verdict. A mismatch is a verdict, not a failure of the action."""
+    verdict = judge(action.params["outputs"], action.inputs)
+    write_json(action.outputs["verdict"], verdict)
+
+
+def judge(specs: list[dict[str, Any]], files: Mapping[str, str]) -> dict[str, Any]:
+    """The verdict on all outputs; ``files`` holds the paths by the names of the action's inputs."""
+    outputs = [_judge_output(spec, files) for spec in specs]
+    outputs.extend(_strangers({str(spec["name"]) for spec in specs}, files))
+    wrong = [output for output in outputs if output["outcome"] != "pass"]
+    if not specs:
+        reason = "nothing was compared: the workload has no outputs"
+        return {"outcome": "mismatch", "reason": reason, "outputs": outputs, "metrics": {}}
+    more = f" (and {len(wrong) - 1} more of {len(outputs)} outputs)" if len(wrong) > 1 else ""
+    return {
+        "outcome": "mismatch" if wrong else "pass",
+        "reason": wrong[0]["reason"] + more if wrong else _all_right(outputs),
+        "outputs": outputs,
+        "metrics": _metrics(outputs),
+    }
+
+
+def _all_right(outputs: list[dict[str, Any]]) -> str:
+    elements = sum(output["elements"] for output in outputs)
+    used = _largest(outputs, "error_used")
+    return f"all {elements} elements are right; the worst error takes {_percent(float(used))} of its bound"
+
+
+def _metrics(outputs: list[dict[str, Any]]) -> dict[str, Any]:
+    counted = [output for output in outputs if "error_used" in output]
+    metrics: dict[str, Any] = {name: _largest(counted, name) for name in _METRICS if counted}
+    return metrics | {name: sum(output.get(name, 0) for output in counted) for name in ("elements", "wrong")}
+
+
+def _largest(outputs: list[dict[str, Any]], name: str) -> int | float | str | bool:
+    return plain(max(float(output[name]) for output in outputs))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Outputs that came and are in no specification."""
+    found = []
+    for side, what in (
+        ("actual-", "the kernel gave an output"), ("expected-", "there is a golden"), ("sketch-", "there is a golden"),
+    ):  # fmt: skip
+        for key in sorted(files):
+            name = key.removeprefix(side)
+            if key.startswith(side) and name not in known:
+                reason = f"{name}: {what} that the workload does not have"
+                found.append({"name": name, "outcome": "mismatch", "reason": reason})
+    return found
+
+
+def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """The specification of the output with its outcome, reason and, where it could be compared, its census."""
+    name, dtype, shape = str(spec["name"]), str(spec["dtype"]), tuple(spec["shape"])
+    try:
+        criteria = criteria_of(spec)
+        if f"sketch-{name}" in files:
+            return {**_told(spec), **_judge_sketched(spec, files, criteria)}
+        expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
+        if _is_nan(expected):
+            count = f"{expected.size} of {expected.size}"
+            raise _NoMeasureError(f"the golden is NaN in {count} elements, which proves nothing")
+        actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
+    except _UnfitError as error:
+        bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
+        measured = {"measurable": False} if isinstance(error, _NoMeasureError) else {}
+        return {**_told(spec), **bounds, **measured, "outcome": "mismatch", "reason": f"{name}: {error}"}
+    if spec["compare"] == "order-free" and shape:
+        actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
+    result = _compared(actual, expected, spec, criteria)
+    return result | _weak(weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else ())
+
+
+def weak(spec: Mapping[str, Any], expected: Array, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:
+    """Return the trivial outputs that would pass for a golden; ``others``: more of them, by name, as stored (:mod:`trivial`)."""
+    dtype = str(spec["dtype"])
+    if spec["compare"] == "order-free" and expected.ndim:
+        expected = np.sort(expected, axis=-1)
+        fit = {name: stored for name, stored in others.items() if stored.shape == expected.shape}
+        others = {name: _sorted(stored, dtype) for name, stored in fit.items()}
+    return trivial.passing(expected, dtype, criteria, others)
+
+
+def arguments(files: Mapping[str, str]) -> dict[str, Array]:
+    """Load the workload's inputs that are among the files."""
+    keys = [key for key in files if key.startswith("arg-")]
+    return {f"the input {key.removeprefix('arg-')}": dtypes.load_npy(files[key]) for key in keys}
+
+
+def _weak(names: Sequence[str]) -> dict[str, Any]:
+    return {"weak": list(names)} if names else {}
+
+
+def _is_nan(expected: Array) -> bool:
+    """Whether every element is NaN; what is not shows in the first block."""
+    flat = expected.reshape(-1)
+    blocks = (flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK))
+    return expected.dtype.kind == "f" and all(np.isnan(block).all() for block in blocks)
+
+
+def _compared(actual: Array, expected: Array, spec: Mapping[str, Any], criteria: Criteria) -> dict[str, Any]:
+    census = Census(expected.shape, str(spec["dtype"]), criteria=criteria)
+    census.add(actual, expected)
+    result: dict[str, Any] = {**_told(spec), **census.result(), "outcome": "mismatch" if census.wrong else "pass"}
+    if not census.wrong:
+        return result | {"reason": "equal" if census.error_used == 0 else "within the bound"}
+    looks = diagnose(actual, expected, str(spec["dtype"]), criteria) if spec["compare"] != "order-free" else ""
+    result = result | ({"looks": looks} if looks else {})
+    return result | {"reason": _explain(result)}
+
+
+def _told(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the output's result says of its specification: ``max_ulp`` is what was found there, the bound is ``ulp_bound``."""
+    renamed = {"max_ulp": "ulp_bound", "max_ulp_text": "ulp_bound_text"}
+    return {renamed.get(key, key): value for key, value in spec.items()}
+
+
+def _judge_sketched(spec: dict[str, Any], files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:
+    """The same where what is expected is a sketch: not which elements are wrong, but in which blocks there are some."""
+    name, shape = spec["name"], tuple(spec["shape"])
+    rows = _load(files, f"sketch-{name}", _GOLDEN, None, STORAGE["f64"])
+    actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[spec["dtype"]])
+    if spec["compare"] == "order-free" and shape:
+        actual = _sorted(actual, spec["dtype"])
+    try:
+        result = judge_by_sketch(spec, actual, rows, criteria)
+        return result | _weak(
+            trivial.passing_sketch(rows, spec["dtype"], criteria) if result["outcome"] == "pass" else ()
+        )
+    except SketchError as error:
+        raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
+
+
+def criteria_of(spec: Mapping[str, Any]) -> Criteria:
+    """Return what an output is held to. Raises an error for bounds that are none."""
+    if spec["compare"] == "exact":
+        return Criteria()
+    atol, rtol, ulp = float(spec["atol"]), float(spec["rtol"]), spec.get("max_ulp")
+    if not all(math.isfinite(bound) and bound >= 0 for bound in (atol, rtol, float(ulp or 0))):
+        ulps = "" if ulp is None else f", max_ulp={ulp!r}"
+        raise _NoMeasureError(f"the tolerance atol={atol!r}, rtol={rtol!r}{ulps} is no bound")
+    return Criteria(atol=atol, rtol=rtol, max_ulp=None if ulp is None else float(ulp))
+
+
+def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Array:
+    """The array of one file, of exactly this shape (None: any) and dtype, with at least one element."""
+    remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
+    unfit = _NoMeasureError if what == _GOLDEN else _UnfitError
+    if key not in files:
+        raise unfit(f"{what} is missing{remedy}")
+    try:
+        array = dtypes.load_npy(files[key])
+    except FileNotFoundError:
+        raise unfit(f"{what} is missing{remedy}") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise unfit(f"{what} is not a readable .npy file: {dtypes.why_unreadable(error)}") from None
+    if array.dtype != dtype:
+        raise unfit(f"{what} holds {array.dtype.str}, not {dtype.str}")
+    if shape is not None and array.shape != shape:
+        raise unfit(f"{what} has the shape {list(array.shape)}, not {list(shape)}")
+    if not array.size:
+        raise unfit(f"{what} is empty: zero elements prove nothing")
+    return array
+
+
+def _sorted(stored: Array, dtype: str) -> Array:
+    """Sorted along the last axis, NaN last; bf16 by its value, not its bits."""
+    if dtype != "bf16":
+        return np.sort(stored, axis=-1)
+    order = np.argsort(dtypes.decode(stored, dtype), axis=-1, kind="stable")
+    return np.take_along_axis(stored, order, axis=-1)
+
+
+def _explain(output: dict[str, Any]) -> str:
+    """One sentence: how many, and the worst of them."""
+    worst = output["worst"][0]
+    share = f"{output['wrong']} of {output['elements']} elements ({output['wrong_percent']:.3g} %) are wrong"
+    order = " after sorting" if output["compare"] == "order-free" else ""
+    place = f"at {worst['index']}{order}: expected {worst['expected']}, actual {worst['actual']}"
+    if output["compare"] == "exact":
+        return f"{output['name']}: {share}; worst {place}, and they must be equal"
+    error = "" if worst["abs"] == "nan" else f", off by {float(worst['abs']):.3g}"
+    bound = f"bound {float(worst['bound']):.3g} from {output.get('layer') or 'no layer'}"
+    return f"{output['name']}: {share}; worst {place}{error}, {bound}"

@@ -1,0 +1,29 @@
+"""What all that make kernels or call them agree on: the entry point, LLVM's levels, where what they measure is kept."""
+
+from __future__ import annotations
+
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+
+#: The C interface of ``@main``, by which the driver calls a kernel.
+ENTRY = "_mlir_ciface_main"
+#: Beside the outputs, in no digest: times and what else differs from run to run.
+METRICS = "metrics.json"
+#: What the driver can pass to a kernel: a pointer for each argument and one for all results (tools/driver/call.h), so many
+#: results, and so many dimensions of a tensor (spec.h).
+MAX_POINTERS = 64
+MAX_RANK = 32
+_LEVELS = (0, 1, 2, 3)
+
+
+def opt_level(action: Action) -> int:
+    """The level at which an action is to have LLVM optimise. ActionFailed where there is no such level."""
+    level = action.params.get("parameters", {}).get("opt-level", 2)
+    # True is 1 to Python.
+    if level not in _LEVELS or isinstance(level, bool):
+        raise ActionFailed(f"opt-level is {level!r}; it must be 0, 1, 2 or 3")
+    return int(level)
+
+
+def without_entry() -> ActionFailed:
+    """The failure to raise for IR that does not define the entry point."""
+    return ActionFailed(f"the IR has no function {ENTRY}; is it lowered to the LLVM dialect with C wrappers?")

@@ -1,0 +1,132 @@
+"""Links a kernel with the driver into one static executable, by one call of Zig's linker (about 15 ms).
+
+params   none is read
+inputs   ``object``: the kernel, which defines ``_mlir_ciface_main``; ``driver``, ``runtime``: what ``link_kit`` makes
+outputs  ``kernel``: the executable
+
+A kernel's other functions are called ``main`` and whatever the person who wrote it liked (``round``, ``remainder``):
+C's names, too. They are renamed in a copy of the object before it is linked, so that neither side ever gets a function
+of the other's.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+from mlir_matrix.actions.tools import kernel
+from mlir_matrix.actions.tools.link_kit import zig, zig_environment
+
+_ENTRY = kernel.ENTRY.encode()
+_PREFIX = b"kernel."
+_FLAGS = (
+    "-static",
+    "--gc-sections",
+    "--strip-all",
+    "--build-id=none",
+    "--no-demangle",
+    "-z",
+    "noexecstack",
+    "--error-limit=0",
+)
+_UNDEFINED = re.compile(r"undefined symbol: (\S+)")
+
+
+def run(action: Action) -> None:
+    """Raises ActionFailed where the kernel is no object, has no entry point or needs what nobody has."""
+    renamed = rename_symbols(Path(action.inputs["object"]).read_bytes())
+    output = Path(action.outputs["kernel"]).absolute()
+    with tempfile.TemporaryDirectory(prefix="link-", dir=".") as folder:
+        scratch = Path(folder).absolute()
+        (scratch / "kernel.o").write_bytes(renamed)
+        done = subprocess.run(
+            [zig(), "ld.lld", *_FLAGS, "-o", str(output), "kernel.o",
+             str(Path(action.inputs["driver"]).absolute()), str(Path(action.inputs["runtime"]).absolute())],
+            cwd=scratch, env=zig_environment(scratch), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", check=False,
+        )  # fmt: skip
+    if done.returncode != 0:
+        raise ActionFailed(_reason(done.stderr), diagnostics=_without_folders(done.stderr, scratch))
+
+
+def _reason(errors: str) -> str:
+    missing = sorted(set(_UNDEFINED.findall(errors)))
+    if kernel.ENTRY in missing:
+        return f"the kernel has no entry point {kernel.ENTRY}"
+    if missing:
+        return f"the kernel needs {', '.join(missing)}, which neither the driver nor libm has"
+    return "the kernel cannot be linked"
+
+
+def _without_folders(errors: str, scratch: Path) -> str:
+    """Diagnostics are kept like results: the same in every folder."""
+    return errors.replace(f"{scratch}/", "").replace(f"{scratch.parent}/", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Section:
+    header: int  # offset of its header in the file
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMTAB = 2
+_RELOCATABLE = 1
+_UNDEFINED_SECTION = 0
+_LOCAL_BINDING = 0
+
+
+def rename_symbols(data: bytes) -> bytes:
+    """Puts ``kernel.`` before every symbol that an ELF object defines and shows, but for the entry point.
+
+    The new names go to the end of the file, together with the string table, which grows; nothing else moves.
+    """
+    try:
+        sections = _sections(data)
+        result = bytearray(data)
+        for table in (section for section in sections if section.kind == _SYMTAB):
+            strings = sections[table.link]
+            names = bytearray(data[strings.offset : strings.offset + strings.size])
+            for place, name in _shown(data, table, bytes(names)):
+                struct.pack_into("<I", result, place, len(names))
+                names += _PREFIX + name + b"\0"
+            struct.pack_into("<QQ", result, strings.header + 24, len(result), len(names))
+            result += names
+    except (struct.error, IndexError, ValueError) as error:
+        raise ActionFailed("the kernel is no 64-bit little-endian ELF object", diagnostics=str(error)) from error
+    return bytes(result)
+
+
+def _sections(data: bytes) -> list[_Section]:
+    header = _HEADER.unpack_from(data)
+    if header[0][:6] != b"\x7fELF\x02\x01" or header[1] != _RELOCATABLE:
+        raise ValueError(f"begins with {data[:18]!r}")
+    start, size, count = header[6], header[11], header[12]
+    if count == 0 and start != 0:  # more sections than the field can say: the first one's size is the number
+        count = _SECTION.unpack_from(data, start)[5]
+    places = [start + index * size for index in range(count)]
+    fields = [_SECTION.unpack_from(data, place) for place in places]
+    return [
+        _Section(header=place, kind=field[1], offset=field[4], size=field[5], link=field[6])
+        for place, field in zip(places, fields, strict=True)
+    ]
+
+
+def _shown(data: bytes, table: _Section, names: bytes) -> Iterator[tuple[int, bytes]]:
+    """Where the symbols that others can see have their name's offset, and that name."""
+    for place in range(table.offset, table.offset + table.size, _SYMBOL.size):
+        start, info, _, section, _, _ = _SYMBOL.unpack_from(data, place)
+        name = names[start : names.index(b"\0", start)]
+        if info >> 4 != _LOCAL_BINDING and section != _UNDEFINED_SECTION and name != _ENTRY:
+            yield place, name

@@ -1,0 +1,133 @@
+"""Makes what every kernel of a target is linked with: the C driver, the start-up code and the C library.
+
+params   ``triple``: the target, as Zig names it (``x86_64-linux-musl``)
+inputs   the driver's sources, each under its file name (``driver.c``, ``npy.h``, …); needed but for ``runtime``
+outputs  ``driver``: the driver, one relocatable object; ``library``: the driver as a shared library, for what compiles
+         kernels in memory; ``runtime``: start-up code, all of musl with libm, and compiler-rt, one relocatable object.
+         Each may be asked for alone: the runtime takes Zig half a minute to build, the others a second
+
+The runtime is one object instead of archives because archives hold the path of the cache that they were made in, and
+debug information those of the machine. As one object without either it is the same bytes everywhere, smaller (2 MB for
+10), and ``link`` has one file to read; what a kernel does not use, the linker leaves out.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+
+#: Debug information holds absolute paths.
+_SCRIPT = "SECTIONS { /DISCARD/ : { *(.debug*) *(.comment) } }\n"
+#: No contraction: the driver and the numbers it prints are the same on every CPU.
+_FLAGS = (
+    "-std=c11", "-O2", "-g0", "-ffp-contract=off",
+    "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
+)  # fmt: skip
+#: Where each form of the driver begins.
+_MAINS = {"driver": "main.c", "library": "jit.c"}
+#: What a library shows: what kernels call, and its entry. The rest stays its own, whatever the process has of that name.
+_SHOWN = (
+    "{ global: matrix_drive; _mlir_*; memrefCopy; roundeven; roundevenf; __truncsfbf2; __truncdfbf2; local: *; };\n"
+)
+
+
+def run(action: Action) -> None:
+    """Builds the outputs that are asked for. Raises ActionFailed where the sources do not compile."""
+    with tempfile.TemporaryDirectory(prefix="kit-", dir=".") as folder:
+        scratch = Path(folder).absolute()
+        target = str(action.params["triple"])
+        if "runtime" in action.outputs:
+            shutil.move(_runtime(scratch, target), action.outputs["runtime"])
+        for form in _MAINS.keys() & action.outputs.keys():
+            shutil.move(_driver(scratch, target, action.inputs, form), action.outputs[form])
+
+
+def zig() -> str:
+    """The path of Zig's one program in this environment."""
+    spec = find_spec("ziglang")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError("this environment has no ziglang")
+    return str(Path(spec.origin).with_name("zig"))
+
+
+def zig_environment(scratch: Path) -> dict[str, str]:
+    """All variables that Zig sees: caches in our folder, nothing of the person's, and no program of the machine."""
+    cache = str(scratch / "cache")
+    return {
+        "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, "TMPDIR": str(scratch), "HOME": str(scratch),
+        "PATH": "", "LC_ALL": "C",
+    }  # fmt: skip
+
+
+def _zig(scratch: Path, arguments: Sequence[str], *, failure: str, extra: Mapping[str, str] | None = None) -> str:
+    """Runs Zig in the scratch folder and returns what it wrote to stderr."""
+    done = subprocess.run(
+        [zig(), *arguments], cwd=scratch, env={**zig_environment(scratch), **(extra or {})}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise ActionFailed(failure, diagnostics=done.stdout + done.stderr)
+    return done.stderr
+
+
+def _runtime(scratch: Path, target: str) -> Path:
+    """Has Zig link an empty program, which makes it build its libraries, and puts those into one object."""
+    (scratch / "empty.c").write_text("int main(void) { return 0; }\n", encoding="utf-8")
+    text = _zig(
+        scratch, ["cc", "-target", target, "-O2", "-g0", "-static", "empty.c", "-o", "empty"],
+        failure=f"zig cannot build the C library of {target}", extra={"ZIG_VERBOSE_LINK": "1"},
+    )  # fmt: skip
+    libraries = _libraries(text)
+    if not libraries:
+        raise ActionFailed(f"zig does not say which libraries it links for {target}", diagnostics=text)
+    return _merge(scratch, "runtime.o", ["--undefined-glob=*", *libraries])
+
+
+def _libraries(verbose: str) -> list[str]:
+    """The start-up objects and archives of the last link command that Zig printed, in its order, but not our own."""
+    commands = [line.split() for line in verbose.splitlines() if line.startswith("ld.lld ")]
+    words = commands[-1] if commands else []
+    return [word for word in words if word.endswith((".a", ".o")) and Path(word).name != "empty.o"]
+
+
+def _driver(scratch: Path, target: str, sources: Mapping[str, str], form: str) -> Path:
+    folder = scratch / form
+    folder.mkdir()
+    for name, path in sources.items():
+        shutil.copyfile(path, folder / Path(name).name)
+    others = set(_MAINS.values()) - {_MAINS[form]}
+    names = sorted(path.name for path in folder.glob("*.c") if path.name not in others)
+    if not names:
+        raise ActionFailed("the driver has no sources")
+    flags = [*_FLAGS, "-fPIC"] if form == "library" else _FLAGS
+    objects = []
+    for name in names:
+        objects.append(f"{form}/{name}.o")
+        _zig(
+            scratch, ["cc", "-target", target, *flags, "-c", f"{form}/{name}", "-o", objects[-1]],
+            failure=f"{name} of the driver does not compile",
+        )  # fmt: skip
+    return _share(scratch, target, objects) if form == "library" else _merge(scratch, "driver.o", objects)
+
+
+def _share(scratch: Path, target: str, objects: Sequence[str]) -> Path:
+    (scratch / "shown.map").write_text(_SHOWN, encoding="utf-8")
+    _zig(
+        scratch, ["cc", "-target", target, "-shared", "-s", "-Wl,--version-script=shown.map", "-Wl,--build-id=none",
+                  # Without compiler-rt, which takes Zig five seconds to build, and which the driver needs nothing of.
+                  "-nostdlib", "-lc", "-lm", "-o", "driver.so", *objects],
+        failure="driver.so cannot be put together",
+    )  # fmt: skip
+    return scratch / "driver.so"
+
+
+def _merge(scratch: Path, name: str, arguments: Sequence[str]) -> Path:
+    (scratch / "strip.ld").write_text(_SCRIPT, encoding="utf-8")
+    _zig(scratch, ["ld.lld", "-r", "-T", "strip.ld", "-o", name, *arguments], failure=f"{name} cannot be put together")
+    return scratch / name

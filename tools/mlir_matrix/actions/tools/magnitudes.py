@@ -1,0 +1,37 @@
+"""The ``magnitudes`` action: how large the elements of goldens are, which says what relative bounds come to.
+
+No ``params``; inputs ``golden-NAME``, those that there are; output ``magnitudes``, a JSON file with ``elements``, and the
+``median`` and ``largest`` size of the finite ones among them, by NAME. A golden of no finite element has no sizes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed, write_json
+
+_PREFIX = "golden-"
+
+
+def run(action: Action) -> None:
+    """Measure every golden; one that cannot be read fails the action."""
+    found = {}
+    for name, path in sorted(action.inputs.items()):
+        try:
+            found[name.removeprefix(_PREFIX)] = measure(dtypes.load_npy(path))
+        except (OSError, ValueError, EOFError) as error:
+            what = dtypes.why_unreadable(error)
+            raise ActionFailed(
+                f"{name.removeprefix(_PREFIX)}: the golden is not a readable .npy file: {what}"
+            ) from None
+    write_json(action.outputs["magnitudes"], found)
+
+
+def measure(array: dtypes.Array) -> dict[str, float]:
+    """How many elements there are, and how large the finite ones."""
+    sizes = np.abs(array.astype(np.float64))
+    finite = sizes[np.isfinite(sizes)]
+    if not finite.size:
+        return {"elements": array.size}
+    return {"elements": array.size, "median": float(np.median(finite)), "largest": float(finite.max())}

@@ -1,0 +1,50 @@
+"""Plants one mistake (or one liberty that is allowed) in IR of loops, or says where that could be done.
+
+Parameters: ``bindings`` (the package to use); ``mutation`` and ``site`` (which of its sites, from 0). Input: ``ir``. Output:
+``ir``, text. Without ``mutation`` the output is ``sites``: JSON, how many sites each mutation has, those with none left out.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.mutation.ir_mutations import LIBERTIES, MISTAKES, Editor
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+from mlir_matrix.actions.tools import bindings
+from mlir_matrix.actions.tools.bindings import Session
+
+preload = bindings.preload
+
+_FINDERS = {**MISTAKES, **LIBERTIES}
+
+
+def run(action: Action) -> None:
+    """Raises ActionFailed for IR that does not parse, and for a site that there is not."""
+    package = bindings.load(str(action.params.get("bindings") or bindings.default_root()))
+    with package.session() as session:
+        module = session.parse(action.inputs["ir"])
+        if "mutation" in action.params:
+            plant(session, module, str(action.params["mutation"]), int(action.params["site"]))
+            Path(action.outputs["ir"]).write_text(session.text(module), encoding="utf-8")
+        else:
+            counts = json.dumps(sites(session, module), sort_keys=True) + "\n"
+            Path(action.outputs["sites"]).write_text(counts, encoding="utf-8")
+
+
+def sites(session: Session, module: Any) -> dict[str, int]:
+    """How many sites each mutation has."""
+    edit = Editor(ir=session.bindings.ir)
+    counts = {name: len(find(edit, module.operation)) for name, find in _FINDERS.items()}
+    return {name: count for name, count in counts.items() if count}
+
+
+def plant(session: Session, module: Any, mutation: str, site: int) -> None:
+    """Change the module in one place."""
+    if mutation not in _FINDERS:
+        raise ActionFailed(f"there is no mutation {mutation!r}; known are {', '.join(_FINDERS)}")
+    found = _FINDERS[mutation](Editor(ir=session.bindings.ir), module.operation)
+    if not 0 <= site < len(found):
+        raise ActionFailed(f"{mutation} has {len(found)} sites here, so that there is no number {site}")
+    found[site]()

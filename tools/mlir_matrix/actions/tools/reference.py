@@ -1,0 +1,94 @@
+"""The ``reference`` action: the workload's ``reference.py`` computes what is right, in double, from the same inputs.
+
+``params``: ``{"inputs": [{"name", "dtype", "shape"}], "outputs": [{"name", "dtype", "shape", "nan"}]}``; inputs ``source`` and
+``arg-NAME`` (as the ``inputs`` action stored them); outputs ``expected-NAME``. Floating-point arguments are given as
+float64, already rounded to their dtype (large ones are converted where the reference looks at them,
+:mod:`mlir_matrix.actions.runtime.lazy_array`), the others in their own; floating-point results must be float64, the others in
+their own dtype. NaN is refused unless the workload says of the output that it may be right (``nan``), and then it may not
+be all.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+import numpy as np
+
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.dtypes import Array
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
+from mlir_matrix.actions.runtime.lazy_array import LazyDoubles
+from mlir_matrix.actions.tools.import_common import check_arguments, declared
+
+
+def run(action: Action) -> None:
+    """Compute and write every expected output. What the reference itself raises is left to the caller."""
+    arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
+    reference = module_of(action.inputs["source"])["reference"]
+    check_arguments(reference, declared(action, "inputs"))
+    specs = action.params["outputs"]
+    with under_test(any_frame=True):
+        returned = reference(*arguments)
+    for spec, array in zip(specs, check_results(specs, returned), strict=True):
+        dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], array)
+
+
+def argument(spec: Mapping[str, Any], files: Mapping[str, str]) -> Array:
+    """An input as the reference is given it. Raises :class:`ActionFailed` where the file holds something else."""
+    stored = dtypes.load_npy(files[f"arg-{spec['name']}"])
+    if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
+        found = f"{stored.dtype.str} {list(stored.shape)}"
+        raise ActionFailed(f"the input {spec['name']} is {found}, not {spec['dtype']} {list(spec['shape'])}")
+    if stored.nbytes > dtypes.MAPPED and spec["dtype"] in dtypes.FLOATS:
+        return cast(Array, LazyDoubles(stored, spec["dtype"]))
+    return dtypes.decode(stored, spec["dtype"])
+
+
+def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """What the source defines, ``reference`` for one; its tracebacks name ``reference.py``, not where it lies.
+
+    ``names`` are there before it is run.
+    """
+    source = Path(path).read_bytes()
+    module = types.ModuleType("reference")
+    module.__dict__.update(names)
+    with under_test():
+        exec(compile(source, "reference.py", "exec", dont_inherit=True), module.__dict__)
+    if not callable(module.__dict__.get("reference")):
+        raise ActionFailed("reference.py defines no function reference()")
+    return module.__dict__
+
+
+def as_tuple(returned: Any) -> tuple[Any, ...]:
+    """What a function returns, one array or several."""
+    return returned if isinstance(returned, tuple) else (returned,)
+
+
+def check_results(specs: Sequence[Mapping[str, Any]], returned: Any) -> list[Array]:
+    """All results as arrays, where they are what the workload says. Raises :class:`ActionFailed`."""
+    results = as_tuple(returned)
+    if len(results) != len(specs):
+        raise ActionFailed(f"reference() returns {len(results)} arrays, the workload has {len(specs)} outputs")
+    return [_check(spec, result) for spec, result in zip(specs, results, strict=True)]
+
+
+def _check(spec: Mapping[str, Any], result: Any) -> Array:
+    """The result as an array, where it is what the workload says. Raises :class:`ActionFailed`."""
+    name, dtype = spec["name"], dtypes.golden_storage(spec["dtype"])
+    if not isinstance(result, (np.ndarray, np.generic)):
+        raise ActionFailed(f"output {name}: reference() returns a {type(result).__name__}, not a NumPy array")
+    array = np.asarray(result)
+    if array.dtype != dtype:
+        why = " (references compute in double)" if dtype == np.float64 else ""
+        raise ActionFailed(f"output {name}: reference() returns {array.dtype}, not {dtype}{why}")
+    if list(array.shape) != list(spec["shape"]):
+        shapes = f"{list(array.shape)}, not {list(spec['shape'])}"
+        raise ActionFailed(f"output {name}: reference() returns the shape {shapes}")
+    count = int(np.count_nonzero(np.isnan(array))) if array.dtype == np.float64 else 0
+    if count and (count == array.size or not spec.get("nan")):
+        raise ActionFailed(f"output {name}: reference() returns NaN in {count} of {array.size} elements")
+    return array

@@ -1,0 +1,109 @@
+"""The verdict of a property: what a run gave against what other runs gave, changed as the property says.
+
+Parameters: ``relation`` (the property in words), ``outputs`` (as the judge is told of them), ``ops`` (by output, what is done to
+the other run's before it is compared; see ``transform``), ``join`` (by output, the axis along which the parts of a batch are put
+together), ``parts`` (how many there are, 1 where the run is whole), ``same`` (true where both are one and the same run). Inputs:
+``other-NAME`` and ``part0-NAME``, ``part1-NAME``, …; output: ``verdict``, as the judge's. What proves nothing is no match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.tools import judge, transform
+from mlir_matrix.actions.tools.relation import of_relation
+
+
+def run(action: Action) -> None:
+    """Write the verdict. A property that does not hold is a verdict, not a failure of the action."""
+    verdict = relate(action.params, action.inputs)
+    write_json(action.outputs["verdict"], verdict)
+
+
+def relate(params: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, Any]:
+    """The verdict; ``inputs`` are the paths by the names of the action's inputs. Writes two files an output beside."""
+    specs = list(params["outputs"])
+    if params["same"]:
+        return _vacuous(specs, {str(spec["name"]): "both are one and the same run" for spec in specs}, params)
+    empty: dict[str, str] = {}
+    files: dict[str, str] = {}
+    for number, spec in enumerate(specs):
+        name, dtype = str(spec["name"]), str(spec["dtype"])
+        actual = _joined(params, inputs, name)
+        other = _load(inputs[f"other-{name}"], dtype)
+        if isinstance(actual, str) or isinstance(other, str):
+            empty[name] = next(each for each in (actual, other) if isinstance(each, str))
+            continue
+        op = params["ops"].get(name)
+        wanted = transform.expected(other, dtype, op)
+        if why := _proves_nothing(wanted, other, dtype, op):
+            empty[name] = why
+        files[f"actual-{name}"], files[f"expected-{name}"] = f"actual-{number}.npy", f"expected-{number}.npy"
+        dtypes.save_npy(files[f"actual-{name}"], actual)
+        dtypes.save_npy(files[f"expected-{name}"], wanted)
+    if empty or not specs:
+        return _vacuous(specs, empty, params)
+    verdict = judge.judge(specs, files)
+    return {**verdict, "reason": of_relation(params["relation"], verdict["outcome"], verdict["reason"])}
+
+
+def _joined(params: Mapping[str, Any], inputs: Mapping[str, str], name: str) -> Array | str:
+    """The output of the run, put together where it is one of parts; or why it cannot be read."""
+    parts = []
+    for number in range(params["parts"]):
+        part = _load(inputs[f"part{number}-{name}"], None)
+        if isinstance(part, str):
+            return part
+        parts.append(part)
+    if len(parts) == 1:
+        return parts[0]
+    if len({(part.dtype, part.ndim) for part in parts}) > 1 or parts[0].ndim <= params["join"][name]:
+        return "the parts of the batch do not fit together"
+    try:
+        return np.concatenate(parts, axis=params["join"][name])
+    except ValueError as error:
+        return f"the parts of the batch do not fit together: {error}"
+
+
+def _load(path: str, dtype: str | None) -> Array | str:
+    try:
+        array = dtypes.load_npy(path)
+    except (OSError, ValueError, EOFError) as error:
+        return f"not a readable .npy file: {dtypes.why_unreadable(error)}"
+    if dtype is not None and array.dtype != STORAGE[dtype]:
+        return f"the other run's output holds {array.dtype.str}, not {STORAGE[dtype].str}"
+    return array
+
+
+def _proves_nothing(wanted: Array, other: Array, dtype: str, op: transform.Op | None) -> str:
+    """Why a comparison with these numbers could not fail; empty where it could."""
+    if not wanted.size:
+        return "zero elements prove nothing"
+    if dtype in FLOATS and not np.isfinite(wanted).any():
+        return "there is no finite number in it, which proves nothing"
+    changes = op is not None and (op["kind"] != "scale" or op["factor"] != 1)
+    if changes and transform.same(wanted, dtypes.decode(other, dtype)):
+        return "what is done to it leaves it as it is, which proves nothing"
+    return ""
+
+
+def _vacuous(specs: list[dict[str, Any]], why: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict where nothing was compared, which nobody can expect."""
+    outputs = [
+        {**spec, "outcome": "mismatch", "measurable": False, "reason": f"{spec['name']}: {why[str(spec['name'])]}"}
+        for spec in specs
+        if str(spec["name"]) in why
+    ]
+    reason = outputs[0]["reason"] if outputs else "nothing was compared: the workload has no outputs"
+    return {
+        "outcome": "mismatch",
+        "reason": of_relation(params["relation"], "mismatch", reason),
+        "outputs": outputs,
+        "metrics": {},
+    }

@@ -1,0 +1,137 @@
+"""Calls a kernel on its arguments.
+
+params   ``arguments``, ``results``: lists of ``{"name", "dtype", "shape"}`` in the order of the kernel's signature; a
+         size of a result may be null where only the kernel knows it. ``runner``: a program of the environment
+         and its options, put before the executable (an emulator). ``repeat``: how often to call it, 1 if absent
+inputs   ``kernel``: the executable that ``link`` makes; ``arg-NAME``: an .npy file for each argument
+outputs  ``out-NAME``: an .npy file for each result
+
+Beside the outputs it leaves ``metrics.json``: ``kernel_ns`` (the time of each call), ``allocations``,
+``peak_bytes``, ``leaked_blocks`` and ``leaked_bytes`` (of the first call), ``poisons``: under how many poison values
+the results are the same, 1 where the second run was left out. It belongs to no digest: times differ.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.runtime import isolation, programs
+from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed, signal_name
+from mlir_matrix.actions.tools.kernel import METRICS
+
+#: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
+_DRIVER_CODES = 64
+DRIVER_IO = 74
+#: Seconds of CPU time: a kernel that takes longer is not run again over other poison.
+_SECOND_WITHIN = 5
+#: Bytes of stack for every kernel, whatever the person's shell says; and of what it may print.
+_STACK = 64 << 20
+_TEXT_LIMIT = 64 << 10
+
+
+def run(action: Action) -> None:
+    """Raises ActionFailed where the kernel or what it returned is wrong, ActionCrashed where a signal ended it.
+
+    An OSError is the machine's: a file that cannot be read or written.
+    """
+    with tempfile.TemporaryDirectory(prefix="run-", dir=".") as folder:
+        kernel = _executable(Path(action.inputs["kernel"]).absolute(), Path(folder).absolute())
+        command = [*_runner(action.params.get("runner", ())), str(kernel), *driver_arguments(action)]
+        judge(*execute(command, Path(folder)))
+    check_written(action)
+
+
+def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Run a kernel, within limits; returns how it ended (minus a signal's number), and what is on stdout and stderr.
+
+    It sees no variables but those given: nothing of the machine can be found by name.
+    """
+    with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr:
+        done = subprocess.run(
+            command,
+            env={"LC_ALL": "C", "PATH": "", **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            preexec_fn=_limit,
+            check=False,
+        )
+        return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
+
+
+def check_written(action: Action) -> None:
+    """Refuse a kernel that ended the driver before that wrote the results, and with exit code 0."""
+    missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
+    if missing:
+        raise ActionFailed(f"the kernel ended by itself, with exit code 0, and left no {', '.join(missing)}")
+
+
+def _runner(words: Sequence[str]) -> list[str]:
+    """What stands before the executable: a program of the environment, with its options."""
+    return [*programs.command(words[0]), *words[1:]] if words else []
+
+
+def driver_arguments(action: Action) -> list[str]:
+    """The driver's command line, without its name."""
+    params = action.params
+    words: list[str] = []
+    for tensor in params["arguments"]:
+        words += ["--in", _spec(tensor, action.inputs[f"arg-{tensor['name']}"])]
+    for tensor in params["results"]:
+        words += ["--out", _spec(tensor, action.outputs[f"out-{tensor['name']}"])]
+    words += ["--repeat", str(params.get("repeat", 1)), "--second-within", str(_SECOND_WITHIN)]
+    return [*words, "--timings", METRICS]
+
+
+def _spec(tensor: Mapping[str, Any], path: str) -> str:
+    """What the driver is told of a tensor: ``f32:8x?:y.npy``."""
+    sizes: Sequence[int | None] = tensor["shape"]
+    return f"{tensor['dtype']}:{'x'.join('?' if size is None else str(size) for size in sizes)}:{path}"
+
+
+def _executable(kernel: Path, scratch: Path) -> Path:
+    """The kernel itself, or a copy where a store has lost the permission to execute it."""
+    if os.access(kernel, os.X_OK):
+        return kernel
+    copy = scratch / "kernel"
+    shutil.copyfile(kernel, copy)
+    copy.chmod(0o755)
+    return copy
+
+
+def _limit() -> None:
+    """Gives the kernel the same stack everywhere, lets no core file appear beside the outputs and none outlive us."""
+    isolation.die_with_parent()
+    _, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
+    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _text(descriptor: int) -> str:
+    """The beginning of what was printed to a file."""
+    data = os.pread(descriptor, _TEXT_LIMIT, 0)
+    cut = "\n[cut]" if os.fstat(descriptor).st_size > len(data) else ""
+    return data.decode("utf-8", "replace") + cut
+
+
+def judge(code: int, printed: str, complaint: str) -> None:
+    """Say what a kernel's end means: nothing where all is well."""
+    text = printed + complaint
+    if code == 0:
+        return
+    if code < 0:
+        raise ActionCrashed(signal_name(-code), diagnostics=text)
+    if code == DRIVER_IO:
+        raise MachineFailed(complaint.strip())
+    lines = complaint.strip().splitlines()
+    if code >= _DRIVER_CODES and lines:
+        raise ActionFailed(lines[-1], diagnostics=text)
+    raise ActionFailed(f"the kernel ended by itself, with exit code {code}", diagnostics=text)

@@ -1,0 +1,36 @@
+"""Calls a kernel that MLIR's own runner compiles in memory.
+
+The same driver as in ``run``, loaded as a shared library, does everything else.
+
+params   ``arguments``, ``results``, ``repeat``: as in ``run``; ``parameters`` with ``opt-level`` (0 to 3)
+inputs   ``ir``: the module that ``compile_jit`` makes; ``driver``: the library that ``link_kit`` makes; ``arg-NAME``: as in ``run``
+outputs  as in ``run``, and ``metrics.json``, too. Code is for the CPU of this machine
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from mlir_matrix.actions.runtime.contract import Action
+from mlir_matrix.actions.tools import compile_jit, kernel
+from mlir_matrix.actions.tools.run import DRIVER_IO, check_written, driver_arguments, judge
+
+
+def run(action: Action) -> None:
+    """Raises what ``run`` raises. That the module compiles is known."""
+    level = kernel.opt_level(action)
+    with tempfile.TemporaryDirectory(prefix="jit-", dir=".") as name:
+        folder = Path(name)
+        words = folder / "arguments"
+        words.write_bytes(b"".join(word.encode() + b"\0" for word in ("kernel", *driver_arguments(action))))
+        code, printed, complaint = compile_jit.call(
+            compile_jit.START, Path(action.inputs["ir"]), action.inputs["driver"], level, folder,
+            {"MATRIX_DRIVER_ARGUMENTS": str(words)},
+        )  # fmt: skip
+        # The driver removes it, unless it cannot read it: else the kernel's turn never came.
+        reached = code == DRIVER_IO or not words.exists()
+    if not reached:
+        compile_jit.refuse(code, printed + complaint)
+    judge(code, printed, complaint)
+    check_written(action)

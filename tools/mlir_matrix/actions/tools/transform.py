@@ -1,0 +1,92 @@
+"""What a property does to tensors: multiply, renumber, take a part. As an action, it makes the inputs of another run.
+
+An operation is ``{"kind": "scale", "factor"}``, ``{"kind": "permute", "axes"}`` (the same permutation along each of them) or
+``{"kind": "slice", "axis", "start", "stop"}``. Parameters: ``inputs``, a list of ``name``, ``dtype`` and ``op``; the inputs and
+outputs of the action have these names. Where nothing would change the action fails: the runs would be one and the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlir_matrix.actions.numerics import dtypes, prng
+from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+
+#: Of the permutations; no other number is drawn with it.
+_SEED = 20_240_607
+Op = Mapping[str, Any]
+
+
+def run(action: Action) -> None:
+    """Write each input as its operation makes it."""
+    changed = False
+    for told in action.params["inputs"]:
+        name, dtype, op = str(told["name"]), str(told["dtype"]), told["op"]
+        before = dtypes.load_npy(action.inputs[name])
+        after = _stored(before, dtype, op, name)
+        changed = changed or not same(before, after)
+        dtypes.save_npy(action.outputs[name], after)
+    if not changed:
+        raise ActionFailed("the inputs stay as they are: two runs would be one and the same")
+
+
+def _stored(before: Array, dtype: str, op: Op, name: str) -> Array:
+    if op["kind"] != "scale":
+        return moved(before, op)
+    try:
+        values = scaled(dtypes.decode(before, dtype), op["factor"], dtype)
+        return dtypes.encode(values, dtype) if dtype in FLOATS else values
+    except dtypes.DtypeError as error:
+        raise ActionFailed(f"{name} times {op['factor']} does not fit: {error}") from None
+
+
+def expected(stored: Array, dtype: str, op: Op | None) -> Array:
+    """What an output, as it is stored, becomes: double for floating point, its own type for what is exact."""
+    values = dtypes.decode(stored, dtype)
+    if op is None:
+        return values
+    return scaled(values, op["factor"], dtype) if op["kind"] == "scale" else moved(values, op)
+
+
+def moved(array: Array, op: Op) -> Array:
+    """An array whose elements stand elsewhere, or a part of it."""
+    if op["kind"] == "slice":
+        return np.take(array, np.arange(op["start"], op["stop"]), axis=op["axis"])
+    for axis in op["axes"]:
+        array = np.take(array, order(array.shape[axis]), axis=axis)
+    return array
+
+
+def scaled(values: Array, factor: float, dtype: str) -> Array:
+    """Decoded elements times a number. Raises DtypeError where a whole number does not fit its type."""
+    if dtype in FLOATS:
+        with np.errstate(all="ignore"):
+            return np.asarray(values * np.float64(factor))
+    wide = values.astype(object) * int(factor)
+    limits = np.iinfo(STORAGE[dtype])
+    outside = np.flatnonzero((wide < int(limits.min)) | (wide > int(limits.max)))
+    if outside.size:
+        raise dtypes.DtypeError(f"element {outside[0]} is {wide.reshape(-1)[outside[0]]}", int(outside[0]))
+    return np.asarray(wide, dtype=STORAGE[dtype])
+
+
+def order(size: int) -> NDArray[np.int64]:
+    """A random permutation of ``size`` numbers, at least 2, that is not the identity; always the same one."""
+    index = np.arange(size, dtype=np.uint64)
+    stream = 0
+    while True:
+        found = prng.permutation(prng.stream_key(_SEED, stream), index.copy(), size).astype(np.int64)
+        if (found != np.arange(size)).any():
+            return found
+        stream += 1
+
+
+def same(left: Array, right: Array) -> bool:
+    """Whether two arrays hold the same numbers, NaN being one."""
+    kind = left.dtype.kind == "f" and right.dtype.kind == "f"
+    return left.shape == right.shape and bool(np.array_equal(left, right, equal_nan=kind))

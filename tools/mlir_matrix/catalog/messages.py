@@ -1,0 +1,244 @@
+"""What pydantic finds wrong, as one sentence per place for people who write YAML.
+
+pydantic reports every branch of a union at every level. Here the place in the data decides: errors are grouped by the
+path that leads to them, what lies deeper wins over what lies around it, and the annotation says what was expected.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ValidationError
+
+from mlir_matrix.catalog.models import base, containers, toolchains
+from mlir_matrix.catalog.yaml_reader import Key
+from mlir_matrix.names import NAME_PATTERN, did_you_mean, nearest, printable, why_not_a_name
+
+Path = tuple[Key, ...]
+#: What a person calls a type: one of them, several of them.
+Words = tuple[str, str]
+
+_UNION = (Union, types.UnionType)
+_TYPE_WORDS: tuple[tuple[Any, Words], ...] = (
+    (base.Name, ("a name", "names")),
+    (base.Glob, ("a pattern for tests", "patterns for tests")),
+    (base.NameGlob, ("a pattern for names", "patterns for names")),
+    (base.Text, ("text", "texts")),
+    (bool, ("true or false", "values true or false")),
+    (int, ("a whole number", "whole numbers")),
+    (float, ("a number", "numbers")),
+    (str, ("text", "texts")),
+)
+_RULES = base.RULES | toolchains.RULES | containers.RULES
+_LENGTHS = frozenset(("string_too_short", "string_too_long", "too_short", "too_long"))
+
+
+def sentences(model: type[BaseModel], data: Mapping[str, Any], error: ValidationError) -> list[tuple[Path, str]]:
+    """The path of each thing that is wrong, and the sentence about it."""
+    grouped: dict[Path, list[Mapping[str, Any]]] = {}
+    for detail in error.errors(include_url=False, include_context=True):
+        grouped.setdefault(_path(data, detail), []).append(detail)
+    around = {path[:length] for path in grouped for length in range(len(path))}
+    found = []
+    for path, details in grouped.items():
+        serious = [detail for detail in details if not _follows(detail, within=path in around)]
+        if serious:
+            found.append((path, _sentence(model, path, serious)))
+    return found
+
+
+def _follows(detail: Mapping[str, Any], *, within: bool) -> bool:
+    """Whether an error only follows from others: another branch of a union, a list short of its wrong items."""
+    if detail["type"] == "too_short":
+        return bool(len(detail["input"]) >= detail["ctx"]["min_length"])
+    return within and detail["type"] not in ("missing", "extra_forbidden")
+
+
+def _path(data: Any, detail: Mapping[str, Any]) -> Path:
+    """Where in the data an error is: its location without the names of union branches."""
+    path: list[Key] = []
+    for part in detail["loc"]:
+        if isinstance(part, str) and isinstance(data, dict):
+            if part in data:
+                path.append(part)
+                data = data[part]
+            elif detail["type"] == "missing" and part == detail["loc"][-1]:
+                path.append(part)
+        elif isinstance(part, int) and isinstance(data, list) and part < len(data):
+            path.append(part)
+            data = data[part]
+    return tuple(path)
+
+
+def _sentence(model: type[BaseModel], path: Path, details: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence for all errors at one path, the most telling one."""
+    by_type = {detail["type"]: detail for detail in details}
+    value = details[0]["input"]
+    subject = _subject(path)
+    if "missing" in by_type:
+        return f"the key '{path[-1]}' is missing; it takes {describe(_types_at(model, path))[0]}"
+    if "extra_forbidden" in by_type or (details[0]["loc"][-1] == "[key]" and "literal_error" in by_type):
+        return _unknown_key(model, path)
+    for kind in sorted(_LENGTHS | {"string_pattern_mismatch"}):
+        if kind in by_type:
+            return _bad_pattern(by_type[kind]) if kind not in _LENGTHS else _bad_length(subject, by_type[kind])
+    if "literal_error" in by_type and isinstance(value, str):
+        return _bad_choice(subject, _choices(_types_at(model, path)), value)
+    if any(kind.endswith(("_type", "_error")) and kind != "value_error" for kind in by_type):
+        return _wrong_type(subject, _types_at(model, path), value)
+    said = str(details[0]["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{subject}: {printable(said, 400)}"
+
+
+def _subject(path: Path) -> str:
+    """``entry.linalg[0]``: how a person names the place."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{printable(part, 40)}"
+    return f"'{text.removeprefix('.')}'"
+
+
+def _unknown_key(model: type[BaseModel], path: Path) -> str:
+    known: list[str] = []
+    for found in _types_at(model, path[:-1]):
+        if get_origin(found) is dict:
+            known.extend(_choices(_flat(get_args(found)[0])))
+        elif isinstance(found, type) and issubclass(found, BaseModel):
+            known.extend(_keys(found))
+    return f"unknown key '{printable(str(path[-1]))}'{did_you_mean(str(path[-1]), known)}"
+
+
+def _bad_pattern(detail: Mapping[str, Any]) -> str:
+    text = str(detail["input"])
+    if detail["ctx"]["pattern"] == NAME_PATTERN:
+        return why_not_a_name(text)
+    if rule := _RULES.get(detail["ctx"]["pattern"]):
+        return f"'{printable(text)}' is not {rule}"
+    rule = "names with '*', '?', '[a-z]' and '{a,b}', and '/' in those for tests"
+    return f"'{printable(text)}' is not a pattern: {rule}"
+
+
+def _bad_length(subject: str, detail: Mapping[str, Any]) -> str:
+    context = detail["ctx"]
+    if detail["type"].endswith("too_short"):
+        return f"{subject} must not be empty"
+    return f"{subject} is too long: {len(detail['input'])}, {context['max_length']} at most"
+
+
+def _bad_choice(subject: str, choices: Sequence[str], value: str) -> str:
+    found = nearest(value, choices)
+    meant = f"; did you mean '{found}'?" if found else ""
+    return f"{subject}: '{printable(value)}' is none of {', '.join(choices)}{meant}"
+
+
+def _wrong_type(subject: str, expected: list[Any], value: Any) -> str:
+    words = describe(expected)[0] or "something else"
+    sentence = f"{subject}: expected {words}, got {got(value)}"
+    if isinstance(value, (bool, int, float)) and all(_is_text(found) for found in expected):
+        sentence += "; put it in quotes"
+    elif isinstance(value, str) and any(get_origin(_bare(found)) is tuple for found in expected):
+        sentence += f"; write [{printable(value, 40)}]"
+    return sentence
+
+
+def _is_text(annotation: Any) -> bool:
+    return _bare(annotation) is str
+
+
+def _bare(annotation: Any) -> Any:
+    """An annotation without ``Annotated`` around it."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def got(value: Any) -> str:
+    """A value of a YAML file in words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f"the text '{printable(value, 40)}'"
+    return "a list" if isinstance(value, list) else "keys with values"
+
+
+def describe(expected: list[Any]) -> Words:
+    """The types that would be right, in words: one value of them, several values."""
+    one: dict[str, None] = {}
+    many: dict[str, None] = {}
+    for annotation in expected:
+        words = _words(annotation)
+        if len(expected) > 2 and get_origin(annotation) is tuple and _flat(get_args(annotation)[0]) == expected[:-1]:
+            words = "a list of these", "lists of these"
+        one[words[0]] = many[words[1]] = None
+    if "a number" in one:
+        one.pop("a whole number", None)
+        many.pop("whole numbers", None)
+    return _either(list(one)), _either(list(many))
+
+
+def _either(choices: Sequence[str]) -> str:
+    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}" if choices else ""
+
+
+def _words(annotation: Any) -> Words:
+    for known, words in _TYPE_WORDS:
+        if annotation == known:
+            return words
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _words(arguments[0])
+    if origin is Literal:
+        return (f"one of {', '.join(map(str, arguments))}",) * 2
+    if origin is tuple:
+        items = describe(_flat(arguments[0]))[1]
+        return f"a list of {items}", f"lists of {items}"
+    if origin is dict:
+        return f"keys, each with {describe(_flat(arguments[1]))[0]}", "keys with values"
+    keys = ", ".join(_keys(annotation))
+    return f"the keys {keys}", f"groups of the keys {keys}"
+
+
+def _choices(expected: Iterable[Any]) -> list[str]:
+    return [str(choice) for found in expected if get_origin(found) is Literal for choice in get_args(found)]
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _types_at(model: type[BaseModel], path: Path) -> list[Any]:
+    """The alternatives that the models allow at a path of the data."""
+    expected: list[Any] = [model]
+    for part in path:
+        inner: list[Any] = []
+        for found in expected:
+            inner.extend(_inside(found, part))
+        expected = inner
+    return expected
+
+
+def _inside(annotation: Any, part: Key) -> list[Any]:
+    """The alternatives for an item or a key's value of an annotation."""
+    annotation = _bare(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is tuple:
+        return _flat(arguments[0])
+    if origin is dict:
+        return _flat(arguments[1])
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        hints = get_type_hints(annotation, include_extras=True)
+        for name, field in annotation.model_fields.items():
+            if part == (field.alias or name):
+                return _flat(hints[name])
+    return []
+
+
+def _flat(annotation: Any) -> list[Any]:
+    """An annotation's alternatives, unions opened, None left out."""
+    if get_origin(annotation) in _UNION:
+        return [found for argument in get_args(annotation) for found in _flat(argument)]
+    return [] if annotation is type(None) else [annotation]

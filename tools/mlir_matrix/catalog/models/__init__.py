@@ -1,0 +1,1 @@
+"""Pydantic models of the files of a catalog."""

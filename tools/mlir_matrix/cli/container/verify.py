@@ -1,0 +1,71 @@
+"""``matrix container verify``: whether images are what the locks give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli.container.build import images_argument
+from mlir_matrix.cli.options import Verb, catalog_option, pin_option, session
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.images.daemon import Daemon, connect
+from mlir_matrix.images.select import chosen
+from mlir_matrix.images.spec import draw, tag_of
+from mlir_matrix.images.verify import differences
+from mlir_matrix.session import Session
+from mlir_matrix.text import counted
+
+
+@click.command(
+    "verify",
+    cls=Verb,
+    short_help="Compare images with what the locks give.",
+    examples=("matrix container verify", "matrix container verify mlir"),
+)
+@images_argument
+@pin_option
+@catalog_option
+def verify(names: tuple[str, ...], pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> int:
+    """Work out from the packages here, reading every byte, what the images must be, and compare: of environments, or of what
+    tests need (default: what the suite smoke needs).
+
+    Exit code 3 where an image is absent or another one; which layers and files differ is said.
+    """
+    current = session(catalogs, pins=pins)
+    environments, reasons = chosen(current, names or (DEFAULT_SUITE,))
+    daemon = connect()
+    wrong = 0
+    for environment in environments:
+        found = _wrong(current, environment, daemon)
+        wrong += bool(found)
+        for number, line in enumerate(found):
+            click.echo(f"{tag_of(environment)}: {line}" if number == 0 else f"  {line}")
+    for reason in reasons:
+        click.echo(f"matrix: {reason}", err=True)
+    click.echo(f"{counted(len(environments), 'image')} compared; {wrong} not as the locks say")
+    if wrong:
+        click.echo("matrix: matrix container build makes them again", err=True)
+    return 3 if wrong or reasons else 0
+
+
+def _wrong(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> list[str]:
+    """What is wrong with the image of an environment, first what it comes to."""
+    said = daemon.image(tag_of(environment))
+    if said is None:
+        return ["is absent"]
+    missing = environment.missing(current.home.packages)
+    if missing:
+        labels = ", ".join(unit.label for unit in missing)
+        return [f"cannot be compared: {labels} is not here; matrix container build fetches it"]
+    blueprint = draw(environment, current.catalog.containers, current.home, anew=True)
+    found = differences(blueprint, said)
+    if not found:
+        return []
+    from mlir_matrix.images.contents import changed_files  # reads the whole image
+
+    layers = said["RootFS"].get("Layers") or []
+    if layers != blueprint.diff_ids:
+        found += changed_files(blueprint, layers, daemon.save(said["Id"]), current.home)
+    return ["is another image than the locks give", *found]

@@ -1,0 +1,52 @@
+"""Pass or fail, with the counts and the largest errors: what every comparison begins with, and all that one which passes needs.
+
+In compiled code where that is there (:mod:`mlir_matrix.compare.native`), else in NumPy block by block; the answers are equal to the
+last bit. Arrays are taken as they lie in memory, mapped files included; nothing of their size is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.census import BLOCK
+from mlir_matrix.actions.numerics.counts import Counts, count
+from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
+from mlir_matrix.actions.numerics.dtypes import Array
+from mlir_matrix.compare import native
+
+
+def gate(actual: Array, expected: Array, dtype: str, criteria: Criteria, *, golden: bool = False) -> tuple[Counts, str]:
+    """Count over two arrays of one shape, as stored; and say by what: ``native`` or ``numpy``.
+
+    ``golden``: ``expected`` holds doubles (see :func:`mlir_matrix.actions.numerics.dtypes.golden_storage`).
+    """
+    if not golden and actual.size >= native.WORTHWHILE and native.takes(dtype, criteria):
+        counts = native.count(actual, expected, dtype, criteria)
+        if counts is not None:
+            total = Counts()
+            for part in counts:
+                total.merge(Counts(*part))  # type: ignore[arg-type]
+            return total, "native"
+    total = Counts()
+    for start, left, right in blocks(actual, expected):
+        doubles = right if golden else dtypes.decode(right, dtype)
+        total.merge(count(compare_block(start, left, doubles, dtype, criteria)))
+    return total, "numpy"
+
+
+def blocks(actual: Array, expected: Array) -> Iterator[tuple[int, Array, Array]]:
+    """Neighbouring elements of both in C order, and the linear index of the first; however the arrays lie in memory."""
+    if actual.flags.c_contiguous and expected.flags.c_contiguous:
+        left, right = actual.reshape(-1), expected.reshape(-1)
+        for start in range(0, left.size, BLOCK):
+            yield start, left[start : start + BLOCK], right[start : start + BLOCK]
+        return
+    flags = ["external_loop", "buffered", "zerosize_ok"]
+    start = 0
+    with np.nditer([actual, expected], flags=flags, order="C", buffersize=BLOCK) as iterator:  # type: ignore[call-overload]
+        for left, right in iterator:
+            yield start, left.copy(), right.copy()
+            start += left.size

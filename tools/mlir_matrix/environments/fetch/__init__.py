@@ -1,0 +1,1 @@
+"""Download packages and resolve what is to be downloaded."""

@@ -1,0 +1,1 @@
+"""Install locked packages into folders named by their content."""

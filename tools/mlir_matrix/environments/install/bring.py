@@ -1,0 +1,61 @@
+"""Have environments here, whole, with whoever waits for that hearing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Where nothing is missing, nothing of it need be imported.
+    from mlir_matrix.environments.fetch.artifacts import Artifacts
+    from mlir_matrix.environments.package import Listener, PackageProgress
+    from mlir_matrix.environments.resolve import ResolvedEnvironment
+
+_TICK_S = 0.25
+
+
+def bring(
+    environments: Iterable[ResolvedEnvironment],
+    packages: Path,
+    artifacts: Artifacts,
+    listener: Listener,
+    tick: Callable[[], object] = lambda: None,
+) -> dict[str, str]:
+    """Make what is missing in ``packages``, the small environments first; what went wrong, by the unit's label.
+
+    ``listener`` and ``tick``, which is called several times a second, are called in the caller's thread.
+    """
+    todo = sorted((each for each in environments if each.missing(packages)), key=lambda each: each.size)
+    if not todo:
+        return {}
+    import queue
+    import threading
+
+    from mlir_matrix.environments.install.installer import Installer
+
+    events: queue.SimpleQueue[PackageProgress | None] = queue.SimpleQueue()
+    errors: dict[str, str] = {}
+    packages.mkdir(parents=True, exist_ok=True)
+    installer = Installer(packages, events.put, artifacts=artifacts)
+
+    def finish() -> None:
+        installer.finish()
+        events.put(None)
+
+    try:
+        installer.request(todo)
+        threading.Thread(target=finish, daemon=True).start()
+        while True:
+            tick()
+            try:
+                event = events.get(timeout=_TICK_S)
+            except queue.Empty:
+                continue
+            if event is None:
+                return errors
+            if event.error:
+                errors[event.package] = event.error
+            listener(event)
+    finally:
+        installer.close()

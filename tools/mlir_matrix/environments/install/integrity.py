@@ -1,0 +1,132 @@
+"""What is in a prefix, so that damage is found: every file with size, hash, mode and time, every link with its target.
+
+Looking at sizes and times takes milliseconds and is enough to find what was edited or lost; only files that look
+different, such as after a prefix was copied, are hashed. A disk that loses bits is found by hashing everything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.digest import digest_file
+from mlir_matrix.environments.install.unpack import OURS, UnpackedFile
+
+#: Where it is in a prefix.
+FILE = f"{OURS}/files.json"
+_FORMAT = 1
+#: What is known of a file: size, hash, mode, time.
+_ENTRY = [int, str, int, int]
+
+
+def write_manifest(prefix: Path, files: Iterable[UnpackedFile], links: Mapping[str, str], *, place: str = "") -> None:
+    """Write down what was unpacked, and what is in our own folder by now; ``place`` for what is of use there only."""
+    ours = (UnpackedFile.of(prefix, path) for path in sorted((prefix / OURS).rglob("*")) if path.is_file())
+    known = {file.path: [file.size, file.sha256, file.mode, file.mtime_ns] for file in chain(files, ours)}
+    value: dict[str, Any] = {
+        "format": _FORMAT,
+        "files": dict(sorted(known.items())),
+        "links": dict(sorted(links.items())),
+    }
+    if place:
+        value["place"] = place
+    (prefix / FILE).write_text(json.dumps(value, separators=(",", ":")), encoding="utf-8")
+
+
+def settled(manifest: bytes, *, mtime_s: int) -> bytes:
+    """The same list where all that was files' own, but for being executable, is gone: written at one time, by one umask."""
+    value = json.loads(manifest)
+    for path, (size, sha256, mode, _) in value["files"].items():
+        value["files"][path] = [size, sha256, 0o755 if mode & 0o111 else 0o644, mtime_s * 10**9]
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def damaged(prefix: Path, *, thorough: bool) -> list[str]:
+    """Files and links that are not what they were, from the prefix; nothing where all is well.
+
+    ``thorough`` hashes every file, on all cores, and finds what was added.
+    """
+    manifest = _read(prefix)
+    if manifest is None:
+        return [FILE]
+    root = str(prefix)
+    files, links, place = manifest
+    if place not in ("", os.path.realpath(prefix)):
+        # All of its programs would look there.
+        return [f"everything: it was made for {place}"]
+    bad = {path for path, target in links.items() if _target(root, path) != target}
+    doubtful = []
+    for path, entry in files.items():
+        looks = _looks(root, path, entry)
+        if looks is None:
+            bad.add(path)
+        elif thorough or not looks:
+            doubtful.append(path)
+    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="hash") as pool:
+        doubtful.sort(key=lambda path: -files[path][0])
+        hashes = pool.map(lambda path: _digest(root, path), doubtful)
+        bad.update(path for path, found in zip(doubtful, hashes, strict=True) if found != files[path][1])
+    if thorough:
+        bad.update(added(prefix, files.keys() | links.keys() | {FILE}))
+    return sorted(bad)
+
+
+def _read(prefix: Path) -> tuple[dict[str, list[Any]], dict[str, str], str] | None:
+    """Files, links and the place; None for anything that :func:`write_manifest` would not have written."""
+    try:
+        manifest = json.loads((prefix / FILE).read_bytes())
+        files, links, place = manifest["files"], manifest["links"], manifest.get("place", "")
+        sound = (
+            manifest["format"] == _FORMAT
+            and type(place) is str
+            and all([*map(type, entry)] == _ENTRY for entry in files.values())
+            and all(type(target) is str for target in links.values())
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return (files, links, place) if sound else None
+
+
+def _looks(root: str, path: str, entry: list[Any]) -> bool | None:
+    """Whether the file looks untouched; None where it is certainly not what it was."""
+    size, _, mode, mtime = entry
+    try:
+        status = os.lstat(os.path.join(root, path))
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_size != size or (status.st_mode ^ mode) & 0o111:
+        return None
+    return bool(status.st_mtime_ns == mtime)
+
+
+def _digest(root: str, path: str) -> str:
+    try:
+        return digest_file(os.path.join(root, path))
+    except (OSError, ValueError):
+        return ""
+
+
+def _target(root: str, path: str) -> str | None:
+    try:
+        return os.readlink(os.path.join(root, path))
+    except (OSError, ValueError):
+        return None
+
+
+def added(root: Path, known: Collection[str]) -> set[str]:
+    """Files and links below a folder that are not ``known``; all paths go from there.
+
+    Bytecode is none: people who try a module leave it, and workers keep theirs elsewhere and do not look at it.
+    """
+    found: set[str] = set()
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        found.update(os.path.relpath(os.path.join(folder, name), root) for name in (*names, *linked))
+    return found - {os.path.normpath(path) for path in known}

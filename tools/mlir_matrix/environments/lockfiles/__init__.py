@@ -1,0 +1,1 @@
+"""Lock files as data."""

@@ -1,0 +1,1 @@
+"""Build packages from source."""

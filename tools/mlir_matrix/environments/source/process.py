@@ -1,0 +1,118 @@
+"""Runs the commands of a build: what they say goes into a log, how far they are to whoever listens."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.files import Cancelled
+
+#: Steps done, of all.
+Steps = Callable[[int, int], None]
+
+_STEP = re.compile(rb"^\[(\d+)/(\d+)\] ", re.MULTILINE)
+_WRONG = re.compile(r"error:|CMake Error|^fatal:|No such file|No space left", re.IGNORECASE)
+_POLL_S = 0.1
+_PATIENCE_S = 5
+#: Becomes a command that is told to end when we do, even if we are killed: it would write on into folders that are
+#: somebody else's by then. Ninja passes that on, and git removes its own locks.
+_WITH_US = """\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
+#: Of a git that runs us, as in a hook: they would speak of another repository.
+_LOCAL = frozenset(
+    f"GIT_{name}"
+    for name in (
+        "DIR", "WORK_TREE", "INDEX_FILE", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "CONFIG", "CONFIG_COUNT",
+        "CONFIG_PARAMETERS", "COMMON_DIR", "NAMESPACE", "PREFIX", "SHALLOW_FILE", "GRAFT_FILE", "NO_REPLACE_OBJECTS",
+        "REPLACE_REF_BASE", "IMPLICIT_WORK_TREE", "INTERNAL_SUPER_PREFIX", "ASKPASS", "EXEC_PATH", "TEMPLATE_DIR",
+    )
+)  # fmt: skip
+
+
+class Runner:
+    """Runs commands one after the other. Raises InfrastructureError, Cancelled."""
+
+    def __init__(self, log: Path, cancelled: threading.Event, steps: Steps) -> None:
+        self._log = log
+        self._cancelled = cancelled
+        self._steps = steps
+
+    def run(self, command: Sequence[str], failure: str) -> None:
+        """Run one; ``failure`` begins the sentence where it fails."""
+        said = self.output(command)
+        if said is not None:
+            raise InfrastructureError(f"{failure}: {_reason(said)}; all of it is in {self._log}")
+
+    def output(self, command: Sequence[str]) -> str | None:
+        """None where a command succeeds; what it said where it does not."""
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self._log, "a+b") as log:
+            begin = log.seek(0, os.SEEK_END)
+            code = self._run(command, log)
+            log.seek(begin)
+            return log.read().decode("utf-8", "replace") if code else None
+
+    def _run(self, command: Sequence[str], log: IO[bytes]) -> int:
+        environment = {name: value for name, value in os.environ.items() if name not in _LOCAL}
+        environment.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
+        if self._cancelled.is_set():
+            raise Cancelled
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _WITH_US, str(os.getpid()), *command], env=environment, cwd="/",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(process.stdout, selectors.EVENT_READ)
+                while True:
+                    if self._cancelled.is_set():
+                        raise Cancelled
+                    if selector.select(_POLL_S):
+                        chunk = os.read(process.stdout.fileno(), 1 << 16)
+                        if not chunk:
+                            return process.wait()
+                        log.write(chunk)
+                        log.flush()
+                        if steps := _STEP.findall(chunk):
+                            self._steps(*map(int, steps[-1]))
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command that was begun here, and what it has begun."""
+    assert process.stdout is not None
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            break
+        os.killpg(process.pid, number)
+        try:
+            process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            continue
+    process.stdout.close()
+
+
+def _reason(said: str) -> str:
+    """The first line that sounds like one, else the last."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    first = next((index for index, line in enumerate(lines) if _WRONG.search(line)), len(lines) - 1)
+    if not lines:
+        return "it says nothing"
+    # CMake says where in the first line, and what in the next one.
+    more = f" {lines[first + 1]}" if lines[first].endswith(":") and first + 1 < len(lines) else ""
+    return f"{lines[first]}{more}"[:300]

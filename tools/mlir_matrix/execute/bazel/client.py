@@ -1,0 +1,165 @@
+"""One call of Bazel: its command line, its events while it runs, its end whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.bazel.bep import Event, Events
+
+_POLL_S = 0.1
+#: Characters of a line that is shown.
+_LONGEST = 600
+#: What the results of actions may take on the disk.
+_MOST_KEPT = "10G"
+#: Seconds that Bazel has to end once it was asked to.
+_PATIENCE_S = 20.0
+
+
+@contextlib.contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Handle Ctrl-C and its like after the block: an exception that a handler raises in a hook of fork is lost."""
+    pending: list[tuple[int, FrameType | None]] = []
+    handlers = {
+        signum: handler
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if callable(handler := signal.getsignal(signum))
+    }
+    for signum in handlers:
+        signal.signal(signum, lambda number, frame: pending.append((number, frame)))
+    try:
+        yield
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        for signum, frame in pending:
+            handlers[signal.Signals(signum)](signum, frame)
+
+
+class Build:
+    """A ``bazel build`` under way, in a workspace."""
+
+    def __init__(self, command: Sequence[str], workspace: Path, log: Path, stream: Path) -> None:
+        """``command`` is all of it; its events are expected in the file ``stream``, what it says goes to ``log``."""
+        self._log = log
+        stream.write_bytes(b"")
+        self._stream = open(stream, "rb")  # noqa: SIM115 - as long as we are
+        try:
+            with _signals_deferred(), open(log, "wb") as said:
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=workspace,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    # Ctrl-C goes to us; what becomes of Bazel is then ours to say. If we vanish, it is told as by Ctrl-C.
+                    start_new_session=True,
+                    preexec_fn=_interrupted_with_parent,  # noqa: PLW1509 - installing is over, no other threads are ours
+                )
+        except KeyboardInterrupt:
+            self.close()
+            raise
+
+    def events(self) -> Iterator[Event | None]:
+        """What happens, until it is over; None several times a second where nothing does."""
+        events = Events()
+        ended = False
+        while True:
+            chunk = self._stream.read()
+            yield from events.feed(chunk)
+            if ended and not chunk:
+                return
+            if not chunk:
+                yield None
+                ended = self._ended()
+
+    def _ended(self) -> bool:
+        try:
+            self._process.wait(_POLL_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def wait(self) -> None:
+        """Wait until it is over."""
+        self._process.wait()
+
+    def close(self) -> None:
+        """End it, if it is not over. Bazel's server stays, for the next call."""
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is not None:
+                break
+            self._process.send_signal(signum)
+            try:
+                self._process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                continue
+        self._process.wait()
+        self._stream.close()
+
+    def errors(self) -> list[str]:
+        """What it complained about, or else everything that it said; a line each."""
+        said = self._log.read_text(encoding="utf-8", errors="replace")
+        return complaints(said) or [line.strip() for line in said.splitlines()]
+
+    def failure(self, keep: Path) -> InfrastructureError:
+        """What to raise where Bazel itself failed: what it said first, and where the rest is: in the file ``keep``."""
+        said = "\n".join(line[:_LONGEST] for line in self.errors()[:6]) or "it said nothing"
+        keep.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(self._log, keep)
+        return InfrastructureError(
+            f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nall that it said: {keep}"
+        )
+
+
+def complaints(said: str) -> list[str]:
+    """What of all that Bazel said it complained about; a line each."""
+    lines = (line.strip() for line in said.splitlines())
+    return [line for line in lines if line.startswith(("ERROR:", "FATAL:", "Error"))]
+
+
+def _interrupted_with_parent() -> None:
+    isolation.die_with_parent(signal.SIGINT)
+
+
+def flags_of(
+    *, jobs: int, remote: str, remote_cache: str, cache: Path, stream: Path, settings: Sequence[str], groups: str
+) -> list[str]:
+    """The flags of a build, after the command's name."""
+    flags = [
+        "--noenable_workspace",
+        "--lockfile_mode=off",
+        "--keep_going",
+        f"--build_event_json_file={stream}",
+        # So that we know that something happens.
+        *(["--build_event_publish_all_actions"] if remote else []),
+        # Files where they are here, whoever else has them.
+        "--nobuild_event_json_file_path_conversion",
+        f"--output_groups={groups}",
+        f"--jobs={jobs}",
+        f"--local_resources=cpu={jobs}",
+        f"--worker_max_multiplex_instances=MatrixAction={jobs}",
+        "--sandbox_default_allow_network=false",
+        "--show_result=0",
+        "--curses=no",
+        "--color=no",
+        "--noshow_progress",
+        *settings,
+    ]
+    if remote:
+        flags += [f"--remote_executor={remote}", "--strategy=MatrixAction=remote"]
+        # What is not asked for stays where it was made. An environment has thousands of files: sent all at once, each would
+        # wait longer than a small service has for it.
+        flags += ["--remote_download_outputs=toplevel", "--remote_max_connections=2", "--remote_timeout=300"]
+    else:
+        # What was executed for one workspace is known to all.
+        kept = [f"--disk_cache={cache}", f"--experimental_disk_cache_gc_max_size={_MOST_KEPT}"]
+        flags += ["--strategy=MatrixAction=worker,sandboxed", *kept]
+    return flags + ([f"--remote_cache={remote_cache}"] if remote_cache else [])

@@ -1,0 +1,191 @@
+"""Whether a Bazel that is on the machine can do what we ask of it: its version, and a build of nearly nothing.
+
+A build tells what a version does not: modules that are overridden or cannot be fetched, a Java that is too old, a home
+that cannot be written. What was found is remembered for as long as the program stays the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.bazel.client import complaints
+from mlir_matrix.files import write_text
+
+#: Modules with extensions, and ``--target_pattern_file`` among what a run needs, as one release.
+OLDEST = 7
+#: Bazelisk may have to fetch a Bazel before it can say which one.
+_VERSION_S = 60.0
+#: A first start unpacks Bazel and fetches the modules that its own tools are; this is generous, and waited for once.
+_BUILD_S = 60.0
+_VERSION = re.compile(r"^bazel (?P<text>(?P<major>\d+)\.\d\S*)", re.MULTILINE)
+_DAY_S = 86_400
+_FILE = "bazel-probes.json"
+#: What is built: a rule that needs what an extension made.
+WORKSPACE = {
+    "MODULE.bazel": (
+        'module(name = "probe")\n\next = use_extension("//:probe.bzl", "ext")\nuse_repo(ext, "probed")\n'
+    ),
+    "BUILD.bazel": 'load("//:probe.bzl", "probe")\nload("@probed//:said.bzl", "SAID")\n\nprobe(name = "probe", said = SAID)\n',
+    "probe.bzl": '''\
+"""A repository made by an extension, and a rule whose action runs a command."""
+
+def _repository_impl(repository_ctx):
+    repository_ctx.file("BUILD.bazel", "")
+    repository_ctx.file("said.bzl", "SAID = 'it builds'\\n")
+
+_repository = repository_rule(implementation = _repository_impl)
+
+def _ext_impl(module_ctx):
+    _repository(name = "probed")
+
+ext = module_extension(implementation = _ext_impl)
+
+def _probe_impl(ctx):
+    out = ctx.actions.declare_file(ctx.label.name + ".txt")
+    ctx.actions.run_shell(outputs = [out], command = "echo '%s' > %s" % (ctx.attr.said, out.path))
+    return [DefaultInfo(files = depset([out]))]
+
+probe = rule(implementation = _probe_impl, attrs = {"said": attr.string()})
+''',
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """What was found out about a program: its version where it says one, and why it will not do where it will not."""
+
+    version: str = ""
+    reason: str = ""
+    #: The reason may pass: a network that is down, a disk that is full.
+    passing: bool = False
+
+
+def probe(program: Path, state: Path, *, build: bool = True) -> Probe:
+    """What a Bazel is, remembered below ``state``; ``build``: whether it is tried and not only asked for its version."""
+    try:
+        status = program.stat()
+    except OSError as error:
+        return Probe(reason=f"cannot be run: {error.strerror}")
+    key = f"{os.path.realpath(program)} {status.st_size} {status.st_mtime_ns} {'build' if build else 'version'}"
+    day = int(time.time() // _DAY_S)
+    known = _known(state, day)
+    if key not in known:
+        found = _try(program) if build else ask(program)
+        known = {**known, key: found}
+        kept = {name: asdict(each) for name, each in known.items()}
+        text = json.dumps({"day": day, "known": kept}, indent=1, sort_keys=True)
+        with suppress(InfrastructureError):
+            # Where nothing can be remembered it is found out anew each time.
+            write_text(state / _FILE, text + "\n")
+    return known[key]
+
+
+def _known(state: Path, day: int) -> dict[str, Probe]:
+    """What is remembered; of an earlier day only what will not have passed."""
+    try:
+        value = json.loads((state / _FILE).read_bytes())
+        known = {key: Probe(**each) for key, each in value["known"].items()}
+        return {key: each for key, each in known.items() if value["day"] == day or not each.passing}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def ask(program: Path) -> Probe:
+    """Its version, and whether that will do."""
+    with tempfile.TemporaryDirectory(prefix="matrix-bazel-") as folder:
+        # A repository around us might ask for another version.
+        code, said = _call([str(program), "--version"], Path(folder), _VERSION_S)
+    if code is None:
+        return Probe(reason=f"does not say its version within {_VERSION_S:.0f} seconds", passing=True)
+    found = _VERSION.search(said)
+    if code != 0 or found is None:
+        return Probe(reason=f"says no version; asked for it, it says: {_last(said)}", passing=True)
+    if int(found["major"]) < OLDEST:
+        return Probe(version=found["text"], reason=f"is {found['text']}: {OLDEST} or newer is needed")
+    return Probe(version=found["text"])
+
+
+def _try(program: Path) -> Probe:
+    """Its version, and whether it builds."""
+    said = ask(program)
+    if said.reason:
+        return said
+    with tempfile.TemporaryDirectory(prefix="matrix-bazel-", ignore_cleanup_errors=True) as folder:
+        reason = _build(program, Path(folder))
+    if reason:
+        return Probe(version=said.version, reason=f"is {said.version}, but {reason}", passing=True)
+    return said
+
+
+def _build(program: Path, folder: Path) -> str:
+    """Why it does not build; empty where it does. Its server, which stays by design, is ended."""
+    workspace, base = folder / "workspace", folder / "base"
+    workspace.mkdir()
+    for name, text in WORKSPACE.items():
+        (workspace / name).write_text(text, encoding="utf-8")
+    start = [str(program), f"--output_user_root={folder / 'root'}", f"--output_base={base}", "--max_idle_secs=10"]
+    options = ["--lockfile_mode=off", "--noenable_workspace", "--color=no", "--curses=no", "--noshow_progress"]
+    try:
+        code, said = _call([*start, "build", *options, "//:probe"], workspace, _BUILD_S)
+        if code is None:
+            return f"a first build is not done after {_BUILD_S:.0f} seconds"
+        if code != 0:
+            return f"a first build fails: {_last(said)}"
+        return "" if (workspace / "bazel-bin/probe.txt").is_file() else "a first build builds nothing"
+    finally:
+        _end_server(base)
+        # What is unpacked there may be read-only.
+        for path, _, _ in os.walk(folder):
+            with suppress(OSError):
+                os.chmod(path, 0o700)
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _call(command: Sequence[str], folder: Path, seconds: float) -> tuple[int | None, str]:
+    """Exit code and all that it said; no code where it took too long, and was ended with all that it started."""
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        except OSError as error:
+            return 127, error.strerror or str(error)
+        code: int | None
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        output.seek(0)
+        return code, output.read().decode("utf-8", "replace")
+
+
+def _end_server(base: Path) -> None:
+    """A server is in a session of its own, and would look for its folders for a while."""
+    with suppress(OSError, ValueError):
+        pid = int((base / "server/server.pid.txt").read_text(encoding="utf-8"))
+        # Nobody else has our folder among its words.
+        if os.fsencode(base) in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+
+
+def _last(said: str) -> str:
+    """The line that says most of what went wrong."""
+    lines = complaints(said) or said.strip().splitlines()[-1:]
+    return f"«{lines[0][:300]}»" if lines else "nothing"

@@ -1,0 +1,92 @@
+"""The workspace in which Bazel executes a plan: a module that has the plan and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.digest import digest_value
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.plan_document import lasting, to_document
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Session
+
+#: What the repository of the tests is called.
+REPOSITORY = "matrix"
+#: Where it has the actions.
+ACTIONS = "_actions/"
+
+
+def write_workspace(session: Session, plan: Plan, properties: Mapping[str, str]) -> Path:
+    """Write the workspace of a plan, where it is not what it was, and return its folder.
+
+    A set of catalogs has one, so that Bazel's server goes on with what it knows. Raises InfrastructureError.
+    """
+    roots = [str(root) for root in session.catalog.roots]
+    folder = session.home.cache / "bazel" / "workspaces" / digest_value(roots)[:16]
+    document = lasting(to_document(plan.tests, plan, session, sealed=True))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / "BUILD.bazel", 'exports_files(["plan.json"])\n')
+        _write(folder / "MODULE.bazel", _module(roots, properties, session.home.packages))
+        _write(folder / "plan.json", json.dumps(document, separators=(",", ":")))
+    except OSError as error:
+        raise InfrastructureError(f"the workspace for Bazel cannot be written: {error}") from None
+    return folder
+
+
+def label_of(test: str) -> str:
+    """``pytorch/linalg-loops/x86_64/mlp`` as a label in the repository of the tests."""
+    package, _, name = test.rpartition("/")
+    return f"{package}:{name}"
+
+
+def place_of(identifier: str) -> str:
+    """Where that repository has an action, below ``_actions/``: package and name as ``hub.bzl`` makes them of an identifier."""
+    return identifier if "/" in identifier else "/".join(identifier.rsplit("-", 1))
+
+
+def action_label_of(identifier: str) -> str:
+    """An action as a label in that repository."""
+    return f"{ACTIONS}{place_of(identifier).replace('/', ':', 1)}"
+
+
+def _module(roots: Sequence[str], properties: Mapping[str, str], packages: Path) -> str:
+    root, *catalogs = roots
+    return f"""\
+module(name = "matrix_run")
+
+bazel_dep(name = "mlir_matrix")
+local_path_override(
+    module_name = "mlir_matrix",
+    path = {_text(root)},
+)
+
+matrix = use_extension("@mlir_matrix//toolchains/bazel:extensions.bzl", "matrix")
+matrix.plan(
+    name = {_text(REPOSITORY)},
+    catalogs = {_text(catalogs)},
+    exec_properties = {_text(dict(properties))},
+    packages = {_text(str(packages))},
+    plan = "//:plan.json",
+)
+use_repo(matrix, {_text(REPOSITORY)})
+
+register_toolchains("@{REPOSITORY}//_toolchains:all")
+
+register_execution_platforms("@{REPOSITORY}//_platforms:all")
+"""
+
+
+def _text(value: Any) -> str:
+    """A value as Starlark has it: strings, and lists and dictionaries of them, are written as in JSON."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _write(path: Path, text: str) -> None:
+    """Only where it differs: Bazel asks what a file's time is before it asks what is in it."""
+    data = text.encode()
+    if not path.is_file() or path.read_bytes() != data:
+        path.write_bytes(data)

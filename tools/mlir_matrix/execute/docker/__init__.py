@@ -1,0 +1,1 @@
+"""Run workers in containers."""

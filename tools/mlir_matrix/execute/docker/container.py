@@ -1,0 +1,116 @@
+"""A warm container with a worker in it: one environment, one folder, one action at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.docker.containers import remove
+from mlir_matrix.execute.docker.options import FOLDER
+from mlir_matrix.execute.docker.stream import Demultiplexer
+from mlir_matrix.execute.worker_process import Talk, last_line
+from mlir_matrix.images.daemon import Daemon
+
+#: Bytes of what a worker last said that are worth keeping.
+_LAST_WORDS = 4096
+
+
+def start(
+    daemon: Daemon, what: str, image: str, host: dict[str, Any], container: dict[str, Any]
+) -> tuple[str, socket.socket]:
+    """Start a container: its identifier, and the connection to its standard streams. Raises InfrastructureError."""
+    api: Any = daemon.client.api
+    identifier = ""
+    with daemon.plainly(f"starting a container of {what}"):
+        try:
+            identifier = api.create_container(image, host_config=api.create_host_config(**host), **container)["Id"]
+            # Before it starts, so that no word is lost.
+            stream = api.attach_socket(identifier, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+            connection = _own(stream)
+            api.start(identifier)
+        except BaseException:
+            if identifier:
+                with contextlib.suppress(InfrastructureError):
+                    remove(daemon, identifier)
+            raise
+    return identifier, connection
+
+
+def _own(stream: Any) -> socket.socket:
+    """The connection that the library got, taken out of its hands: there it would last as long as its answer does."""
+    connection = socket.socket(fileno=os.dup(stream.fileno()))
+    answer = getattr(stream, "_response", None)
+    if answer is not None:
+        answer.close()
+    stream.close()
+    return connection
+
+
+@dataclass(kw_only=True)
+class Slot(Talk):
+    """A running container, seen from the side that sends it actions."""
+
+    daemon: Daemon
+    container: str
+    connection: socket.socket
+    #: The action's folder, as this machine sees it.
+    folder: str
+    #: Since when it has had what it has to do.
+    since: float = 0.0
+    #: Whether an action that has ended still has the folder.
+    held: bool = False
+    _stream: Demultiplexer = field(default_factory=Demultiplexer)
+    _said: bytes = b""
+
+    @property
+    def idle(self) -> bool:
+        """Whether it may be given an action."""
+        return not self.pending and not self.held
+
+    def fileno(self) -> int:
+        """The descriptor on which answers arrive, for a selector."""
+        return self.connection.fileno()
+
+    def send(self, number: int, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
+        """Ask for the action in its folder. Where the container is gone the end of its answers tells so."""
+        self.since, self.held = time.monotonic(), True
+        line = self.ask(number, FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        with contextlib.suppress(OSError):
+            self.connection.sendall(line)
+
+    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        """Answers that have arrived, with their payloads, and whether the worker is still there and makes sense."""
+        try:
+            chunk = os.read(self.fileno(), 1 << 16)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            return [], False
+        answer, errors = self._stream.feed(chunk)
+        self._said = (self._said + errors)[-_LAST_WORDS:]
+        return self.hear(answer) if answer else ([], True)
+
+    def last_words(self) -> str:
+        """Why it ended, as far as that is known: memory, or the end of what it wrote to its error output."""
+        state: dict[str, Any] = {}
+        with contextlib.suppress(InfrastructureError), self.daemon.plainly("asking how a container ended"):
+            state = self.daemon.client.api.inspect_container(self.container)["State"]
+        if state.get("OOMKilled"):
+            return "its container ran out of memory"
+        return last_line(self._said.decode(errors="replace"))
+
+    def kill(self) -> None:
+        """End it at once; its answers then end."""
+        with contextlib.suppress(InfrastructureError), self.daemon.plainly("ending a container"):
+            self.daemon.client.api.kill(self.container)
+
+    def close(self) -> None:
+        """End it, with everything that it runs, and remove it."""
+        self.connection.close()
+        with contextlib.suppress(InfrastructureError):
+            remove(self.daemon, self.container)

@@ -1,0 +1,143 @@
+"""Images for the environments of a run: packages are brought first, then images are made, and imports compiled, in a thread."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.environments.package import PackageProgress
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.docker.containers import remove_ours
+from mlir_matrix.execute.docker.options import User
+from mlir_matrix.execute.docker.warm import warm
+from mlir_matrix.execute.supply import PackageSupply
+from mlir_matrix.files import Cancelled
+from mlir_matrix.images import images
+from mlir_matrix.images.daemon import Daemon
+from mlir_matrix.images.images import Image
+
+if TYPE_CHECKING:
+    from mlir_matrix.execute.worker_pool import Place
+
+#: Seconds to wait for the thread at the end: a daemon may not be interrupted.
+_PATIENCE_S = 5.0
+
+
+class ImageSupply:
+    """Says which environments have images."""
+
+    def __init__(self, place: Place, daemon: Daemon, user: User, settings: Containers) -> None:
+        self._place = place
+        self._daemon = daemon
+        self._user = user
+        self._settings = settings
+        self._packages = PackageSupply(place.home, place.wake)
+        #: Environments whose packages are not complete.
+        self._waiting: dict[str, ResolvedEnvironment] = {}
+        self._images: dict[str, Image] = {}
+        self._events: deque[PackageProgress] = deque()
+        self._todo: queue.SimpleQueue[ResolvedEnvironment | None] = queue.SimpleQueue()
+        self._cancelled = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
+        """Ask for what these environments lack."""
+        wanted = {each.digest: each for each in environments if each.digest not in self._images}
+        self._packages.request(wanted.values())
+        self._waiting |= wanted
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Have the images made whose packages are here."""
+        for environment in [each for each in self._waiting.values() if self._packages.has(each)]:
+            del self._waiting[environment.digest]
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._make_all, name="images", daemon=True)
+                self._thread.start()
+            self._todo.put(environment)
+
+    def news(self) -> Iterator[PackageProgress]:
+        """What has happened since this was last asked."""
+        yield from self._packages.news()
+        self._pass_on()
+        while self._events:
+            yield self._events.popleft()
+
+    def has(self, environment: ResolvedEnvironment) -> bool:
+        """Whether there is an image to run."""
+        return environment.digest in self._images
+
+    def image(self, environment: ResolvedEnvironment) -> Image:
+        """The image."""
+        return self._images[environment.digest]
+
+    def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
+        """Whether an environment has no image for want of what progress calls ``label``."""
+        return not self.has(environment) and (label == _label(environment) or self._packages.lacks(environment, label))
+
+    def close(self) -> None:
+        """Stop what is going on; what is complete stays."""
+        self._cancelled.set()
+        self._packages.close()
+        self._todo.put(None)
+        if self._thread is not None:
+            self._thread.join(0.1)
+            if self._thread.is_alive():
+                # It may be waiting for one.
+                remove_ours(self._daemon)
+            self._thread.join(_PATIENCE_S)
+
+    # In the thread -----------------------------------------------------------------------------------------------
+
+    def _make_all(self) -> None:
+        with suppress(Cancelled):
+            while (environment := self._todo.get()) is not None:
+                self._make_one(environment)
+
+    def _make_one(self, environment: ResolvedEnvironment) -> None:
+        label = _label(environment)
+        try:
+            self._images[environment.digest] = self._make(environment)
+        except Cancelled:
+            raise
+        except InfrastructureError as error:
+            self._tell(PackageProgress(package=label, error=str(error)))
+        except Exception as error:  # noqa: BLE001 - a thread that ends in silence would leave everyone waiting
+            self._tell(PackageProgress(package=label, error=f"{label} cannot be made: {error}"))
+        else:
+            self._wake()
+
+    def _make(self, environment: ResolvedEnvironment) -> Image:
+        place = self._place
+        made = images.ensure(
+            [environment], home=place.home, daemon=self._daemon, listener=self._tell, settings=self._settings
+        )
+        image = made[environment.digest]
+        warm(
+            self._daemon,
+            environment,
+            image,
+            tools=place.tools.get(environment.digest, set()),
+            home=place.home,
+            user=self._user,
+        )
+        return image
+
+    def _wake(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled
+        self._place.wake()
+
+    def _tell(self, progress: PackageProgress) -> None:
+        self._events.append(progress)
+        self._wake()
+
+
+def _label(environment: ResolvedEnvironment) -> str:
+    return f"the image of environment {environment.name}"

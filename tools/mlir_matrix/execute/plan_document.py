@@ -1,0 +1,197 @@
+"""A plan as JSON: every test with its reason, every action with what it reads and who needs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.models.toolchains import Component
+from mlir_matrix.environments.cost import cost_of
+from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, distributions
+from mlir_matrix.execute.job import BUILDING
+from mlir_matrix.execute.keys import input_names, tool_modules
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.plan.graph import Action, Graph, Input, Produced
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Environment, Session
+
+SCHEMA = "mlir-matrix/plan/v1"
+
+
+def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
+    """Return the plan document. ``tests`` may hold more than the plan: what is left out is listed with its reason.
+
+    ``sealed``: for environments with nothing in them that is this machine's.
+    """
+    parts = document_parts(tests, plan, session, sealed=sealed)
+    return {name: list(value) if isinstance(value, Iterator) else value for name, value in parts.items()}
+
+
+def document_parts(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
+    """Return the plan document with iterators for ``tests`` and ``actions``: of 100,000 tests they take gigabytes."""
+    needed = _needed(plan)
+    actions = plan.graph.actions.values()
+    environments = session.environments((action.environment for action in actions), sealed=sealed)
+    return {
+        "schema": SCHEMA,
+        "tests": (_test(test, plan.verdicts.get(test.id)) for test in tests),
+        "actions": (_action(action, plan.graph, needed[action.id]) for action in actions),
+        "environments": [environment_document(item, session) for item in environments.values()],
+        "targets": _targets(plan, session),
+        "variables": CLEAN_ENVIRONMENT,
+        "tools": {tool: sorted(tool_modules(tool)) for tool in sorted({action.tool for action in actions})},
+    }
+
+
+def to_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the document as JSON with an entry a line, so that two of them compare line by line.
+
+    With every key on a line of its own writing it takes longer than planning, and reading it no less.
+    """
+    yield "{"
+    left = len(document)
+    for name, value in document.items():
+        left -= 1
+        comma = "," if left else ""
+        entries = iter(value) if isinstance(value, (list, Iterator)) else iter(())
+        first = next(entries, None)
+        if first is None:
+            yield f" {json.dumps(name)}: {'[]' if isinstance(value, Iterator) else json.dumps(value)}{comma}"
+            continue
+        yield f" {json.dumps(name)}: ["
+        text = json.dumps(first)
+        for entry in entries:
+            yield f"  {text},"
+            text = json.dumps(entry)
+        yield f"  {text}"
+        yield f" ]{comma}"
+    yield "}"
+
+
+def _test(test: Test, verdict: str | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": test.id,
+        "framework": test.framework,
+        "pipeline": test.pipeline,
+        "target": test.target,
+        "workload": test.workload,
+        **({"property": test.relation.name} if test.relation else {}),
+        "selected": test.selected,
+        "reason": test.reason,
+    }
+    if test.outcome is not None:
+        entry["outcome"] = test.outcome
+    if test.expectation is not None:
+        rule = test.expectation
+        entry["expectation"] = {"outcome": rule.outcome, "reason": rule.reason, "position": rule.position}
+        if rule.link:
+            entry["expectation"]["link"] = rule.link
+    if verdict is not None:
+        entry["verdict"] = verdict
+    return entry
+
+
+def _targets(plan: Plan, session: Session) -> list[dict[str, Any]]:
+    names = {test.target for test in plan.tests if not test.is_ir}
+    return [{"name": name, "triple": session.catalog.targets[name].document.triple} for name in sorted(names)]
+
+
+#: What of an environment differs from machine to machine, or from day to day.
+_PASSING = ("bytes", "missing", "packages")
+
+
+def lasting(document: dict[str, Any]) -> dict[str, Any]:
+    """A plan document without what differs from machine to machine, or from day to day."""
+    environments = [
+        {key: value for key, value in environment.items() if key not in _PASSING}
+        for environment in document["environments"]
+    ]
+    return {**document, "environments": environments}
+
+
+def _needed(plan: Plan) -> dict[str, list[str]]:
+    """For every action the tests that need it."""
+    needed: dict[str, list[str]] = {identifier: [] for identifier in plan.graph.actions}
+    for test, verdict in plan.verdicts.items():
+        for identifier in plan.graph.needed_by(verdict):
+            needed[identifier].append(test)
+    return needed
+
+
+def _input(ref: Input, path: str) -> dict[str, Any]:
+    if isinstance(ref, Produced):
+        return {"action": ref.action, "output": ref.output, "path": path}
+    optional = {"optional": True} if ref.optional else {}
+    return {"catalog": ref.root, "file": ref.path, "path": path, **optional}
+
+
+def action_document(action: Action, graph: Graph) -> dict[str, Any]:
+    """An action without the tests that need it."""
+    paths = input_names(action, graph)
+    return {
+        "id": action.id,
+        "kind": action.tool,
+        "stage": action.stage,
+        "environment": action.environment,
+        "params": action.params,
+        "inputs": {name: _input(ref, paths[name]) for name, ref in action.inputs.items()},
+        "outputs": dict(action.outputs),
+        "native": action.native,
+        "building": action.tool in BUILDING,
+    }
+
+
+def _action(action: Action, graph: Graph, tests: Sequence[str]) -> dict[str, Any]:
+    return {**action_document(action, graph), "tests": list(tests)}
+
+
+def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
+    """What an environment is made of: each unit's folder among the packages, the part that it plays, and whose release it is."""
+    owners = {
+        f"{name} {version}": _owner(entry)
+        for entry, release in releases
+        for name, version in (distributions([(entry, release)]) or {entry.name: release.release}).items()
+    }
+    tag = environment.interpreter.tag
+    parts: dict[Unit, dict[str, Any]] = {}
+    if environment.interpreter.prefix is not None:
+        parts[environment.interpreter.prefix] = {"part": "interpreter"}
+    parts |= {package: {"part": "site"} for package in environment.packages}
+    parts |= {unit: {"part": "prefix", "release": unit.release} for unit in environment.prefixes}
+    return [
+        {"label": unit.label, "folder": name, **parts[unit], **owners.get(unit.label, {})}
+        for unit in environment.units
+        if unit in parts and (name := unit.folder_for(tag))
+    ]
+
+
+def _owner(entry: Entry[Component]) -> dict[str, Any]:
+    reads = {kind: list(files) for kind, files in entry.document.reads.items()}
+    return {"component": entry.name, **({"reads": reads} if reads else {})}
+
+
+def environment_document(environment: Environment, session: Session) -> dict[str, Any]:
+    """An environment: its digest, what it costs and what is still to be fetched, or why it cannot be had."""
+    entry: dict[str, Any] = {"name": environment.name, "pins": session.pins_of(environment.name)}
+    if not isinstance(environment, ResolvedEnvironment):
+        return {**entry, "unavailable": environment.reason}
+    cost = cost_of([environment], session.home)
+    return {
+        **entry,
+        "digest": environment.digest,
+        "interpreter": f"cpython {environment.interpreter.version}",
+        "units": units_document(environment, session.releases(environment.name)),
+        "packages": [unit.label.replace(" ", "==") for unit in environment.units],
+        "missing": [unit.label.replace(" ", "==") for unit in environment.missing(session.home.packages)],
+        "bytes": {
+            "fetch": cost.fetch,
+            "to_fetch": cost.to_fetch,
+            "disk": cost.disk,
+            "to_install": cost.to_install,
+            "exact": cost.exact,
+        },
+    }

@@ -1,0 +1,429 @@
+"""Runs a graph: every distinct action once, on all cores, by a crew of warm workers, each in an environment of its own.
+
+One thread drives everything. Answers of workers, packages that arrived and the display's tick are events of one loop;
+only what brings environments here, and what copies and hashes large files, runs in threads. Where workers run, and which
+folder an action gets, the crew says.
+Whatever is finished is kept at once, so ending the run at any moment loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlir_matrix.actions.runtime.child import failure
+from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.action_cache import LostBlob, Result, Store
+from mlir_matrix.execute.job import Done, Job, Limits, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.large_files import Background
+from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
+from mlir_matrix.execute.lookup import Lookup
+from mlir_matrix.execute.ready_queue import Frontier
+from mlir_matrix.execute.sandbox import copy_inputs, hash_outputs, large_inputs, large_outputs, make_scratch
+from mlir_matrix.execute.worker_pool import Equip, Place, Worker, time_limit, tools_of
+from mlir_matrix.paths import Home
+from mlir_matrix.plan.graph import Action, Graph, Produced
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_TICK_S = 0.25
+#: An action that was lost is tried once more, alone, with a new worker and folder.
+_ATTEMPTS = 2
+#: Seconds before an environment whose worker was lost gets the next one. After the last, or where losses in a row are
+#: further apart than ``_IN_A_ROW_S``, an environment whose worker does not begin its job is given up.
+_BACK_OFF_S = (0.5, 2.0, 8.0)
+_IN_A_ROW_S = 60.0
+
+
+class Scheduler:
+    """Runs a graph by what ``equip`` makes."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        roots: Sequence[Path],
+        environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
+        home: Home,
+        limits: Limits,
+        observer: Observer,
+        equip: Equip,
+    ) -> None:
+        self._graph = graph
+        self._environments = environments
+        self._home = home
+        self._limits = limits
+        self._observer = observer
+        self._equip = equip
+        self._by_digest = {environment.digest: environment for environment in self._resolved(environments)}
+        self._store = Store(home.actions)
+        self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb)
+        self._frontier = Frontier(graph)
+        #: What is being executed or waits for it, by key.
+        self._jobs: dict[str, Job] = {}
+        self._alone: deque[Job] = deque()
+        #: The key of the last of them that was sent.
+        self._suspect = ""
+        #: By environment: when workers were lost since one last answered.
+        self._losses: dict[str, list[float]] = {}
+        self._broken: dict[str, str] = {}
+        #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
+        self._redone: dict[str, list[str]] = {}
+        #: Jobs that another run executes.
+        self._waiting = WaitingJobs()
+        self._running = 0
+        self._not_held: set[str] = set()
+        self._stopping = False
+        self.done: dict[str, Done] = {}
+
+    def run(self) -> dict[str, Done]:
+        """Execute; returns what was done, which is everything unless an observer stopped the run."""
+        self._advance(self._frontier.first())
+        if self._jobs and not self._stopping:
+            self._store.prepare()
+            self._execute(make_scratch(self._home))
+        return self.done
+
+    def read_blob(self, digest: str) -> bytes:
+        """An output's bytes. Raises LostBlob."""
+        return self._store.read_blob(digest)
+
+    def bring(self, tests: Sequence[str]) -> None:
+        """Everything is here."""
+
+    def _execute(self, scratch: Path) -> None:
+        wake_read, wake = os.pipe()
+        self._locks = KeyLocks(self._home.actions)
+        self._selector = selectors.DefaultSelector()
+        try:
+            self._selector.register(wake_read, selectors.EVENT_READ, None)
+            place = Place(
+                selector=self._selector,
+                wake=lambda: os.write(wake, b"x"),
+                tools=tools_of(self._graph, self._environments),
+                home=self._home,
+                scratch=scratch,
+                store=self._store,
+                limits=self._limits,
+            )
+            self._crew = self._equip(place)
+            self._scratch, self._background = scratch, Background(place.wake)
+            try:
+                self._install()
+                self._dispatch()
+                while self._jobs and not self._stopping:
+                    self._turn(wake_read)
+            finally:
+                self._background.close()
+                self._crew.supply.close()
+                self._crew.close()
+        finally:
+            self._selector.close()
+            os.close(wake)
+            os.close(wake_read)
+            self._locks.close()
+            remove_folder(str(scratch))
+
+    def _install(self) -> None:
+        """Ask for what is missing of every environment of an action that is not done: what waits may need more."""
+        names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
+        self._crew.supply.request(self._resolved(names))
+
+    def _resolved(self, names: Iterable[str]) -> Iterator[ResolvedEnvironment]:
+        found = (self._environments[name] for name in names)
+        return (environment for environment in found if isinstance(environment, ResolvedEnvironment))
+
+    # Advancing over what needs no execution ------------------------------------------------------------------------
+
+    def _advance(self, ready: list[str]) -> None:
+        while ready and not self._stopping:
+            action = self._graph.actions[ready.pop()]
+            done = self._without_execution(action)
+            if done is not None:
+                ready.extend(self._settle(action, done))
+
+    def _settle(self, action: Action, done: Done) -> list[str]:
+        self.done[action.id] = done
+        try:
+            if self._observer.action_done(action, done):
+                self._stopping = True
+        except LostBlob as lost:
+            return self._redo(action, lost)
+        return self._frontier.complete(action.id) + self._waiting_again(action)
+
+    def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
+        """What a known action made is damaged: execute it again, once, before those that are waiting for it."""
+        pending = self._redone.get(action.id)
+        if pending:
+            pending += [each.id for each in waiting]
+            return []
+        if pending is not None:
+            reason = f"{lost}, and again after it was made anew"
+            return [
+                ready for each in waiting or (action,) for ready in self._settle(each, infrastructure(each, reason))
+            ]
+        self._lookup.doubt()
+        self._redone[action.id] = [each.id for each in waiting]
+        return [action.id]
+
+    def _waiting_again(self, action: Action) -> list[str]:
+        waiting = self._redone.get(action.id)
+        if not waiting:
+            return []
+        self._redone[action.id] = []
+        return waiting
+
+    def _without_execution(self, action: Action) -> Done | None:
+        """The result of an action that failed before it began, or is known; None once it is queued for execution."""
+        failed = passed_on(action, self.done)
+        if failed is not None:
+            return failed
+        environment = self._environments[action.environment]
+        if isinstance(environment, UnavailableEnvironment):
+            return lacking(action, environment)
+        prepared = self._lookup.prepare(action, environment.digest, self.done)
+        if prepared.key in self._jobs:
+            self._jobs[prepared.key].twins.append(action)
+            return None
+        known = self._lookup.find(prepared)
+        if known is not None:
+            return Done(result=known, cached=True)
+        if environment.digest in self._broken:
+            return infrastructure(action, self._broken[environment.digest])
+        self._jobs[prepared.key] = Job(action, prepared, environment)
+        self._frontier.push(prepared.key, environment.digest, like=action.id)
+        return None
+
+    # The loop ----------------------------------------------------------------------------------------------------
+
+    def _turn(self, wake: int) -> None:
+        for key, _ in self._selector.select(self._waiting.pause(_TICK_S)):
+            if key.data is None:
+                os.read(wake, 4096)
+                self._take_packages()
+                self._background.finish()
+            else:
+                self._take_answers(key.data)
+        self._observer.tick(len(self._waiting))
+        self._crew.end_silent()
+        self._look_again()
+        self._dispatch()
+
+    def _take_packages(self) -> None:
+        for progress in self._crew.supply.news():
+            self._observer.package(progress)
+            if progress.error:
+                self._lose(progress.package, progress.error)
+
+    def _lose(self, package: str, error: str) -> None:
+        """A package cannot be had: what needs it becomes an infra-error, everything else goes on."""
+        for environment in self._resolved(self._environments):
+            if self._crew.supply.lacks(environment, package):
+                self._break(environment, error)
+
+    def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
+        self._broken[environment.digest] = reason
+        self._losses.pop(environment.digest, None)
+        for key in self._frontier.drain(environment.digest):
+            self._give_up(self._jobs[key], reason)
+
+    def _give_up(self, job: Job, reason: str) -> None:
+        """The machine cannot execute this action."""
+        del self._jobs[job.prepared.key]
+        self._finish_job(job, infrastructure(job.action, reason))
+
+    def _dispatch(self) -> None:
+        self._locks.keep(self._jobs)
+        while self._running < self._limits.jobs and not self._stopping:
+            job = self._next_job()
+            if job is None:
+                return
+            if self._claim(job):
+                self._send(job)
+
+    def _claim(self, job: Job) -> bool:
+        """Return whether a job is to be executed: not if another run executes it, or has done so since it was looked up."""
+        if not self._locks.take(job.prepared.key) and not self._waiting.over(job):
+            self._waiting.add(job, time_limit(job, self._limits))
+            return False
+        return not self._finish_known(job)
+
+    def _finish_known(self, job: Job) -> bool:
+        known = self._lookup.find(job.prepared)
+        if known is not None:
+            del self._jobs[job.prepared.key]
+            self._finish_job(job, Done(result=known, cached=True))
+        return known is not None
+
+    def _look_again(self) -> None:
+        """Finish the waiting jobs whose results are here by now, and queue those that no other run executes any more."""
+        for job in self._waiting.due(self._jobs):
+            if self._finish_known(job):
+                continue
+            if self._locks.is_free(job.prepared.key) or self._waiting.over(job):
+                self._frontier.push(job.prepared.key, job.environment.digest, like=job.action.id)
+            else:
+                self._waiting.add(job, time_limit(job, self._limits))
+
+    def _next_job(self) -> Job | None:
+        if self._suspect in self._jobs and self._running:
+            return None
+        suspect = next((job for job in self._alone if not self._is_held_back(job.environment.digest)), None)
+        if suspect is not None:
+            # Suspects run with nothing beside them, so that a dead worker has one explanation.
+            if self._running:
+                return None
+            self._alone.remove(suspect)
+            self._suspect = suspect.prepared.key
+            self._crew.renew(suspect.environment)
+            return suspect
+        waiting = {digest: count for digest, count in self._frontier.demand().items() if self._is_ready(digest)}
+        found = self._frontier.pop(self._crew.able(waiting))
+        return self._jobs[found[0]] if found else None
+
+    def _is_ready(self, digest: str) -> bool:
+        return self._crew.supply.has(self._by_digest[digest]) and not self._is_held_back(digest)
+
+    def _is_held_back(self, digest: str) -> bool:
+        """Whether an environment has to wait for a worker, after it lost some."""
+        lost = self._losses.get(digest)
+        return lost is not None and time.monotonic() < lost[-1] + _BACK_OFF_S[min(len(lost), len(_BACK_OFF_S)) - 1]
+
+    def _send(self, job: Job) -> None:
+        if job.environment.digest in self._broken:
+            self._give_up(job, self._broken[job.environment.digest])
+            return
+        self._running += 1
+        try:
+            large = large_inputs(job.prepared, self._store)
+        except OSError as error:
+            self._not_sent(job, error)
+            return
+        if large:
+            copying = partial(copy_inputs, large, self._scratch, self._store)
+            self._background.start(copying, partial(self._hand_over, job))
+        else:
+            self._hand_over(job)
+
+    def _hand_over(self, job: Job, copied: Future[Any] | None = None) -> None:
+        """Give a job to the crew, once its large inputs are copied."""
+        try:
+            job.copies = copied.result() if copied is not None else {}
+            self._crew.send(job)
+        except (OSError, InfrastructureError) as error:
+            self._not_sent(job, error)
+            return
+        self._observer.action_started(job.action)
+
+    def _not_sent(self, job: Job, error: OSError | InfrastructureError) -> None:
+        self._running -= 1
+        for copy in job.copies.values():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(copy)
+        job.copies = {}
+        if isinstance(error, LostBlob):
+            self._find_again(job, error)
+        elif isinstance(error, InfrastructureError):
+            self._give_up(job, str(error))
+            self._break(job.environment, str(error))
+        else:
+            self._give_up(job, f"the machine failed: {error}")
+
+    def _find_again(self, job: Job, lost: LostBlob) -> None:
+        """An input is damaged: have it made anew, then come back."""
+        del self._jobs[job.prepared.key]
+        made_by = next(
+            (
+                ref.action
+                for ref in job.action.inputs.values()
+                if isinstance(ref, Produced) and self.done[ref.action].result.outputs.get(ref.output) == lost.digest
+            ),
+            None,
+        )
+        if made_by is None:
+            # It was made anew meanwhile: it has other bytes now, or could not be made.
+            self._advance([job.action.id, *(twin.id for twin in job.twins)])
+            return
+        self._advance(self._redo(self._graph.actions[made_by], lost, job.action, *job.twins))
+        # What made it may be of an environment that nothing else in this run needs.
+        self._install()
+
+    def _take_answers(self, worker: Worker) -> None:
+        answers, alive = worker.receive()
+        for job, answer in answers:
+            self._tell_lost(answer.get("lost", ""))
+            large = large_outputs(job.folder, job.action)
+            if large:
+                hashing = partial(hash_outputs, large, job.folder, self._store)
+                self._background.start(hashing, partial(self._take, job, answer))
+            else:
+                self._take(job, answer)
+        if not alive:
+            self._on_worker_lost(worker)
+
+    def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
+        """Take what an action left, once its large outputs are hashed; an error of that comes again when they are taken."""
+        self._running -= 1
+        self._losses.pop(job.environment.digest, None)
+        done = None
+        try:
+            done = self._lookup.take(job, answer)
+        except DamagedFolderError as error:
+            job.losses += 1
+            if job.losses >= _ATTEMPTS:
+                done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
+        finally:
+            self._crew.release(job)
+        if done is None:
+            self._alone.append(job)
+            return
+        del self._jobs[job.prepared.key]
+        self._finish_job(job, done)
+
+    def _tell_lost(self, lost: str) -> None:
+        """Say once in a run what workers cannot keep actions from."""
+        if lost and lost not in self._not_held:
+            self._not_held.add(lost)
+            self._observer.note(f"actions are not fully isolated (docs/isolation.md): {lost}")
+
+    def _finish_job(self, job: Job, done: Done) -> None:
+        ready = self._settle(job.action, done)
+        for twin in job.twins:
+            ready.extend(self._settle(twin, replace(done, executed=False)))
+        self._advance(ready)
+
+    def _on_worker_lost(self, worker: Worker) -> None:
+        """Retry the jobs of a lost worker one at a time, after a while; a job that loses its worker twice has crashed."""
+        environment = worker.environment
+        words, left = self._crew.remove_worker(worker)
+        if not left:
+            return
+        lost = self._losses.setdefault(environment.digest, [])
+        lost.append(time.monotonic())
+        hopeless = len(lost) > len(_BACK_OFF_S) or (len(lost) >= _ATTEMPTS and lost[-1] - lost[-2] > _IN_A_ROW_S)
+        for each in left:
+            job = each.job
+            self._running -= 1
+            job.losses += each.began
+            if job.losses >= _ATTEMPTS:
+                del self._jobs[job.prepared.key]
+                reason = f"it lost the worker that ran it, twice (environment {environment.name})"
+                outcome = failure(job.action.stage, "crashed", reason, words, signal="SIGKILL")
+                self._finish_job(job, Done(result=Result(outcome=outcome), cached=False, executed=True))
+            elif each.began or not hopeless:
+                self._alone.append(job)
+            else:
+                reason = f"the worker of environment {environment.name} does not start: {words or 'it says nothing'}"
+                self._give_up(job, reason)
+                self._break(environment, reason)

@@ -1,0 +1,198 @@
+"""Warm worker processes, one an environment, seen from the side that sends them actions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.keys import ACTIONS_FOLDER
+
+
+def worker_command(
+    environment: ResolvedEnvironment,
+    *,
+    store: Path,
+    bytecode: Path,
+    arguments: Sequence[str],
+    at: Path | None = None,
+    actions: Path = ACTIONS_FOLDER,
+) -> list[str]:
+    """The command line of a worker of this environment. Only this, not the action, knows where things are.
+
+    ``store`` has the packages here; ``at``, and ``actions`` for the program itself, say where things are for the worker,
+    if that is elsewhere.
+    """
+    there = at or store
+    folders = [word for site in environment.sites(there) for word in ("--site", site)]
+    folders += [word for prefix in _prefixes(environment, there) for word in ("--prefix", prefix)]
+    folders += [word for program in environment.host_programs() for word in ("--program", program)]
+    if environment.interpreter.prefix:
+        folders += ["--bind", str(there / environment.interpreter.prefix.folder)]
+    python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
+    return [*python, str(actions / "bootstrap.py"), *folders, *arguments]
+
+
+def serving(tools: Iterable[str], devices: Iterable[str] = ()) -> list[str]:
+    """The arguments of a worker that imports what ``tools`` need and then answers requests, which may use ``devices``."""
+    words = [word for tool in sorted(tools) for word in ("--tool", tool)]
+    return [*words, *(word for device in devices for word in ("--device", device)), "--persistent_worker"]
+
+
+def bound(environment: ResolvedEnvironment, *, store: Path, bytecode: Path) -> dict[str, Any]:
+    """Ask the environment's own worker what its actions can read (``bound``) and what is not held (``lost``)."""
+    command = worker_command(environment, store=store, bytecode=bytecode, arguments=["--bound"])
+    done = subprocess.run(
+        command, env=CLEAN_ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise InfrastructureError(f"the worker of {environment.name} does not start: {last_line(done.stderr)}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
+    """Its prefixes, as a worker's command line has them: ``RELEASE=FOLDER``, in the order in which they count."""
+    for unit in environment.prefixes:
+        folder = unit.folder_for(environment.interpreter.tag)
+        if folder:
+            yield f"{unit.release}={store / folder}"
+
+
+@dataclass(kw_only=True)
+class Talk:
+    """A worker's end of the protocol: what it was asked and has not answered."""
+
+    environment: ResolvedEnvironment
+    #: Request number to whatever the sender wants back with the answer.
+    pending: dict[int, Any] = field(default_factory=dict)
+    answered: int = 0
+    #: When it last answered, or was first asked after that.
+    heard: float = 0.0
+    _buffer: bytes = b""
+
+    @property
+    def warm(self) -> bool:
+        """Whether it has answered before: until then it may still be importing."""
+        return self.answered > 0
+
+    def ask(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> bytes:
+        """The line that asks for the action in ``folder``, which is noted as asked."""
+        if not self.pending:
+            self.heard = time.monotonic()
+        self.pending[number] = payload
+        message = {
+            "requestId": number,
+            "sandboxDir": folder,
+            "arguments": ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb)],
+            "inputs": [],
+        }
+        return json.dumps(message).encode() + b"\n"
+
+    def hear(self, chunk: bytes) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        """Answers that are complete with these bytes, with their payloads, and whether the worker makes sense."""
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        answers = []
+        self.heard = time.monotonic()
+        for line in lines:
+            try:
+                message = json.loads(line)
+                answers.append((self.pending.pop(message["requestId"]), message))
+            except (ValueError, LookupError, TypeError):
+                # Somebody else has written into its answers: no more of them can be trusted.
+                return answers, False
+            self.answered += 1
+        return answers, True
+
+
+def last_line(text: str) -> str:
+    """The last words of what somebody said."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+@dataclass(kw_only=True)
+class WorkerProcess(Talk):
+    """A running worker and the requests that it has not answered."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def fileno(self) -> int:
+        """The descriptor on which answers arrive, for a selector."""
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def send(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
+        """Ask for the action in ``folder``. BrokenPipeError where the worker is gone; the answer then never comes."""
+        line = self.ask(number, folder, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), line)
+
+    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        """Answers that have arrived, with their payloads, and whether the worker is still there and makes sense."""
+        chunk = os.read(self.fileno(), 1 << 16)
+        return self.hear(chunk) if chunk else ([], False)
+
+    def last_words(self) -> str:
+        """The end of what it wrote to its error output."""
+        try:
+            return last_line(self.log.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            return ""
+
+    def kill(self) -> None:
+        """End it at once; its answers then end. Whoever waits for it sees it end after all that it runs."""
+        self.process.terminate()
+
+    def hang_up(self) -> None:
+        """Let it end, with everything that it runs."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def stop(self) -> None:
+        """End the worker and, with it, everything that it runs."""
+        assert self.process.stdout is not None
+        self.hang_up()
+        for end in (self.process.terminate, self.process.kill):
+            try:
+                self.process.wait(timeout=2)
+                break
+            except subprocess.TimeoutExpired:
+                end()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def start_worker(
+    environment: ResolvedEnvironment,
+    tools: Iterable[str],
+    *,
+    store: Path,
+    bytecode: Path,
+    scratch: Path,
+    devices: Iterable[str] = (),
+) -> WorkerProcess:
+    """Start the worker of an environment; it imports what ``tools`` need and then answers requests."""
+    command = worker_command(environment, store=store, bytecode=bytecode, arguments=serving(tools, devices))
+    log = scratch / f"worker-{environment.name}.log"
+    with open(log, "wb") as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=scratch,
+            env={**CLEAN_ENVIRONMENT, "HOME": str(scratch), "TMPDIR": str(scratch)},
+            # Ctrl-C goes to us; what becomes of the workers is then ours to say.
+            start_new_session=True,
+        )
+    return WorkerProcess(environment=environment, process=process, log=log)

@@ -1,0 +1,1 @@
+"""Expand suites to tests, each with the reason why it exists."""

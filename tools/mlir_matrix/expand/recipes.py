@@ -1,0 +1,200 @@
+"""What a step or an ingress is under some pins: its variant, its tool, its environment; or why it cannot be.
+
+A recipe says *what* is to be done; whether MLIR's Python bindings do it or the release's own programs (``mlir-opt``, …)
+follows from the release that is pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.models.base import Framework, Requirement, Step, Target, Variant
+from mlir_matrix.catalog.models.toolchains import Release
+from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.catalog.releases import parse_range
+
+#: Modules of ``mlir_matrix.actions`` that work by bindings, and those that do the same by a release's programs.
+BY_PROGRAMS = {"passes": "opt_passes", "object": "opt_object", "import_mlir": "opt_import"}
+#: Tools that transform IR, and all whose output is IR.
+PASSES = frozenset({"passes", BY_PROGRAMS["passes"]})
+KEEPS_IR = PASSES | {"check"}
+#: Those that nothing but a release's programs can do.
+_PROGRAMS_ALONE = frozenset({"run_jit", *BY_PROGRAMS.values()})
+#: How many releases a reason names that would do: the newest.
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """The reason, one sentence, why something cannot be."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A step, or a framework's ingress, under some pins."""
+
+    name: str
+    #: Module of ``mlir_matrix.actions``.
+    tool: str
+    #: The environment as plans name it, with its pins where they are not the default ones.
+    environment: str
+    #: Components of the environment and their releases.
+    pins: tuple[tuple[str, str], ...]
+    bindings: str | None = None
+    passes: str | None = None
+    schedule: str | None = None
+    patterns: str | None = None
+    #: ``file:line:column`` of the variant that applies, and what made it the one; empty where there are no variants.
+    variant: str = ""
+    because: str = ""
+
+
+def step_recipe(catalog: Catalog, name: str, pins: Pins) -> Recipe | Unsupported:
+    """What a step is under some pins."""
+    entry = catalog.steps[name]
+    step = entry.document
+    releases = pins.releases(step.environment)
+    lacking = unmet(f"step {name}", step.requires, releases) or _without_programs(
+        f"step {name} works", step.tool, releases
+    )
+    if lacking:
+        return Unsupported(lacking)
+    variant, position, because = None, "", ""
+    if step.variants:
+        index = _variant(step, releases)
+        if index is None:
+            return Unsupported(_no_variant(catalog, entry, releases))
+        variant, position = step.variants[index], entry.source.position("variants", index)
+        because = ", ".join(f"{name} is {releases[name].release}" for name in {**variant.when, **variant.carries})
+    patterns = _either(variant, step, "patterns")
+    bindings = _bindings(releases)
+    tool = _tool(step.tool, releases)
+    if patterns and tool != step.tool:
+        holder = _holder(releases)
+        return Unsupported(f"step {name} applies PDL patterns, which takes Python bindings; there are none in {holder}")
+    return Recipe(
+        name=name,
+        tool=tool,
+        environment=pins.reference(step.environment),
+        pins=_names(releases),
+        bindings=bindings,
+        passes=_either(variant, step, "passes"),
+        schedule=_either(variant, step, "schedule"),
+        patterns=patterns,
+        variant=position,
+        because=because,
+    )
+
+
+def ingress_recipe(entry: Entry[Framework], pins: Pins) -> Recipe:
+    """What a framework's ingress is under some pins."""
+    document = entry.document
+    releases = pins.releases(document.environment)
+    return Recipe(
+        name=entry.name,
+        tool=_tool(document.tool, releases),
+        environment=pins.reference(document.environment),
+        pins=_names(releases),
+        bindings=_bindings(releases),
+    )
+
+
+def runner(entry: Entry[Target], pins: Pins) -> str | Unsupported:
+    """The environment in which a target's kernels are run, as plans name it."""
+    document = entry.document
+    releases = pins.releases(document.runner_environment)
+    lacking = _without_programs(f"target {entry.name} runs kernels", document.tool, releases)
+    return Unsupported(lacking) if lacking else pins.reference(document.runner_environment)
+
+
+def _without_programs(who: str, tool: str, releases: Mapping[str, Release]) -> str:
+    """The sentence for a tool that takes programs where releases bring none; empty where nothing is wrong."""
+    bound = {name: release for name, release in releases.items() if release.bindings}
+    if tool not in _PROGRAMS_ALONE or (releases and not bound):
+        return ""
+    where = f"{_holder(bound)} comes as Python bindings" if bound else "its environment holds none"
+    return f"{who} by programs of a release, and {where}; pin another release"
+
+
+def unmet(who: str, requires: Sequence[Requirement], releases: Mapping[str, Release]) -> str:
+    """The sentence for the first requirement that the releases of an environment do not meet; empty where all are met."""
+    for requirement in requires:
+        release = releases.get(requirement.component)
+        if release is None:
+            continue
+        has = f"{requirement.component} {release.release}"
+        wanted = requirement.releases
+        if wanted is not None and release.release not in parse_range(wanted):
+            return f"{who} needs {requirement.component} {wanted}, and {has} is pinned: {requirement.reason.strip()}"
+        if requirement.carries is not None and requirement.carries not in release.carries:
+            return f"{who} needs {requirement.carries}, which {has} does not carry: {requirement.reason.strip()}"
+    return ""
+
+
+def _variant(step: Step, releases: Mapping[str, Release]) -> int | None:
+    """The index of the first variant that holds for some releases."""
+    for index, variant in enumerate(step.variants):
+        asked = ((name, releases.get(name)) for name in {**variant.when, **variant.carries})
+        if all(release and variant.holds(name, release.release, release.carries) for name, release in asked):
+            return index
+    return None
+
+
+def _no_variant(catalog: Catalog, entry: Entry[Step], releases: Mapping[str, Release]) -> str:
+    variants = entry.document.variants
+    asked = dict.fromkeys(name for variant in variants for name in (*variant.when, *variant.carries))
+    pinned = ", ".join(f"{name} {releases[name].release}" for name in asked if name in releases)
+    pinned = pinned or f"an environment without {' and '.join(asked)}"
+    known = "; ".join(
+        " and ".join(
+            [f"{name} {wanted}" for name, wanted in variant.when.items()]
+            + [f"{name} with {wanted}" for name, wanted in variant.carries.items()]
+        )
+        for variant in variants
+    )
+    others = "; ".join(
+        f"{name} {', '.join(serving)}" for name in asked if (serving := _serving(catalog, entry, releases, name))
+    )
+    hint = f" (would do: {others})" if others else ""
+    return f"step {entry.name} has no variant for {pinned}; it has variants for {known}{hint}"
+
+
+def _serving(catalog: Catalog, entry: Entry[Step], releases: Mapping[str, Release], name: str) -> list[str]:
+    """The newest releases of a component that a step has a variant for, everything else as it is pinned."""
+    if name not in releases:
+        return []
+    fitting = (
+        release.release
+        for release in reversed(catalog.components[name].document.releases)
+        if _variant(entry.document, swapped := {**releases, name: release}) is not None
+        and not unmet("", entry.document.requires, swapped)
+    )
+    return list(islice(fitting, _SHOWN))
+
+
+def _either(variant: Variant | None, step: Step, key: str) -> str | None:
+    own: str | None = getattr(step, key)
+    given: str | None = getattr(variant, key) if variant is not None else None
+    return own if given is None else given
+
+
+def _tool(tool: str, releases: Mapping[str, Release]) -> str:
+    """By bindings where the environment has some; else by programs, where a tool has such a form."""
+    return tool if not releases or _bindings(releases) else BY_PROGRAMS.get(tool, tool)
+
+
+def _bindings(releases: Mapping[str, Release]) -> str | None:
+    return next((release.bindings for release in releases.values() if release.bindings), None)
+
+
+def _holder(releases: Mapping[str, Release]) -> str:
+    return " and ".join(f"{name} {release.release}" for name, release in releases.items())
+
+
+def _names(releases: Mapping[str, Release]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, release.release) for name, release in releases.items())

@@ -1,0 +1,274 @@
+"""Sets of tests as products of names, so that a million tests are handled by cell and column, not one by one.
+
+A test identifier has four segments. Every glob over identifiers is a union of *boxes*: one set of names for each
+segment. Every part of a suite is an *area*: four ordered axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.models.suites import Law
+from mlir_matrix.errors import CatalogError
+from mlir_matrix.names import OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
+
+#: Framework and target of the IR tests of steps: ``mlir/<step>/ir/<case>``.
+IR_FRAMEWORK, IR_TARGET = "mlir", "ir"
+#: Framework, pipeline, target, workload (``matmul~scaling`` for a property) and pins (``llvm=19``; empty where none vary).
+Key = tuple[str, str, str, str, str]
+#: Of tests whose suite varies no pins.
+NO_PINS = ("",)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A line of a suite that speaks about tests, for messages and explanations."""
+
+    #: ``block``, ``steps``, ``include``, ``property``, ``exclude``, ``expect``; ``catalog`` (no suite's), ``select`` (a person's).
+    kind: str
+    #: ``file:line:column``
+    position: str
+    #: What the line says: a glob, or the axes of a block.
+    text: str = ""
+    reason: str = ""
+    outcome: str = ""
+    link: str | None = None
+
+
+#: The rule of boxes that a person asks for.
+SELECTION = Rule("select", "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """One set of names for each segment and a test of pins (None: any); ``rule`` is the one that it comes from."""
+
+    frameworks: frozenset[str]
+    pipelines: frozenset[str]
+    targets: frozenset[str]
+    workloads: frozenset[str]
+    rule: Rule = SELECTION
+    pins: Callable[[str], bool] | None = None
+
+    @classmethod
+    def of(
+        cls, names: Iterable[frozenset[str]], rule: Rule = SELECTION, pins: Callable[[str], bool] | None = None
+    ) -> Box:
+        """A box of four sets in the order of the segments."""
+        first, second, third, fourth = names
+        return cls(first, second, third, fourth, rule, pins)
+
+    def takes(self, pins: str) -> bool:
+        """Whether tests with these pins may be in it."""
+        return self.pins is None or self.pins(pins)
+
+    def __contains__(self, test: Key) -> bool:
+        framework, pipeline, target, workload, pins = test
+        return (
+            framework in self.frameworks
+            and pipeline in self.pipelines
+            and target in self.targets
+            and workload in self.workloads
+            and self.takes(pins)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Stated:
+    """A property as a suite states it: its name, what must hold, and where that stands."""
+
+    name: str
+    law: Law
+    position: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Area:
+    """Four ordered axes without repetition and the pins that vary, and the rule that put their product in.
+
+    Where it is of tests with a property, the names in the column hold it: ``matmul~scaling``.
+    """
+
+    frameworks: tuple[str, ...]
+    pipelines: tuple[str, ...]
+    targets: tuple[str, ...]
+    column: tuple[str, ...]
+    rule: Rule
+    pins: tuple[str, ...] = NO_PINS
+    stated: Stated | None = None
+
+    @classmethod
+    def of(cls, axes: Iterable[tuple[str, ...]], rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Area:
+        """An area of four axes in the order of the segments."""
+        first, second, third, fourth = axes
+        return cls(first, second, third, fourth, rule, pins)
+
+    def having(self, stated: Stated, box: Box) -> Area | None:
+        """The tests with a property of those that are in a box too; None where there are none."""
+        frameworks, pipelines, targets, workloads = (
+            tuple([name for name in axis if name in names])
+            for axis, names in (
+                (self.frameworks, box.frameworks),
+                (self.pipelines, box.pipelines),
+                (self.targets, box.targets),
+                (self.column, box.workloads),
+            )
+        )
+        pins = tuple(filter(box.takes, self.pins))
+        if not (frameworks and pipelines and targets and workloads and pins):
+            return None
+        column = tuple([having(name, stated.name) for name in workloads])
+        return Area(frameworks, pipelines, targets, column, box.rule, pins, stated)
+
+    def __contains__(self, test: Key) -> bool:
+        framework, pipeline, target, workload, pins = test
+        return (
+            framework in self.frameworks
+            and pipeline in self.pipelines
+            and target in self.targets
+            and workload in self.column
+            and pins in self.pins
+        )
+
+    @property
+    def is_ir(self) -> bool:
+        """Whether these are IR tests of a step."""
+        return self.targets == (IR_TARGET,)
+
+    def touches(self, box: Box) -> bool:
+        """Whether any test is in both."""
+        return not (
+            box.frameworks.isdisjoint(self.frameworks)
+            or box.pipelines.isdisjoint(self.pipelines)
+            or box.targets.isdisjoint(self.targets)
+            or box.workloads.isdisjoint(self.column)
+            or not any(map(box.takes, self.pins))
+        )
+
+
+class Universe:
+    """All names that a catalog has for each segment; turns globs into boxes and areas."""
+
+    def __init__(self, catalog: Catalog, properties: Iterable[str] = ()) -> None:
+        """``properties`` are the names of those that tests may have."""
+        self._cases = {name: tuple(step.cases) for name, step in catalog.steps.items() if step.cases}
+        self._axes = tuple(
+            tuple(names) for names in (catalog.frameworks, catalog.pipelines, catalog.targets, catalog.workloads)
+        )
+        cases = [case for column in self._cases.values() for case in column]
+        extra: tuple[Iterable[str], ...] = ((), (), (), ())
+        if cases:
+            extra = ((IR_FRAMEWORK,), self._cases, (IR_TARGET,), cases)
+        self._names = tuple(frozenset((*axis, *more)) for axis, more in zip(self._axes, extra, strict=True))
+        self._properties = frozenset(properties)
+        self._matching: dict[tuple[int, str], frozenset[str]] = {}
+        if IR_TARGET in catalog.targets:
+            position = catalog.targets[IR_TARGET].source.position()
+            raise CatalogError(f"{position}: no target can be called {IR_TARGET}: the IR tests of steps have that name")
+
+    def names(self, segment: int) -> frozenset[str]:
+        """Every name that a segment (0 to 3) of an identifier may have."""
+        return self._names[segment]
+
+    def axis(self, segment: int) -> tuple[str, ...]:
+        """The names of a segment in the catalog's order, without those of IR tests."""
+        return self._axes[segment]
+
+    def cases(self, step: str) -> tuple[str, ...]:
+        """The IR test cases of a step."""
+        return self._cases.get(step, ())
+
+    def steps_matching(self, pattern: str) -> tuple[str, ...]:
+        """The steps with IR tests that a pattern matches, in the catalog's order."""
+        return tuple(name_glob(pattern).select(self._cases))
+
+    def matching(self, segment: int, pattern: str) -> frozenset[str]:
+        """The names of a segment that a pattern matches; the same object for the same question."""
+        key = (segment, pattern)
+        found = self._matching.get(key)
+        if found is None:
+            names = self._names[segment]
+            found = self._matching[key] = names if pattern == "*" else frozenset(name_glob(pattern).select(names))
+        return found
+
+    def boxes(self, glob: str, rule: Rule = SELECTION) -> tuple[Box, ...]:
+        """The boxes of a test glob; together they hold exactly the identifiers that it matches.
+
+        Raises PatternError where the glob cannot be read or cannot have four segments.
+        """
+        found = test_glob(glob)
+        pins = found.pins.matches if found.pins else None
+        boxes = tuple(
+            Box.of((self.matching(segment, part.pattern) for segment, part in enumerate(parts)), rule, pins)
+            for parts in found.segments
+        )
+        if found.property is None:
+            return boxes
+        return tuple(replace(box, workloads=self.having(box.workloads, found.property.pattern)) for box in boxes)
+
+    def having(self, workloads: Iterable[str], pattern: str = "*") -> frozenset[str]:
+        """Workloads with each of the properties that a pattern matches, as tests name them."""
+        properties = name_glob(pattern).select(self._properties)
+        return frozenset(having(workload, name) for workload in workloads for name in properties)
+
+    def exact(self, identifier: str) -> tuple[Box, ...]:
+        """The box of one identifier, taken literally."""
+        test, _, pins = identifier.partition("@")
+        segments = test.split("/")
+        names = (frozenset((name,)) for name in segments)
+        return (Box.of(names, SELECTION, pins.__eq__),) if len(segments) == SEGMENTS else ()
+
+    def areas(self, box: Box, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Iterator[Area]:
+        """The tests of the catalog that are in a box, in the catalog's order: those of cells, then the IR tests.
+
+        ``pins`` are those that tests of cells may have.
+        """
+        pins = tuple(filter(box.takes, pins))
+        chosen = (box.frameworks, box.pipelines, box.targets, box.workloads)
+        axes = [tuple(n for n in axis if n in names) for axis, names in zip(self._axes, chosen, strict=True)]
+        if all(axes) and pins:
+            yield Area.of(axes, rule, pins)
+        if box.takes("") and IR_FRAMEWORK in box.frameworks and IR_TARGET in box.targets:
+            for step, cases in self._cases.items():
+                column = tuple(case for case in cases if case in box.workloads)
+                if step in box.pipelines and column:
+                    yield ir_area(step, column, rule)
+
+    def everything(self, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> tuple[Area, ...]:
+        """All tests of the catalog, with each of some pins."""
+        return tuple(self.areas(Box.of(self._names), rule, pins))
+
+    def knows(self, boxes: Iterable[Box]) -> bool:
+        """Whether the catalog has a test in any of the boxes, whatever pins they ask for."""
+        return any(True for box in boxes for _ in self.areas(replace(box, pins=None), box.rule))
+
+    def why_nothing(self, glob: str) -> str:
+        """Why a glob matches no test: the segment that is unknown, or nothing better."""
+        found = test_glob(glob)
+        for segment, part in enumerate(found.segments[0]):
+            if not self.matching(segment, part.pattern):
+                return unknown(SEGMENT_NAMES[segment], part.pattern, self._names[segment])
+        if found.property is None:
+            return "the catalog has no test with this combination"
+        if not found.property.select(self._properties):
+            return unknown("property", found.property.pattern, self._properties)
+        return "no suite states this property of such a test"
+
+
+def having(workload: str, name: str) -> str:
+    """A workload with a property, as the tests of a suite name it."""
+    return f"{workload}{OF}{name}"
+
+
+def unknown(kind: str, pattern: str, names: Iterable[str]) -> str:
+    """The sentence for a name or pattern that is nobody's, with the nearest name that there is."""
+    if not name_glob(pattern).literal:
+        return f"no {kind} matches '{printable(pattern)}'"
+    return f"there is no {kind} '{printable(pattern)}'{did_you_mean(pattern, names)}"
+
+
+def ir_area(step: str, column: tuple[str, ...], rule: Rule) -> Area:
+    """The IR tests of one step."""
+    return Area((IR_FRAMEWORK,), (step,), (IR_TARGET,), column, rule)

@@ -1,0 +1,64 @@
+"""The archive by which a daemon is given images (docker-archive): written while it is sent, each shared layer once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+from mlir_matrix.digest import canonical
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.images.layers import Layer, root_members, unit_members
+from mlir_matrix.images.spec import Blueprint
+from mlir_matrix.images.tar import Member, in_pieces, pack, size_of, text
+from mlir_matrix.paths import Home
+
+#: Told after each layer how many are written, of how many.
+Tell = Callable[[int, int], None]
+
+
+def archive(blueprints: Sequence[Blueprint], home: Home, tell: Tell = lambda _done, _of: None) -> Iterator[bytes]:
+    """The images, in pieces. Raises InfrastructureError where a package is no longer what its layer was measured from."""
+    return in_pieces(_archive(blueprints, home, tell))
+
+
+def _archive(blueprints: Sequence[Blueprint], home: Home, tell: Tell) -> Iterator[bytes]:
+    layers = {layer.digest: (layer, blueprint) for blueprint in blueprints for layer in blueprint.layers}
+    for number, (layer, blueprint) in enumerate(layers.values()):
+        tell(number, len(layers))
+        yield from _layer(layer, layer_members(layer, blueprint, home))
+    manifest = []
+    for blueprint in blueprints:
+        name = f"{blueprint.id.removeprefix('sha256:')}.json"
+        yield from text(name, blueprint.config.decode()).pieces()
+        places = [_place(layer) for layer in blueprint.layers]
+        manifest.append({"Config": name, "RepoTags": [blueprint.tag], "Layers": places})
+    yield from pack([text("manifest.json", canonical(manifest).decode())])
+    tell(len(layers), len(layers))
+
+
+def layer_members(layer: Layer, blueprint: Blueprint, home: Home) -> list[Member]:
+    """What is in a layer of an image. Raises InfrastructureError for what has no place in one."""
+    if layer.folder:
+        return unit_members(home.packages / layer.folder)
+    return root_members(blueprint.interpreter, blueprint.user)
+
+
+def _layer(layer: Layer, listed: Sequence[Member]) -> Iterator[bytes]:
+    """A layer as a file of the archive."""
+    changed = InfrastructureError(
+        f"{layer.label} is no longer what its layer was made from: matrix toolchain verify says what is damaged"
+    )
+    if size_of(listed) != layer.size:
+        raise changed
+    yield Member(path=_place(layer), mode=0o644, size=layer.size).header
+    state = hashlib.sha256()
+    # It is whole blocks: nothing need fill the last one.
+    for piece in in_pieces(pack(listed)):
+        state.update(piece)
+        yield piece
+    if state.hexdigest() != layer.digest:
+        raise changed
+
+
+def _place(layer: Layer) -> str:
+    return f"{layer.digest}.tar"

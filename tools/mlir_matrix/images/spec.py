@@ -1,0 +1,132 @@
+"""What an image is to be, down to its ID, as a value: its layers and its configuration, made of an environment alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.digest import canonical, digest_bytes
+from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.images.layers import FORMAT, Layer, known, measure, root_layer, unit_layer
+from mlir_matrix.paths import Home
+
+#: When everything was made: as its files, so that it is the same each time.
+CREATED = "1980-01-02T00:00:00Z"
+#: What our images are called, before the name of the environment.
+REPOSITORY = "mlir-matrix"
+#: Labels. The first is on every image of ours.
+LABEL_FORMAT, LABEL_NAME = "mlir-matrix.format", "mlir-matrix.environment"
+LABEL_DIGEST, LABEL_UNITS = "mlir-matrix.digest", "mlir-matrix.units"
+#: What a digest is shortened to in a tag.
+_SHORT = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blueprint:
+    """An image to be."""
+
+    environment: ResolvedEnvironment = field(compare=False)
+    #: The folder of the store that has it.
+    interpreter: str
+    layers: tuple[Layer, ...]
+    user: int
+
+    @property
+    def tag(self) -> str:
+        """What the image is called."""
+        return tag_of(self.environment)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its layers."""
+        return sum(layer.size for layer in self.layers)
+
+    @property
+    def id(self) -> str:
+        """As daemons say it: the digest of the configuration, which has those of the layers."""
+        return f"sha256:{digest_bytes(self.config)}"
+
+    @property
+    def diff_ids(self) -> list[str]:
+        """The digests of its layers, as daemons say them."""
+        return [f"sha256:{layer.digest}" for layer in self.layers]
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """What containers of it begin with."""
+        return {
+            "User": f"{self.user}:{self.user}",
+            "Env": [f"{name}={value}" for name, value in CLEAN_ENVIRONMENT.items()],
+            "WorkingDir": "/work",
+            "Labels": {
+                LABEL_FORMAT: str(FORMAT),
+                LABEL_NAME: self.environment.name,
+                LABEL_DIGEST: self.environment.digest,
+                LABEL_UNITS: ", ".join(layer.label for layer in self.layers if layer.folder),
+            },
+        }
+
+    @cached_property
+    def config(self) -> bytes:
+        """The configuration, byte for byte: whoever changes one has another image."""
+        return canonical(
+            {
+                "architecture": "amd64",
+                "os": "linux",
+                "created": CREATED,
+                "config": self.settings,
+                "rootfs": {"type": "layers", "diff_ids": self.diff_ids},
+                "history": [{"created": CREATED, "created_by": layer.label} for layer in self.layers],
+            }
+        )
+
+
+def tag_of(environment: ResolvedEnvironment) -> str:
+    """What the image of an environment is called: ``mlir-matrix/mlir-llvm-19.1.7:0a1b2c3d4e5f``."""
+    name = re.sub(r"[^a-z0-9]*[^a-z0-9.][^a-z0-9]*|\.{2,}", "-", environment.name.lower()).strip("-")
+    return f"{REPOSITORY}/{name}:{environment.digest[:_SHORT]}"
+
+
+def can_draw(environment: ResolvedEnvironment, home: Home) -> bool:
+    """Whether it can be said now what the image of an environment is: each package is here, or its layer known."""
+    tag = environment.interpreter.tag
+    return all(known(unit, unit.folder_for(tag), home) for unit in environment.missing(home.packages))
+
+
+def is_measured(environment: ResolvedEnvironment, home: Home) -> bool:
+    """Whether it can be said without reading a package."""
+    named = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
+    return all(known(unit, folder, home) for unit, folder in named if folder)
+
+
+def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, anew: bool = False) -> Blueprint:
+    """The image of a sealed environment. Reads the packages whose layers nobody knows yet, which must be here.
+
+    ``anew`` reads all of them. Raises InfrastructureError where one is missing or damaged.
+    """
+    interpreter = environment.interpreter
+    if interpreter.prefix is None:
+        raise ValueError(f"{environment.name} is not sealed: its interpreter is this machine's")
+    first = root_layer(interpreter.prefix.folder, settings.user)
+    units = in_order(environment, settings.first)
+    find = measure if anew else unit_layer
+    layers = (first, *(find(unit, unit.folder_for(interpreter.tag), home) for unit in units))
+    return Blueprint(environment=environment, interpreter=interpreter.prefix.folder, layers=layers, user=settings.user)
+
+
+def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Unit]:
+    """The units in the order of their layers: daemons share a layer between images where all those below are the same."""
+    place = {name: number for number, name in enumerate(first)}
+
+    def key(unit: Unit) -> tuple[bool, int, str]:
+        name = unit.label.partition(" ")[0].lower().replace("_", "-")
+        return unit is not environment.interpreter.prefix, place.get(name, len(place)), unit.label
+
+    folders = {unit.folder_for(environment.interpreter.tag): unit for unit in environment.units}
+    return sorted((unit for folder, unit in folders.items() if folder), key=key)

@@ -1,0 +1,178 @@
+"""Archives whose bytes depend on what is in them alone: not on the order of a disk, on times, owners, the umask or the machine.
+
+Contents are read while the archive is written, never held. Its size is known before anything of it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from mlir_matrix.digest import digest_pieces
+from mlir_matrix.environments.install.links import leads_out
+from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.files import unwritable
+
+#: Seconds since 1970 of everything: the second day of 1980, since zip files know no earlier one in any time zone.
+MTIME = 315_619_200
+_BLOCK = tarfile.BLOCKSIZE
+_PIECE = 1 << 20
+#: Python's own, which depends on who looked at a module first.
+_LEFT_OUT = "__pycache__"
+#: What the content of files becomes, by their paths from the folder; None leaves one out.
+Edits = Mapping[str, Callable[[bytes], bytes] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A folder, a file or a symbolic link in an archive. A file's content is ``content``, else that of ``source``."""
+
+    path: str
+    mode: int = 0o755
+    folder: bool = False
+    target: str = ""
+    source: Path | None = None
+    content: bytes = b""
+    #: Bytes of a file.
+    size: int = 0
+    #: User and group.
+    owner: int = 0
+
+    @cached_property
+    def header(self) -> bytes:
+        """The blocks before the content."""
+        info = tarfile.TarInfo(self.path)
+        info.type = tarfile.DIRTYPE if self.folder else tarfile.SYMTYPE if self.target else tarfile.REGTYPE
+        info.linkname, info.mode, info.size, info.mtime = self.target, self.mode, self.size, MTIME
+        info.uid = info.gid = self.owner
+        return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+    @property
+    def blocks(self) -> int:
+        """Bytes that it takes in an archive."""
+        return len(self.header) + -(-self.size // _BLOCK) * _BLOCK
+
+    def pieces(self) -> Iterator[bytes]:
+        """Header and content. Raises InfrastructureError where the file cannot be read, or has another size by now."""
+        yield self.header
+        if self.source is None:
+            yield self.content
+        else:
+            yield from _content(self.source, self.size)
+        yield b"\0" * (-self.size % _BLOCK)
+
+
+def text(path: str, content: str) -> Member:
+    """A file with this text."""
+    data = content.encode()
+    return Member(path=path, mode=0o644, content=data, size=len(data))
+
+
+def members(root: Path, at: str, edits: Edits = MappingProxyType({})) -> list[Member]:
+    """What is in a folder, as it will be in the folder ``at``, itself included; bytecode is left out.
+
+    Modes come down to whether a file is executable; hard links are files like any. Raises InfrastructureError for links that
+    lead out of the folder, and for what is no file at all.
+    """
+    try:
+        found = sorted(_members(root), key=lambda member: os.fsencode(member.path))
+    except OSError as error:
+        raise unwritable(f"{root} cannot be read", error) from None
+    targets = {member.path: member.target for member in found if member.target}
+    for path in targets:
+        if leads_out(path, targets):
+            raise InfrastructureError(
+                f"{root}: {path} is a link that leads out of the folder; it has no place in an image"
+            )
+    edited = (_edited(member, edits.get(member.path, _as_it_is)) for member in found)
+    kept = (replace(member, path=f"{at}/{member.path}") for member in edited if member)
+    return [Member(path=at, folder=True), *kept]
+
+
+def size_of(listed: Iterable[Member]) -> int:
+    """Bytes of the archive of some members."""
+    return sum(member.blocks for member in listed) + 2 * _BLOCK
+
+
+def pack(listed: Iterable[Member]) -> Iterator[bytes]:
+    """The archive of some members, in pieces."""
+    for member in listed:
+        yield from member.pieces()
+    yield b"\0" * (2 * _BLOCK)
+
+
+def in_pieces(parts: Iterable[bytes], size: int = _PIECE) -> Iterator[bytes]:
+    """The same bytes in fewer pieces: each costs whoever sends them a system call or two."""
+    waiting: list[bytes] = []
+    length = 0
+    for part in parts:
+        waiting.append(part)
+        length += len(part)
+        if length >= size:
+            yield b"".join(waiting)
+            waiting, length = [], 0
+    if length:
+        yield b"".join(waiting)
+
+
+def _members(root: Path) -> Iterator[Member]:
+    for folder, folders, files in os.walk(root, onerror=_fail):
+        if _LEFT_OUT in folders:
+            folders.remove(_LEFT_OUT)
+        for name in (*folders, *files):
+            place = os.path.join(folder, name)
+            path = os.path.relpath(place, root)
+            status = os.lstat(place)
+            if stat.S_ISLNK(status.st_mode):
+                yield Member(path=path, mode=0o777, target=os.readlink(place))
+            elif stat.S_ISDIR(status.st_mode):
+                yield Member(path=path, folder=True)
+            elif stat.S_ISREG(status.st_mode):
+                mode = 0o755 if status.st_mode & 0o111 else 0o644
+                yield Member(path=path, mode=mode, source=Path(place), size=status.st_size)
+            else:
+                raise InfrastructureError(f"{place} is neither a file nor a folder; it has no place in an image")
+
+
+def _fail(error: OSError) -> None:
+    raise error
+
+
+def _as_it_is(content: bytes) -> bytes:
+    return content
+
+
+def _edited(member: Member, edit: Callable[[bytes], bytes] | None) -> Member | None:
+    if edit is None:
+        return None
+    if member.source is None or edit is _as_it_is:
+        return member
+    content = edit(b"".join(_content(member.source, member.size)))
+    return replace(member, source=None, content=content, size=len(content))
+
+
+def _content(path: Path, size: int) -> Iterator[bytes]:
+    """Exactly so many bytes of a file: the archive has said so before."""
+    left = size
+    try:
+        with open(path, "rb", buffering=0) as file:
+            while piece := file.read(min(_PIECE, left + 1)):
+                left -= len(piece)
+                if left < 0:
+                    break
+                yield piece
+    except OSError as error:
+        raise unwritable(f"{path} cannot be read", error) from None
+    if left:
+        raise InfrastructureError(f"{path} has changed while it was read")
+
+
+def digest_of(listed: Sequence[Member]) -> str:
+    """Hexadecimal SHA-256 of the archive of some members."""
+    return digest_pieces(in_pieces(pack(listed)))

@@ -1,0 +1,1 @@
+"""Judge outcomes against expectations."""

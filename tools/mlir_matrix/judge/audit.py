@@ -1,0 +1,248 @@
+"""What an audit found: which planted miscompiles matter, which of those the tolerances catch, what they let through besides.
+
+``planted`` counts every mutation at every site in every draw; of these some ``mattered``, the others are ``not_mattering``; of
+those that mattered some were ``caught``, the others are ``missed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_matrix.plan.audit import Plant
+
+SCHEMA = "mlir-matrix/audit/v1"
+#: The share of those that mattered which must be caught.
+ENOUGH = 0.99
+#: A tolerance that is this many times as large as anything that was seen is slack.
+LOOSE = 8.0
+#: The mutation that is none.
+UNMUTATED = "unmutated"
+#: How a kernel that was called may fail.
+_RAN = ("run-failed", "crashed", "timed-out")
+_COUNTS = ("planted", "mattered", "caught", "by_runner")
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What became of the plants of one mutation in one test; ``by_runner`` of those caught were so by failing to run."""
+
+    test: str
+    workload: str
+    mutation: str
+    sites: set[tuple[int, str]] = field(default_factory=set)
+    planted: int = 0
+    mattered: int = 0
+    caught: int = 0
+    by_runner: int = 0
+    #: By the layer that won: how many mattered, how many of those were caught.
+    layers: dict[str, list[int]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its entry in the document."""
+        layers = [
+            {"layer": layer, "mattered": mattered, "caught": caught}
+            for layer, (mattered, caught) in sorted(self.layers.items())
+        ]
+        return {"mutation": self.mutation, "sites": len(self.sites), **counts([self]), "layers": layers}
+
+
+def counts(tallies: Iterable[Tally]) -> dict[str, int]:
+    """Totals of some tallies."""
+    all_of = list(tallies)
+    total = {name: sum(getattr(tally, name) for tally in all_of) for name in _COUNTS}
+    return total | {
+        "not_mattering": total["planted"] - total["mattered"],
+        "missed": total["mattered"] - total["caught"],
+    }
+
+
+@dataclass(kw_only=True)
+class Found:
+    """An audit, as far as it has been read. Entries of the lists are ready for JSON."""
+
+    seeds: int
+    tallies: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    draws: dict[str, int] = field(default_factory=dict)
+    allowed: int = 0
+    misses: list[dict[str, Any]] = field(default_factory=list)
+    #: What is allowed and yet is no pass.
+    flagged: list[dict[str, Any]] = field(default_factory=list)
+    #: What is allowed and yet is further off than the a-priori bound: then the bound is wrong, or the program.
+    beyond: list[dict[str, Any]] = field(default_factory=list)
+    #: Trivial outputs that pass: test and output to draws.
+    weak: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    #: By layer: the largest share of its bound that anything allowed took, the tests that it wins in.
+    used: dict[str, float] = field(default_factory=dict)
+    wins: dict[str, set[str]] = field(default_factory=dict)
+    #: Mutants, by draw, that no compiler takes: nothing was planted.
+    rejected: int = 0
+    #: Test to the reason why it could not be audited.
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def slack(self) -> list[dict[str, Any]]:
+        """The layers that are too loose, the loosest first. Exact ones take nothing by nature, and are left out."""
+        return [layer for layer in self.layers() if layer["used"] * LOOSE < 1]
+
+    def layers(self) -> list[dict[str, Any]]:
+        """The layers that leave room, the loosest first: how much of it was used, and how many times as large it is."""
+        ordered = sorted(self.used.items(), key=lambda entry: entry[1])
+        return [
+            {
+                "layer": layer,
+                "used": used,
+                "looser": round(1 / used, 1) if used else None,
+                "tests": sorted(self.wins[layer]),
+            }
+            for layer, used in ordered
+        ]
+
+    def blind(self) -> list[str]:
+        """Tests in which nothing that was planted matters: their bounds say nothing, or what was planted is too little."""
+        return [test for test, tallies in by_test(self) if not counts(tallies)["mattered"]]
+
+    def summary(self) -> dict[str, int]:
+        """The numbers that matter."""
+        total = counts(self.tallies.values())
+        return {
+            **{name: total[name] for name in ("planted", "mattered", "not_mattering", "caught", "missed", "by_runner")},
+            "allowed": self.allowed,
+            "allowed_flagged": len(self.flagged),
+            "weak": len(self.weak),
+            "slack": len(self.slack()),
+            "rejected": self.rejected,
+            "not_audited": len(self.failed),
+        }
+
+    @property
+    def sound(self) -> bool:
+        """Whether enough of what mattered was caught, nothing allowed was flagged, nothing trivial passes.
+
+        Mistakes of which none matters say nothing about any tolerance.
+        """
+        total = self.summary()
+        enough = total["caught"] >= ENOUGH * total["mattered"] and bool(total["mattered"] or not total["planted"])
+        return enough and not (total["allowed_flagged"] or total["weak"] or total["not_audited"])
+
+
+def fold(found: Found, plant: Plant, reports: Sequence[Mapping[str, Any]], exact: frozenset[str]) -> None:
+    """Add what became of a plant; ``reports``: what ``audit`` wrote for its draws; ``exact``: layers without any bound."""
+    test = plant.test.id
+    entries = [entry for report in reports for entry in report["plants"]]
+    if plant.kind == "trivial":
+        for entry in entries:
+            found.weak.setdefault((test, entry["output"]), []).append(entry["draw"])
+    elif plant.kind == "allowed":
+        if not plant.mutation:
+            found.draws[test] = len(entries)
+        for entry in entries:
+            _fold_allowed(found, plant, entry, exact)
+        wrong = [flagged for flagged in found.flagged if flagged["test"] == test and flagged["mutation"] == UNMUTATED]
+        if wrong:
+            # Whatever is planted in what is wrong already would be caught.
+            found.failed[test] = f"it does not pass as it is: {wrong[0]['reason']}"
+    else:
+        for entry in entries:
+            _fold_mistake(found, plant, entry)
+
+
+def _fold_allowed(found: Found, plant: Plant, entry: Mapping[str, Any], exact: frozenset[str]) -> None:
+    found.allowed += 1
+    told = {"test": plant.test.id, "mutation": plant.mutation or UNMUTATED, "draw": entry["draw"]}
+    if entry["caught"]:
+        reason = entry.get("failed") or entry["reason"]
+        found.flagged.append({**told, "layer": entry["layer"], "reason": reason})
+    if entry["matters"] and "failed" not in entry:
+        found.beyond.append({**told, "output": entry.get("output", ""), "index": entry.get("index", [])})
+    for layer, used in entry.get("used", ()):
+        if layer not in exact:
+            found.used[layer] = max(found.used.get(layer, 0.0), float(used))
+            found.wins.setdefault(layer, set()).add(plant.test.id)
+
+
+def _fold_mistake(found: Found, plant: Plant, entry: Mapping[str, Any]) -> None:
+    mutation = plant.mutation or entry["mutation"]
+    tally = _tally(found, plant, mutation)
+    where = entry.get("where", "")
+    # Which element it is depends on the draw.
+    tally.sites.add((plant.site, where.partition("element")[0]))
+    tally.planted += 1
+    if not entry["matters"]:
+        return
+    tally.mattered += 1
+    layer = tally.layers.setdefault(entry["layer"] or "the runner", [0, 0])
+    layer[0] += 1
+    if entry["caught"]:
+        tally.caught += 1
+        layer[1] += 1
+        tally.by_runner += "failed" in entry
+    else:
+        facts = {name: entry[name] for name in ("output", "index", "error", "bound", "atol", "rtol", "layer", "draw")}
+        where = entry["where"] or f"site {plant.site} of {plant.sites}"
+        found.misses.append({"test": plant.test.id, "mutation": mutation, "site": plant.site, "where": where, **facts})
+
+
+def fold_failure(found: Found, plant: Plant, outcome: Mapping[str, str]) -> None:
+    """Add a plant whose kernel did not come as far as being judged.
+
+    A mistake that ran is caught by that; one that does not compile is none, and a liberty that fails is flagged.
+    """
+    draws = [draw for report in plant.reports for draw in report.draws]
+    reason = f"{outcome['outcome']}: {outcome['reason']}"
+    if plant.kind == "mutant" and outcome["outcome"] not in _RAN:
+        found.rejected += len(draws)
+    elif plant.kind == "mutant":
+        for draw in draws:
+            _fold_mistake(found, plant, {"draw": draw, "matters": True, "caught": True, "failed": reason, "layer": ""})
+    elif plant.mutation:
+        for draw in draws:
+            entry = {"draw": draw, "matters": False, "caught": True, "failed": reason, "layer": ""}
+            _fold_allowed(found, plant, entry, frozenset())
+    else:
+        found.failed[plant.test.id] = reason
+
+
+def _tally(found: Found, plant: Plant, mutation: str) -> Tally:
+    key = (plant.test.id, mutation)
+    if key not in found.tallies:
+        found.tallies[key] = Tally(test=plant.test.id, workload=plant.test.workload, mutation=mutation)
+    return found.tallies[key]
+
+
+def by_test(found: Found) -> Iterator[tuple[str, list[Tally]]]:
+    """The tests that were audited, each with its tallies."""
+    tests: dict[str, list[Tally]] = {}
+    for tally in found.tallies.values():
+        tests.setdefault(tally.test, []).append(tally)
+    yield from sorted(tests.items())
+
+
+def to_document(found: Found) -> dict[str, Any]:
+    """The audit as JSON."""
+    tests = [
+        {
+            "test": test,
+            "workload": tallies[0].workload,
+            "draws": found.draws.get(test, 0),
+            **counts(tallies),
+            "mutations": [tally.to_json() for tally in sorted(tallies, key=lambda tally: tally.mutation)],
+        }
+        for test, tallies in by_test(found)
+    ]
+    weak = [{"test": test, "output": output, "draws": draws} for (test, output), draws in sorted(found.weak.items())]
+    failed = [{"test": test, "reason": reason} for test, reason in sorted(found.failed.items())]
+    return {
+        "schema": SCHEMA,
+        "seeds": found.seeds,
+        "summary": found.summary(),
+        "tests": tests,
+        "misses": found.misses,
+        "flagged": found.flagged,
+        "beyond_bound": found.beyond,
+        "weak": weak,
+        "nothing_mattered": found.blind(),
+        "layers": found.layers(),
+        "slack": found.slack(),
+        "not_audited": failed,
+    }

@@ -1,0 +1,48 @@
+"""The graph that runs tests on many draws of their inputs, each judged by what the reference makes of the same draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.plan.goldens import add_reference
+from mlir_matrix.plan.graph import Graph, Produced
+from mlir_matrix.plan.planner import Planner
+from mlir_matrix.plan.properties import Tolerate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """A test on one draw of its inputs, and the action that gives the verdict."""
+
+    test: Test
+    draw: int
+    verdict: str
+
+
+def plan_draws(
+    catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pins: Pins, draws: int
+) -> tuple[Graph, list[Draw]]:
+    """Plan every test ``draws`` times. Kernels are compiled once, and references computed once for each draw.
+
+    Draw 0 is the one that the goldens are made of, so that its runs are those of ``matrix run``.
+    """
+    planner = Planner(catalog, tolerate, pins)
+    numpy = pins.reference("numpy")
+    references: dict[tuple[str, int], dict[str, Produced]] = {}
+    planned = []
+    for test in tests:
+        workload = catalog.workloads[test.workload]
+        kernel = planner.lower(test, 0, planner.enter(test))
+        for draw in range(draws):
+            expected = references.get((workload.name, draw))
+            if expected is None:
+                made = add_reference(planner.graph, catalog, workload, numpy, draw=draw)
+                expected = {name: Produced(made, f"expected-{name}") for name in workload.document.outputs}
+                references[workload.name, draw] = expected
+            verdict = planner.judge(test, planner.run(test, kernel, draw=draw), expected)
+            planned.append(Draw(test=test, draw=draw, verdict=verdict))
+    return planner.graph, planned

@@ -1,0 +1,229 @@
+"""Properties as actions: up to the kernel all is what the test without the property has; then other inputs, and a comparison.
+
+What is compared with what is derived from the workload's named dimensions and the two roads; see :mod:`mlir_matrix.expand.properties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.models.base import Workload
+from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.properties import axes, in_words, place, reader
+from mlir_matrix.plan.graph import Input, Produced
+from mlir_matrix.plan.parameters import VERDICT, add_inputs, judged
+from mlir_matrix.tolerances.resolve import Resolved
+
+if TYPE_CHECKING:
+    from mlir_matrix.plan.planner import Planner
+
+#: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
+Tolerate = Callable[[Test, str], Resolved]
+#: What is done to a tensor, as ``actions/transform.py`` takes it.
+Op = dict[str, Any]
+#: What the judge is told where elements must be equal.
+_EQUAL = {
+    "atol": 0,
+    "rtol": 0,
+    "atol_text": "0",
+    "rtol_text": "0",
+    "layer": "",
+    "rationale": "equal, as the suite says",
+}
+_EXACTLY = {"numeric": "exact"}
+#: What a layer may say besides, which is said anew of two runs.
+_LAST_PLACES = ("max_ulp", "max_ulp_text")
+
+
+class Laws:
+    """Adds tests of properties to a planner's graph."""
+
+    def __init__(self, planner: Planner, catalog: Catalog, tolerate: Tolerate, numpy: str) -> None:
+        """``numpy`` is the environment that makes inputs and compares."""
+        self._planner, self._catalog, self._tolerate, self._numpy = planner, catalog, tolerate, numpy
+
+    def add(self, test: Test) -> str:
+        """Add what a test of a property needs and return its last action."""
+        assert test.relation is not None
+        law = test.relation.law
+        workload = self._catalog.workloads[test.workload]
+        if isinstance(law, SameIr):
+            return self._same_ir(test, law)
+        if isinstance(law, Agreement):
+            return self._agreement(test)
+        if isinstance(law, Batch):
+            return self._batch(test, law, workload)
+        document = workload.document
+        if isinstance(law, Scaling):
+            given: dict[str, Op] = {name: _scale(factor) for name, factor in law.inputs.items()}
+            gives: dict[str, Op] = {name: _scale(factor) for name, factor in law.outputs.items()}
+        else:
+            given, gives = _permute(document.inputs, law), _permute(document.outputs, law)
+        artifact = self._artifact(test)
+        made = self._transformed(workload, given)
+        runs = [self._planner.run(test, artifact, arguments=made)]
+        return self._relate(test, runs, self._planner.run(test, artifact), gives)
+
+    def _artifact(self, test: Test) -> Produced:
+        return self._planner.lower(test, 0, self._planner.enter(test))
+
+    def _other(self, test: Test) -> Test:
+        """The test that one is compared with."""
+        relation = test.relation
+        assert relation is not None
+        assert relation.cell is not None
+        framework, pipeline, target = relation.cell
+        return replace(
+            test, framework=framework, pipeline=pipeline, target=target, road=relation.road, relation=None, expectation=None
+        )  # fmt: skip
+
+    def _agreement(self, test: Test) -> str:
+        other = self._other(test)
+        runs = [self._planner.run(each, self._artifact(each)) for each in (test, other)]
+        return self._relate(test, runs[:1], runs[1], {}, other=other)
+
+    def _batch(self, test: Test, law: Batch, workload: Entry[Workload]) -> str:
+        document = workload.document
+        size = document.dims[law.dim]
+        whole, runs = self._artifact(test), []
+        for start, stop in ((0, (size + 1) // 2), ((size + 1) // 2, size)):
+            dims = {**document.dims, law.dim: stop - start}
+            part = replace(workload, document=document.model_copy(update={"dims": dims}))
+            artifact = whole
+            if law.dim not in document.dynamic:
+                artifact = self._planner.lower(test, 0, self._planner.enter(test, part))
+            ops: dict[str, Op] = {
+                name: {"kind": "slice", "axis": found[0], "start": start, "stop": stop}
+                for name, tensor in document.inputs.items()
+                if (found := axes(tensor, law.dim))
+            }
+            made = self._transformed(workload, ops)
+            runs.append(self._planner.run(test, artifact, workload=part, arguments=made))
+        join = {name: axes(output, law.dim)[0] for name, output in document.outputs.items()}
+        return self._relate(test, runs, self._planner.run(test, whole), {}, join=join)
+
+    def _transformed(self, workload: Entry[Workload], ops: Mapping[str, Op]) -> dict[str, Produced]:
+        """A workload's inputs, some of them changed."""
+        plain = add_inputs(self._planner.graph, workload, self._numpy)
+        document = workload.document
+        told = [{"name": name, "dtype": document.inputs[name].dtype, "op": op} for name, op in ops.items()]
+        changed = self._planner.graph.add(
+            f"transform/{workload.name}",
+            tool="transform",
+            stage="import",
+            environment=self._numpy,
+            params={"inputs": told},
+            inputs={name: Produced(plain, name) for name in ops},
+            outputs={name: f"{name}.npy" for name in ops},
+        )
+        return {name: Produced(changed if name in ops else plain, name) for name in document.inputs}
+
+    def _relate(
+        self,
+        test: Test,
+        runs: Sequence[str],
+        base: str,
+        ops: Mapping[str, Op],
+        *,
+        other: Test | None = None,
+        join: Mapping[str, int] | None = None,
+    ) -> str:
+        assert test.relation is not None
+        names = self._catalog.workloads[test.workload].document.outputs
+        inputs: dict[str, Input] = {f"other-{name}": Produced(base, f"out-{name}") for name in names}
+        for number, run in enumerate(runs):
+            inputs |= {f"part{number}-{name}": Produced(run, f"out-{name}") for name in names}
+        params = {
+            "relation": in_words(test.relation),
+            "outputs": self._specs(test, other or test, ops),
+            "ops": dict(ops),
+            "join": dict(join or {}),
+            "parts": len(runs),
+            "same": list(runs) == [base],
+        }
+        return self._planner.graph.add(
+            f"relate/{test.workload}",
+            tool="relate",
+            stage="judge",
+            environment=self._numpy,
+            params=params,
+            inputs=inputs,
+            outputs=VERDICT,
+        )
+
+    def _specs(self, test: Test, other: Test, ops: Mapping[str, Op]) -> list[dict[str, Any]]:
+        """What the judge is told of each output: to be equal, or within the sum of both tests' tolerances."""
+        assert test.relation is not None
+        document = self._catalog.workloads[test.workload].document
+        law = test.relation.law
+        exact = not isinstance(law, SameIr) and law.within == "exact"
+        bounds = [(self._tolerate(test, name), self._tolerate(other, name)) for name in document.outputs]
+        specs = [
+            {key: value for key, value in spec.items() if key not in _LAST_PLACES}
+            for spec in judged(self._catalog, document, [own for own, _ in bounds])
+        ]
+        if exact:
+            return [{**spec, **_EQUAL, "compare": _EXACTLY.get(spec["compare"], spec["compare"])} for spec in specs]
+        factors = [abs(ops.get(name, {}).get("factor", 1)) for name in document.outputs]
+        return [{**spec, **_sum(*both, factor)} for spec, both, factor in zip(specs, bounds, factors, strict=True)]
+
+    def _same_ir(self, test: Test, law: SameIr) -> str:
+        assert test.relation is not None
+        assert test.road is not None
+        other = self._other(test)
+        ends = []
+        for each in (test, other):
+            assert each.road is not None
+            ends.append(self._planner.lower(each, 0, self._planner.enter(each), place(each.road, law.at)))
+        recipe = reader(test.road, law.at)
+        assert recipe is not None
+        return self._planner.graph.add(
+            f"same-ir/{test.workload}",
+            tool="opt_same_ir" if recipe.tool.startswith("opt_") else "same_ir",
+            stage="judge",
+            environment=recipe.environment,
+            params={
+                "relation": in_words(test.relation),
+                "other": "/".join(test.relation.cell or ()),
+                "same": ends[0] == ends[1],
+                **({"bindings": recipe.bindings} if recipe.bindings else {}),
+            },
+            inputs={"ir": ends[0], "other": ends[1]},
+            outputs=VERDICT,
+        )
+
+
+def _scale(factor: float) -> Op:
+    return {"kind": "scale", "factor": factor}
+
+
+def _permute(tensors: Mapping[str, Any], law: Permutation) -> dict[str, Op]:
+    return {
+        name: {"kind": "permute", "axes": found} for name, tensor in tensors.items() if (found := axes(tensor, law.dim))
+    }
+
+
+def _sum(own: Resolved, its: Resolved, factor: float) -> dict[str, Any]:
+    """The bounds on a difference of two runs, of which each may be off; both as large as the scaled result is."""
+    scale = max(1.0, factor)
+    atol = f"{own.atol_text} + {its.atol_text}"
+    return {
+        "atol": scale * (own.atol + its.atol),
+        "rtol": own.rtol + its.rtol,
+        "atol_text": f"{scale:g} * ({atol})" if scale > 1 else atol,
+        "rtol_text": f"{own.rtol_text} + {its.rtol_text}",
+        **_last_places(own, its),
+        "rationale": f"Two runs, of which each may be off: {own.rationale}",
+    }
+
+
+def _last_places(own: Resolved, its: Resolved) -> dict[str, Any]:
+    given = [each for each in (own, its) if each.max_ulp is not None]
+    if not given:
+        return {}
+    total = sum(each.max_ulp or 0.0 for each in given)
+    return dict(zip(_LAST_PLACES, (total, " + ".join(str(each.max_ulp_text) for each in given)), strict=True))

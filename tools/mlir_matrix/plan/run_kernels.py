@@ -1,0 +1,207 @@
+"""What runs an artifact on a target: the kit that it is linked with or called by, and the call itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.models.base import Target, Workload
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.roads import Road
+from mlir_matrix.plan.graph import File, Graph, Input, Produced
+from mlir_matrix.plan.once import Once
+from mlir_matrix.plan.parameters import add_inputs, plain, signature
+
+#: The one driver, relative to this repository: kernels of every catalog are linked with it.
+DRIVER_SOURCES = tuple(
+    f"tools/driver/{name}"
+    for name in (
+        "call.c", "call.h", "driver.c", "driver.h", "fail.c", "fail.h", "jit.c", "main.c", "memory.c", "memory.h",
+        "memref.c", "memref.h", "missing.c", "npy.c", "npy.h", "spec.c", "spec.h", "system.c", "system.h",
+    )
+)  # fmt: skip
+#: The tool of targets that compile a kernel in memory and call it there.
+JIT = "run_jit"
+_NO_PARAMS: Mapping[str, Any] = {}
+_KERNEL = {"kernel": "kernel"}
+
+
+class _Inputs(NamedTuple):
+    """What a run is given: a draw, the sizes of the dimensions, arguments instead of those that are drawn."""
+
+    draw: int
+    sizes: tuple[int, ...]
+    arguments: tuple[tuple[str, Produced], ...]
+
+
+def _inputs(workload: Entry[Workload], draw: int, arguments: Mapping[str, Produced] | None = None) -> _Inputs:
+    return _Inputs(draw, tuple(workload.document.dims.values()), tuple((arguments or {}).items()))
+
+
+class Kernels:
+    """Adds links and runs to a graph; tests that differ in nothing that a run is told share it."""
+
+    def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
+        """``numpy`` is the environment that makes inputs."""
+        self._catalog, self._graph, self._numpy = catalog, graph, numpy
+        self._once = Once()
+
+    def run(
+        self,
+        artifact: Produced,
+        test: Test,
+        workload: Entry[Workload],
+        *,
+        draw: int = 0,
+        arguments: Mapping[str, Produced] | None = None,
+    ) -> str:
+        """The action that calls a kernel with inputs of draw ``draw``. Tests that differ in nothing that it is told share it.
+
+        ``arguments``: by input, instead of those of the draw.
+        """
+        road = test.road
+        assert road is not None
+        # What only some targets are told of a pipeline: those that generate code as they run it.
+        values = self._catalog.pipelines[test.pipeline].document.codegen
+        given = _inputs(workload, draw, arguments)
+        key = ("run", artifact, test.target, test.workload, road.linker, road.runner, tuple(values.items()), given)
+        return self._once(key, lambda: self._new_run(artifact, test.target, road, workload, values, given))  # type: ignore[no-any-return]
+
+    def _new_run(
+        self,
+        artifact: Produced,
+        target: str,
+        road: Road,
+        workload: Entry[Workload],
+        values: Mapping[str, Any],
+        given: _Inputs,
+    ) -> str:
+        document = self._catalog.targets[target].document
+        arguments, params, outputs = self._ran(workload, document, given)
+        jit = document.tool == JIT
+        if jit:
+            library = self._once(
+                ("library", target, road.linker),
+                lambda: self._kit(document.triple, road.linker, "library", "driver.so"),
+            )
+            told = {"parameters": {name: plain(value) for name, value in values.items()}}
+            compiling = ("compile", artifact, library, road.runner, tuple(values.items()))
+            compiled = self._once(compiling, lambda: self._compile(artifact, library, road.runner, told))
+            kernel = {"ir": compiled, "driver": library}
+            key = ("told", workload.name, document.runner, document.devices, tuple(values.items()))
+            params = self._once(key, lambda: {**params, **told})
+        else:
+            kernel = {"kernel": self._linked(artifact, target, road)}
+        return self._graph.add(
+            f"run/{workload.name}",
+            tool=document.tool,
+            stage="run",
+            environment=road.runner,
+            params=params,
+            inputs={**kernel, **arguments},
+            outputs=outputs,
+            native=jit or bool(document.devices),
+        )
+
+    def run_draws(self, artifact: Produced, test: Test, workload: Entry[Workload], draws: Sequence[int]) -> str:
+        """The action that calls a linked kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``.
+
+        One that fails on a draw is not failed by that. Raises ValueError for a target that compiles kernels as it calls them.
+        """
+        road, document = test.road, self._catalog.targets[test.target].document
+        assert road is not None
+        if document.tool == JIT:
+            raise ValueError(f"target {test.target} links no kernels")
+        inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, road)}
+        outputs = {"failures": "failures.json"}
+        for draw in draws:
+            arguments, params, results = self._ran(workload, document, _inputs(workload, draw))
+            inputs |= {name.replace("arg-", f"arg-{draw}-", 1): made for name, made in arguments.items()}
+            outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
+        return self._graph.add(
+            f"run/{workload.name}",
+            tool="run_draws",
+            stage="run",
+            environment=road.runner,
+            params={**params, "draws": list(draws)},
+            inputs=inputs,
+            outputs=outputs,
+            native=bool(document.devices),
+        )
+
+    def _linked(self, artifact: Produced, target: str, road: Road) -> Produced:
+        triple = self._catalog.targets[target].document.triple
+        key = ("link", artifact, target, road.linker)
+        return self._once(key, lambda: self._link(artifact, triple, road.linker))  # type: ignore[no-any-return]
+
+    def _compile(self, ir: Produced, library: Produced, environment: str, params: Mapping[str, Any]) -> Produced:
+        """An action of its own: an action has one stage, and what cannot be compiled is no failure of the run."""
+        action = self._graph.add(
+            "compile",
+            tool="compile_jit",
+            stage="codegen",
+            environment=environment,
+            params=params,
+            inputs={"ir": ir, "driver": library},
+            outputs={"ir": "kernel.mlir"},
+            native=True,
+        )
+        return Produced(action, "ir")
+
+    def _link(self, kernel: Produced, triple: str, environment: str) -> Produced:
+        # Two actions: the driver changes, the C library does not.
+        kit = self._once(
+            ("kit", triple, environment),
+            lambda: {name: self._kit(triple, environment, name, f"{name}.o") for name in ("runtime", "driver")},
+        )
+        action = self._graph.add(
+            "link",
+            tool="link",
+            stage="codegen",
+            environment=environment,
+            params=_NO_PARAMS,
+            inputs={"object": kernel, **kit},
+            outputs=_KERNEL,
+        )
+        return Produced(action, "kernel")
+
+    def _kit(self, triple: str, environment: str, name: str, file: str) -> Produced:
+        """A part of what every kernel of a target is linked with or called by."""
+        sources = {} if name == "runtime" else {Path(path).name: File(0, path) for path in DRIVER_SOURCES}
+        action = self._graph.add(
+            f"{name}/{triple}",
+            tool="link_kit",
+            stage="codegen",
+            environment=environment,
+            params={"triple": triple},
+            inputs=sources,
+            outputs={name: file},
+        )
+        return Produced(action, name)
+
+    def _ran(
+        self, workload: Entry[Workload], target: Target, given: _Inputs
+    ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
+        key = ("running", workload.name, target.runner, target.devices, given)
+        return self._once(key, lambda: self._running(workload, target, given))  # type: ignore[no-any-return]
+
+    def _running(
+        self, workload: Entry[Workload], target: Target, given: _Inputs
+    ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
+        """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
+        made = dict(given.arguments) or self._drawn(workload, given.draw)
+        described = signature(workload.document)
+        params = {"arguments": described["inputs"], "results": described["outputs"]}
+        # Only what a target has: the keys of all others stay as they are.
+        asked = {"runner": list(target.runner), "devices": list(target.devices)}
+        return (
+            {f"arg-{name}": made[name] for name in workload.document.inputs},
+            params | {name: words for name, words in asked.items() if words},
+            {f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
+        )
+
+    def _drawn(self, workload: Entry[Workload], draw: int) -> dict[str, Produced]:
+        made = add_inputs(self._graph, workload, self._numpy, draw=draw)
+        return {name: Produced(made, name) for name in workload.document.inputs}

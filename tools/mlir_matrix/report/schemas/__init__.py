@@ -1,0 +1,1 @@
+"""The types and schemas of the documents that matrix writes."""

@@ -1,0 +1,156 @@
+"""What the JSON document of ``matrix golden audit`` holds; its JSON Schema is made from this.
+
+The document is written by ``findings.py`` without these models, which only describe it. Within a version keys may join, and none
+leaves or changes its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mlir_matrix.report.schemas.verdict import Number, Part
+
+
+class AuditCounts(Part):
+    """What became of plants. ``planted`` is ``mattered`` and ``not_mattering``, ``mattered`` is ``caught`` and ``missed``."""
+
+    #: Mutations, at each of their sites, in each draw.
+    planted: int
+    #: Those whose error exceeds the a-priori bound on some element.
+    mattered: int
+    not_mattering: int
+    #: Of those that mattered.
+    caught: int
+    missed: int
+    #: Of those caught: by not running to their end.
+    by_runner: int
+
+
+class AuditSummary(AuditCounts):
+    """Totals."""
+
+    #: Mutants, in each draw, that do not compile; they are not among those planted.
+    rejected: int
+    #: Runs of what must pass: kernels as they are, contracted, reassociated.
+    allowed: int
+    #: Of those the ones that were no pass.
+    allowed_flagged: int
+    #: Tests and trivial outputs that pass them.
+    weak: int
+    #: Layers that are more than eight times as large as any error that was seen.
+    slack: int
+    not_audited: int
+
+
+class AuditLayer(Part):
+    """How a tolerance layer did."""
+
+    #: File, line and column; ``the runner`` for what failed to run.
+    layer: str
+    mattered: int
+    caught: int
+
+
+class AuditMutation(AuditCounts):
+    """One mutation in one test, over all sites and draws."""
+
+    mutation: str
+    sites: int
+    layers: list[AuditLayer]
+
+
+class AuditTest(AuditCounts):
+    """One test that was audited."""
+
+    test: str
+    workload: str
+    #: How many draws of the inputs: one where they are the same in each.
+    draws: int
+    mutations: list[AuditMutation]
+
+
+class AuditMiss(Part):
+    """A miscompile that matters and passes, by the element that shows it most."""
+
+    test: str
+    mutation: str
+    site: int
+    where: str
+    draw: int
+    output: str
+    index: list[int]
+    error: Number
+    #: What sound arithmetic may come to there.
+    bound: Number
+    atol: str
+    rtol: str
+    #: File, line and column of the layer that lets it through.
+    layer: str
+
+
+class AuditFlagged(Part):
+    """A run of what is allowed that was no pass."""
+
+    test: str
+    mutation: str
+    draw: int
+    layer: str
+    reason: str
+
+
+class AuditBeyond(Part):
+    """A run of what is allowed that is further off than the a-priori bound: the bound or the program is wrong."""
+
+    test: str
+    mutation: str
+    draw: int
+    output: str
+    index: list[int]
+
+
+class AuditWeak(Part):
+    """A trivial output that passes."""
+
+    test: str
+    output: str
+    draws: list[int]
+
+
+class AuditUse(Part):
+    """How much of a layer was used by what must pass."""
+
+    layer: str
+    #: The largest share of its bound that an error took.
+    used: float
+    #: How many times as large it is; null where no error was seen.
+    looser: float | None
+    tests: list[str]
+
+
+class AuditFailure(Part):
+    """A test that could not be audited."""
+
+    test: str
+    reason: str
+
+
+class Audit(Part):
+    """What ``matrix golden audit --format json`` prints."""
+
+    version: Annotated[Literal["mlir-matrix/audit/v1"], Field(alias="schema")]
+    seeds: int
+    summary: AuditSummary
+    tests: list[AuditTest]
+    misses: list[AuditMiss]
+    flagged: list[AuditFlagged]
+    beyond_bound: list[AuditBeyond]
+    weak: list[AuditWeak]
+    #: Tests in which nothing that was planted matters.
+    nothing_mattered: list[str]
+    #: Layers that leave room, the loosest first.
+    layers: list[AuditUse]
+    #: Those that are too loose.
+    slack: list[AuditUse]
+    not_audited: list[AuditFailure]

@@ -1,0 +1,1 @@
+"""Bounds of tests, numerics attributes and where they come from."""

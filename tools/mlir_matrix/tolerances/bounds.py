@@ -1,0 +1,175 @@
+"""The language of bounds: numbers or expressions over a workload's dimensions, like ``4 * sqrt(K) * eps(f32)``.
+
+``eps(dtype)`` is that of the output, 0 for what is no floating point. Pure, and each distinct bound is computed once.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import sys
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from functools import lru_cache
+
+from mlir_matrix.actions.expr.expression import (
+    Binary,
+    Call,
+    ExpressionError,
+    Function,
+    Grammar,
+    Interpreter,
+    Name,
+    Negate,
+    Node,
+    Number,
+    Word,
+    parse,
+)
+
+#: The distance from 1 to the next number, which is twice the largest relative error of one rounding.
+EPS = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+
+#: The largest size of a finite number: an error of as much is that of zero, whatever is expected.
+LARGEST = {
+    "f64": sys.float_info.max, "f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127,
+    "i64": 2.0**63, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7, "u8": 255.0, "bool": 1.0,
+}  # fmt: skip
+
+GRAMMAR = Grammar(
+    about="tolerance",
+    operators=frozenset({"+", "-", "*", "/", "**"}),
+    functions={
+        "sqrt": Function(1, 1),
+        "log2": Function(1, 1),
+        "max": Function(2, 8),
+        "min": Function(2, 8),
+        "eps": Function(1, 1, words=("f32", "f16", "bf16", "f64", "dtype")),
+    },
+)
+
+#: What the C library says of logarithms and powers depends on the CPU in the last place, and no plan may.
+_DIGITS = Context(prec=40)
+
+
+def _log2(number: float) -> float:
+    if number <= 0:
+        raise ValueError(number)
+    return float(_DIGITS.divide(_DIGITS.ln(Decimal(number)), _DIGITS.ln(Decimal(2))))
+
+
+def _power(base: float, exponent: float) -> float:
+    near = math.pow(base, exponent)
+    return float(_DIGITS.power(Decimal(base), Decimal(exponent))) if base and near else near
+
+
+_FUNCTIONS: Mapping[str, Callable[..., float]] = {"sqrt": math.sqrt, "log2": _log2, "max": max, "min": min}
+
+
+def evaluate(bound: float | str, dims: Mapping[str, int], dtype: str) -> float:
+    """The value of a bound for an output of ``dtype``: finite and not negative, else :class:`ExpressionError`."""
+    return _evaluate(bound if isinstance(bound, str) else repr(bound), tuple(dims.items()), dtype)
+
+
+@lru_cache(maxsize=65536)
+def _evaluate(text: str, dims: tuple[tuple[str, int], ...], dtype: str) -> float:
+    # An infinite or undefined number of YAML arrives as «inf» or «nan»: unknown names, refused like any other.
+    value = _Floats(text, dict(dims), dtype).value(parse(text, GRAMMAR, [name for name, _ in dims]))
+    if not 0 <= value < math.inf:
+        raise ExpressionError(f"a tolerance cannot be {value!r}", text=text)
+    return value
+
+
+class _Floats(Interpreter[float]):
+    """The value of a tolerance."""
+
+    def __init__(self, text: str, dims: Mapping[str, int], dtype: str) -> None:
+        self._text, self._dims, self._dtype = text, dims, dtype
+
+    def number(self, node: Number) -> float:
+        return node.value
+
+    def name(self, node: Name) -> float:
+        return float(self._dims[node.name])
+
+    def negate(self, node: Negate, operand: float) -> float:
+        return -operand
+
+    def binary(self, node: Binary, left: float, right: float) -> float:
+        match node.operator:
+            case "+":
+                value = left + right
+            case "-":
+                value = left - right
+            case "*":
+                value = left * right
+            case "/":
+                value = self._guard(node.right, lambda: left / right)
+            case _:
+                value = self._guard(node, lambda: _power(left, right))
+        return self._finite(node, value)
+
+    def call(self, node: Call, arguments: list[float]) -> float:
+        match node.arguments:
+            case (Word(word=word),):
+                return EPS.get(self._dtype if word == "dtype" else word, 0.0)
+        return self._finite(node, self._guard(node, lambda: _FUNCTIONS[node.function](*arguments)))
+
+    def _guard(self, node: Node, compute: Callable[[], float]) -> float:
+        try:
+            return compute()
+        except ZeroDivisionError:
+            raise ExpressionError("division by zero", text=self._text, column=node.column) from None
+        except (ValueError, OverflowError):
+            raise ExpressionError("this has no finite value", text=self._text, column=node.column) from None
+
+    def _finite(self, node: Node, value: float) -> float:
+        if not math.isfinite(value):
+            raise ExpressionError("this has no finite value", text=self._text, column=node.column)
+        return value
+
+
+def vacuous(bounds: Mapping[str, float], dtype: str) -> dict[str, str]:
+    """Return which of ``atol``, ``rtol`` and ``max_ulp`` can tell nothing, whatever the output of a dtype; each with the reason."""
+    rtol, largest, found = bounds.get("rtol", 0.0), LARGEST[dtype], {}
+    if rtol >= 1:
+        found["rtol"] = "all zeros are within it, whatever is expected; it must be less than 1"
+    elif bounds.get("atol", 0.0) >= (1 - rtol) * largest:
+        within = f" with an rtol of {rtol:g}" if rtol else ""
+        found["atol"] = (
+            f"all zeros are within it{within}, whatever is expected: no {dtype} is larger than {largest:.6g}"
+        )
+    # As many numbers lie between any normal one and its double.
+    most = 1 / EPS[dtype] if dtype in EPS else largest
+    if bounds.get("max_ulp", 0.0) >= most:
+        wrong = "the double is as good as what is expected" if dtype in EPS else "all zeros are within it"
+        found["max_ulp"] = f"{wrong}; it must be less than {most:.0f} for {dtype}"
+    return found
+
+
+def substituted(bound: float | str, dims: Mapping[str, int], dtype: str) -> str:
+    """A bound with sizes and eps in place of their names, to be read: ``4 * sqrt(130) * 1.19e-07``.
+
+    Raises :class:`ExpressionError` where it is none.
+    """
+    text = bound if isinstance(bound, str) else repr(bound)
+    parse(text, GRAMMAR, list(dims))
+    tree = ast.parse(text.strip().replace("\n", " "), mode="eval")
+    return ast.unparse(_Substitute(dims, dtype).visit(tree))
+
+
+class _Substitute(ast.NodeTransformer):
+    """Puts numbers in place of names. A number that is to be read is a name to ``ast``, which would write all its digits."""
+
+    def __init__(self, dims: Mapping[str, int], dtype: str) -> None:
+        self._dims, self._dtype = dims, dtype
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(func=ast.Name(id="eps"), args=[ast.Name(id=word)]):
+                return ast.Name(f"{EPS.get(self._dtype if word == 'dtype' else word, 0.0):.3g}")
+        node.args = [self.visit(argument) for argument in node.args]
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(str(self._dims[node.id]))

@@ -1,0 +1,98 @@
+"""Facts about the numerics of a test, such as ``contraction: "off"`` or ``math: polynomial``, on which tolerances depend.
+
+A workload states what it asks for (the type of its accumulator, quantization), a target what it has (which libm), a
+pipeline what it does (contraction, fast-math, functions by polynomials). Where two state the same fact, the pipeline's
+word counts before the target's before the workload's: a pipeline that accumulates in bf16 does so whoever asked for
+f32, and one that expands ``tanh`` calls no libm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.models.base import Pipeline, Target, Workload
+
+Value = str | bool
+#: The facts of a test, sorted by name: a value that can be a key.
+Facts = tuple[tuple[str, Value], ...]
+Stater = Entry[Workload] | Entry[Target] | Entry[Pipeline]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """A fact of a test, and who states it."""
+
+    name: str
+    value: Value
+    #: ``pipeline math-poly``, and where its file says so.
+    by: str
+    position: str
+    #: False where somebody whose word counts for more says another thing.
+    counts: bool
+
+
+class Numerics:
+    """The facts of all tests of a catalog; each cell's are put together once."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._known: dict[tuple[str, str, str], Facts] = {}
+
+    def of(self, workload: str, target: str, pipeline: str) -> Facts:
+        """What is stated about a workload on a target through a pipeline."""
+        key = (workload, target, pipeline)
+        facts = self._known.get(key)
+        if facts is None:
+            merged: dict[str, Value] = {}
+            for _, entry in self._staters(*key):
+                merged |= entry.document.numerics
+            facts = self._known[key] = tuple(sorted(merged.items()))
+        return facts
+
+    def stated(self, workload: str, target: str, pipeline: str) -> tuple[Fact, ...]:
+        """The same with who states each, and what does not count because somebody else says otherwise; by name."""
+        found = [
+            Fact(
+                name=name,
+                value=value,
+                by=f"{kind} {entry.name}",
+                position=entry.source.position("numerics", name),
+                counts=not any(name in other.document.numerics for _, other in stronger),
+            )
+            for kind, entry, stronger in self._ranked(workload, target, pipeline)
+            for name, value in entry.document.numerics.items()
+        ]
+        return tuple(sorted(found, key=lambda fact: (fact.name, not fact.counts)))
+
+    def _ranked(self, *key: str) -> Iterator[tuple[str, Stater, list[tuple[str, Stater]]]]:
+        """Who states facts, with those whose word counts for more."""
+        staters = self._staters(*key)
+        for place, (kind, entry) in enumerate(staters):
+            yield kind, entry, staters[place + 1 :]
+
+    def _staters(self, *key: str) -> list[tuple[str, Stater]]:
+        """Who states facts of a test, the one whose word counts most last."""
+        workload, target, pipeline = key
+        return [
+            ("workload", self._catalog.workloads[workload]),
+            ("target", self._catalog.targets[target]),
+            ("pipeline", self._catalog.pipelines[pipeline]),
+        ]
+
+
+def vocabulary(catalog: Catalog) -> Mapping[str, tuple[Value, ...]]:
+    """Every fact that anything in the catalog states, with all its values."""
+    found: dict[str, dict[Value, None]] = {}
+    staters: tuple[Mapping[str, Stater], ...] = (catalog.workloads, catalog.targets, catalog.pipelines)
+    for entries in staters:
+        for entry in entries.values():
+            for name, value in entry.document.numerics.items():
+                found.setdefault(name, {})[value] = None
+    return {name: tuple(sorted(values, key=shown)) for name, values in sorted(found.items())}
+
+
+def shown(value: Value) -> str:
+    """A fact's value as YAML has it."""
+    return str(value).lower() if isinstance(value, bool) else value

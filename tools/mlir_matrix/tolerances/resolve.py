@@ -1,0 +1,246 @@
+"""Which bounds apply to an output of a test, and why: layers of tolerances from general to specific.
+
+A layer matches when all of its keys do; a layer from ``golden/WORKLOAD/`` has the workload as one more key. Of those
+that match, the one with the most specific key wins, in the order of :data:`KEYS` (the framework is the most specific),
+then the one with more keys (each fact under ``numerics`` is one), then the later one. Bounds are numbers or expressions,
+:mod:`mlir_matrix.tolerances.bounds`.
+
+Pure, and fast enough to be asked for each output of 100,000 tests: which layers match a value of a key is one bit mask,
+found once, and the bits are in the order of the layers' ranks, so that the winner is the highest bit of seven masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from mlir_matrix.actions.expr.expression import ExpressionError
+from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
+from mlir_matrix.errors import CatalogError
+from mlir_matrix.names import NameGlob
+from mlir_matrix.tolerances.bounds import evaluate
+from mlir_matrix.tolerances.numerics import Facts, Numerics, Value, shown
+
+#: What a layer can match on, from general to specific.
+KEYS = ("workload", "output", "dtype", "target", "numerics", "pipeline", "framework")
+_NUMERICS = KEYS.index("numerics")
+#: What a layer bounds.
+BOUNDS = ("atol", "rtol", "max_ulp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Considered:
+    """A layer and whether it applies; ``why`` completes the sentence for people."""
+
+    location: str
+    applies: bool
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """The bounds of one output of one test, and the layer (``file:line:column``) that they come from."""
+
+    atol: float
+    rtol: float
+    location: str
+    rationale: str
+    atol_text: str
+    rtol_text: str
+    #: How many numbers of its dtype an element may be away whatever the others say; None: they alone decide.
+    max_ulp: float | None
+    max_ulp_text: str | None
+    #: The layer itself, for who wants to know more than reports tell.
+    layer: LocatedLayer = field(repr=False, compare=False)
+    #: Made when asked for: planning resolves many and explains few.
+    _consider: Callable[[], tuple[Considered, ...]] = field(repr=False, compare=False)
+
+    @property
+    def considered(self) -> tuple[Considered, ...]:
+        """Every layer, from general to specific, and why it applies or not."""
+        return self._consider()
+
+
+def resolve(
+    layers: Sequence[LocatedLayer],
+    *,
+    workload: str,
+    output: str,
+    dtype: str,
+    target: str,
+    pipeline: str,
+    framework: str,
+    dims: Mapping[str, int],
+    numerics: Facts = (),
+) -> Resolved:
+    """The bounds of one output; ``numerics`` is what is stated about the test (:class:`mlir_matrix.tolerances.numerics.Numerics`).
+
+    Raises CatalogError where none apply or the expressions are wrong for this workload.
+    """
+    query = (workload, output, dtype, target, numerics, pipeline, framework)
+    return ranking(tuple(layers)).resolve(query, dims, dtype)
+
+
+def resolve_everywhere(catalog: Catalog, numerics: Numerics, name: str) -> list[tuple[Resolved, ...]]:
+    """Return the bounds of all outputs of a workload, once for each set that applies in some cell.
+
+    A cell in which no layer applies to some output is left out.
+    """
+    document = catalog.workloads[name].document
+    found: dict[object, tuple[Resolved, ...]] = {}
+    for framework, pipeline, target in product(catalog.frameworks, catalog.pipelines, catalog.targets):
+        stated = numerics.of(name, target, pipeline)
+        rank = ranking(catalog.layers).resolve
+        try:
+            bounds = tuple(
+                rank((name, output, tensor.dtype, target, stated, pipeline, framework), document.dims, tensor.dtype)
+                for output, tensor in document.outputs.items()
+            )
+        except CatalogError:
+            continue
+        found.setdefault(tuple((bound.atol, bound.rtol, bound.max_ulp) for bound in bounds), bounds)
+    return list(found.values())
+
+
+_rankings: dict[int, tuple[tuple[LocatedLayer, ...], Ranking]] = {}
+
+
+def ranking(layers: tuple[LocatedLayer, ...]) -> Ranking:
+    """The ranking of these layers; the last ones are kept, by identity (layers are compared by nothing else)."""
+    kept = _rankings.get(id(layers))
+    if kept is None:
+        if len(_rankings) >= 4:
+            _rankings.clear()
+        kept = _rankings[id(layers)] = (layers, Ranking(layers))
+    return kept[1]
+
+
+#: What is asked for of each key.
+Query = tuple[str | Facts, ...]
+
+
+class Ranking:
+    """The layers by rank, and the masks of those that match a value of a key."""
+
+    def __init__(self, layers: Sequence[LocatedLayer]) -> None:
+        found = [(Ranked(layer), position) for position, layer in enumerate(layers)]
+        #: From general to specific; the number of a layer is its bit.
+        self.ranked = [ranked for ranked, _ in sorted(found, key=lambda entry: (entry[0].rank, entry[1]))]
+        self._masks: dict[tuple[int, str | Facts], int] = {}
+
+    def resolve(self, query: Query, dims: Mapping[str, int], dtype: str) -> Resolved:
+        mask = -1
+        for key, value in enumerate(query):
+            mask &= self.mask(key, value)
+        if not mask:
+            raise CatalogError(f"no tolerance layer applies to the output {query[1]} of {query[0]} ({dtype})")
+        winner = mask.bit_length() - 1
+        layer = self.ranked[winner].layer
+        return Resolved(
+            atol=_bound(layer, "atol", dims, dtype),
+            rtol=_bound(layer, "rtol", dims, dtype),
+            location=self.ranked[winner].location,
+            rationale=layer.document.rationale,
+            atol_text=str(layer.document.atol),
+            rtol_text=str(layer.document.rtol),
+            max_ulp=_bound(layer, "max_ulp", dims, dtype) if layer.document.max_ulp is not None else None,
+            max_ulp_text=str(layer.document.max_ulp) if layer.document.max_ulp is not None else None,
+            layer=layer,
+            _consider=lambda: tuple(self._consider(query, winner)),
+        )
+
+    def mask(self, key: int, value: str | Facts) -> int:
+        """The layers that match a value of the key with this number, a bit each."""
+        mask = self._masks.get((key, value))
+        if mask is None:
+            mask = sum(1 << bit for bit, ranked in enumerate(self.ranked) if ranked.matches(key, value))
+            self._masks[key, value] = mask
+        return mask
+
+    def _consider(self, query: Query, winner: int) -> Iterator[Considered]:
+        for bit, ranked in enumerate(self.ranked):
+            failed = next((key for key, value in enumerate(query) if not ranked.matches(key, value)), None)
+            if failed is not None:
+                why = ranked.why_not(failed, query[failed])
+            elif bit == winner:
+                why = f"the most specific layer that matches: by {ranked.keys}"
+            else:
+                why = f"matches by {ranked.keys}, but {self.ranked[winner].location} is more specific"
+            yield Considered(location=ranked.location, applies=failed is None, why=why)
+
+
+class Ranked:
+    """A layer with what it wants of each key (the folder's workload apart), and its rank."""
+
+    def __init__(self, layer: LocatedLayer) -> None:
+        self.layer, self.location = layer, layer.position
+        self._globs: dict[int, list[tuple[NameGlob, ...]]] = {}
+        for key, name in enumerate(KEYS):
+            wanted = getattr(layer.document.match, name)
+            if wanted is not None and key != _NUMERICS:
+                self._want(key, (wanted,) if isinstance(wanted, str) else wanted)
+        if layer.workload is not None:
+            self._want(0, (layer.workload,))
+        #: The facts that it asks for, each with the values that will do.
+        self.facts = asked(layer)
+
+    def _want(self, key: int, patterns: Sequence[str]) -> None:
+        self._globs.setdefault(key, []).append(tuple(NameGlob(pattern) for pattern in patterns))
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return max(self._wanted(), default=-1), len(self._globs) + len(self.facts)
+
+    @property
+    def keys(self) -> str:
+        """What it matches on, for people."""
+        return ", ".join(KEYS[key] for key in self._wanted()) or "nothing in particular"
+
+    def _wanted(self) -> list[int]:
+        return sorted([*self._globs, *([_NUMERICS] if self.facts else [])])
+
+    def matches(self, key: int, value: str | Facts) -> bool:
+        """Whether it applies where the key with this number has this value."""
+        if isinstance(value, str):
+            return all(any(glob.matches(value) for glob in globs) for globs in self._globs.get(key, ()))
+        stated = dict(value)
+        return all(name in stated and stated[name] in wanted for name, wanted in self.facts.items())
+
+    def wanted(self, key: int) -> str:
+        """What it wants of a key, for people."""
+        if key == _NUMERICS:
+            return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.facts.items())
+        return " and ".join(" or ".join(glob.pattern for glob in globs) for globs in self._globs[key])
+
+    @property
+    def wishes(self) -> str:
+        """All that it wants, for people."""
+        return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
+
+    def why_not(self, key: int, value: str | Facts) -> str:
+        """Why it does not apply where a key has this value."""
+        if isinstance(value, str):
+            return f"its {KEYS[key]} is {self.wanted(key)}, not {value}"
+        stated = dict(value)
+        name = next(name for name, wanted in self.facts.items() if name not in stated or stated[name] not in wanted)
+        found = f"not {shown(stated[name])}" if name in stated else "and here nothing states it"
+        return f"its {name} is {_or(self.facts[name])}, {found}"
+
+
+def asked(layer: LocatedLayer) -> dict[str, tuple[Value, ...]]:
+    """The facts that a layer asks for, each with the values that will do."""
+    wanted = layer.document.match.numerics or {}
+    return {name: values if isinstance(values, tuple) else (values,) for name, values in wanted.items()}
+
+
+def _or(values: Sequence[Value]) -> str:
+    return " or ".join(shown(value) for value in values)
+
+
+def _bound(layer: LocatedLayer, name: str, dims: Mapping[str, int], dtype: str) -> float:
+    try:
+        return evaluate(getattr(layer.document, name), dims, dtype)
+    except ExpressionError as error:
+        place = layer.source.position("layers", layer.index, name)
+        raise CatalogError(f"{place}: {name}: {error}") from None

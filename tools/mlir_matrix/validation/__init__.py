@@ -1,0 +1,1 @@
+"""Check what the files of a catalog say against one another."""

@@ -1,0 +1,93 @@
+"""Whether what the files say of each other is true: each name is something, each road connects, each glob matches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.folders import Item
+from mlir_matrix.catalog.problems import Problems
+from mlir_matrix.catalog.yaml_reader import Key, Source
+from mlir_matrix.names import PatternError, did_you_mean, name_glob, printable
+
+#: Where the tools live, among modules that they share: a tool has a function ``run``.
+_ACTIONS = Path(__file__).parent.parent / "actions"
+_RUN = re.compile(rb"^def run\(action\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class GoldenFile:
+    """Something in ``golden/WORKLOAD/`` that is not its tolerances."""
+
+    root: Path
+    workload: str
+    item: Item
+
+
+class Checker:
+    """A catalog, the problems found in it, and the questions that many checks ask."""
+
+    def __init__(self, catalog: Catalog, problems: Problems) -> None:
+        self.catalog = catalog
+        self.problems = problems
+
+    def wrong(self, where: Entry[Any] | Source, message: str, *keys: Key) -> None:
+        """Add a problem at a key or item of a file."""
+        source = where.source if isinstance(where, Entry) else where
+        self.problems.add(source.file, message, source.place(*keys))
+
+    def known(self, entry: Entry[Any], what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
+        """Whether ``name`` is one of ``names``; adds a problem where not."""
+        if name in names:
+            return True
+        self.wrong(entry, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
+        return False
+
+    def tool(self, entry: Entry[Any], what: str, fits: Callable[[str], object]) -> bool:
+        """Return whether the tool of ``what``, an entry such as a step, is a tool that fits; add a problem where not."""
+        name = entry.document.tool
+        if is_tool(name) and fits(name):
+            return True
+        known = [path.stem for path in sorted(_ACTIONS.glob("*.py")) if fits(path.stem) and is_tool(path.stem)]
+        if is_tool(name):
+            message = f"the tool '{name}' is no {what}'s; a {what} takes one of {', '.join(known)}"
+            self.wrong(entry, message, "tool")
+            return False
+        return self.known(entry, "tool", name, known, "tool")
+
+    def matches(self, where: Source, what: str, pattern: str, names: Iterable[str], *keys: Key) -> list[str]:
+        """The names that a pattern for names matches; adds a problem where it cannot be read or matches none."""
+        try:
+            glob = name_glob(pattern)
+        except PatternError as error:
+            self.wrong(where, str(error), *keys)
+            return []
+        found = glob.select(names)
+        if not found and glob.literal:
+            self.wrong(where, f"there is no {what} '{printable(pattern)}'{did_you_mean(pattern, names)}", *keys)
+        elif not found and not glob.everything:
+            self.wrong(where, f"no {what} matches '{printable(pattern)}'", *keys)
+        return found
+
+
+@cache
+def is_tool(name: str) -> bool:
+    """Return whether a module of ``mlir_matrix.actions`` is a tool, without importing it."""
+    path = _ACTIONS / f"{name}.py"
+    return path.is_file() and _RUN.search(path.read_bytes()) is not None
+
+
+def check(catalog: Catalog, golden: Iterable[GoldenFile], problems: Problems) -> None:
+    """Add a problem for everything that does not hold."""
+    from mlir_matrix.validation import recipes, tests, tolerances, toolchains
+
+    checker = Checker(catalog, problems)
+    toolchains.check(checker)
+    recipes.check(checker)
+    tests.check(checker, golden)
+    tolerances.check(checker)

@@ -1,0 +1,69 @@
+"""Checks of what suites say of properties, as far as that needs no more than names; ``properties`` checks what they mean."""
+
+from __future__ import annotations
+
+import math
+
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.models.suites import KINDS, Agreement, Property, SameIr, Scaling, Suite
+from mlir_matrix.catalog.yaml_reader import Key
+from mlir_matrix.names import OF
+from mlir_matrix.validation.checker import Checker
+
+
+def check_properties(checker: Checker, suite: Entry[Suite]) -> None:
+    """Each property is of one kind, and what it names exists."""
+    for index, stated in enumerate(suite.document.properties):
+        at = ("properties", index)
+        for number, pattern in enumerate(stated.tests):
+            if OF in pattern:
+                message = f"a property is one of tests without any: leave out '{OF}' and what follows"
+                checker.wrong(suite, message, *at, "tests", number)
+        if len(stated.kinds) != 1:
+            has = f"has {' and '.join(stated.kinds)}" if stated.kinds else "has none"
+            checker.wrong(suite, f"a property is one of {', '.join(KINDS)}; this one {has}", *at)
+            continue
+        _law(checker, suite, stated, *at, stated.kinds[0])
+
+
+def check_opposing(checker: Checker, suite: Entry[Suite]) -> None:
+    """What is said to oppose each other is two IR tests."""
+    known = {f"mlir/{name}/ir/{case}" for name, step in checker.catalog.steps.items() for case in step.cases}
+    for index, stated in enumerate(suite.document.opposing):
+        for number, test in enumerate(stated.tests):
+            checker.known(suite, "IR test", test, known, "opposing", index, "tests", number)
+        if len(set(stated.tests)) == 1:
+            checker.wrong(suite, "a test does not oppose itself; name two", "opposing", index, "tests")
+
+
+def _law(checker: Checker, suite: Entry[Suite], stated: Property, *at: Key) -> None:
+    law = stated.law
+    if isinstance(law, Scaling):
+        _factors(checker, suite, law, *at)
+    if isinstance(law, (Agreement, SameIr)):
+        _cell(checker, suite, law, *at)
+    if isinstance(law, SameIr):
+        checker.known(suite, "kind", law.at, checker.catalog.kinds, *at, "at")
+
+
+def _factors(checker: Checker, suite: Entry[Suite], law: Scaling, *at: Key) -> None:
+    for key, factors in (("inputs", law.inputs), ("outputs", law.outputs)):
+        for name, factor in factors.items():
+            if not factor or not math.isfinite(factor):
+                checker.wrong(suite, f"a factor of {factor}; it is a finite number other than 0", *at, key, name)
+    if all(factor == 1 for factor in law.inputs.values()):
+        checker.wrong(suite, "every factor is 1: nothing is scaled", *at, "inputs")
+
+
+def _cell(checker: Checker, suite: Entry[Suite], law: Agreement | SameIr, *at: Key) -> None:
+    """Another cell is named, and its parts exist."""
+    catalog = checker.catalog
+    asked = {"framework": (law.framework, catalog.frameworks), "pipeline": (law.pipeline, catalog.pipelines)}
+    known = {"target": (law.target, catalog.targets), **asked} if isinstance(law, Agreement) else asked
+    if all(name is None for name, _ in known.values()):
+        checker.wrong(
+            suite, f"it names none of {', '.join(sorted(known))}: tests would be compared with themselves", *at
+        )
+    for what, (name, names) in known.items():
+        if name is not None:
+            checker.known(suite, what, name, names, *at, what)

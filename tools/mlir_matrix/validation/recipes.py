@@ -1,0 +1,242 @@
+"""Checks of how the IR moves: frameworks, steps, targets, and whether each pipeline connects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from mlir_matrix.catalog.catalog import REFERENCE, Entry
+from mlir_matrix.catalog.models.base import Framework, ParameterValue, Pipeline, Step, StepUse, Target
+from mlir_matrix.catalog.models.toolchains import Component
+from mlir_matrix.catalog.yaml_reader import Key
+from mlir_matrix.names import did_you_mean, printable
+from mlir_matrix.validation.checker import Checker
+from mlir_matrix.validation.steps import check_step
+
+#: The tools of frameworks; ``opt_import`` is what ``import_mlir`` becomes where there are programs and no bindings.
+_IMPORTER = re.compile(r"import_\w+|opt_import")
+#: What every action has of its own below /dev.
+_OWN_DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr")
+_TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def check(checker: Checker) -> None:
+    """Check all recipes and what they lean on."""
+    catalog = checker.catalog
+    for framework in catalog.frameworks.values():
+        _framework(checker, framework)
+    for step in catalog.steps.values():
+        check_step(checker, step)
+    for target in catalog.targets.values():
+        _target(checker, target)
+    for pipeline in catalog.pipelines.values():
+        if _steps_known(checker, pipeline):
+            _roads(checker, pipeline)
+
+
+def _framework(checker: Checker, framework: Entry[Framework]) -> None:
+    catalog, document = checker.catalog, framework.document
+    checker.tool(framework, "framework", _IMPORTER.fullmatch)
+    checker.known(framework, "environment", document.environment, catalog.environments, "environment")
+    for kind, file in document.emits.items():
+        checker.known(framework, "kind", kind, catalog.kinds, "emits", kind)
+        if file in ("workload.yaml", REFERENCE):
+            checker.wrong(framework, f"'{file}' is not a source: every workload has one", "emits", kind)
+
+
+def _target(checker: Checker, target: Entry[Target]) -> None:
+    catalog, document = checker.catalog, target.document
+    for index, kind in enumerate(document.accepts):
+        checker.known(target, "kind", kind, catalog.kinds, "accepts", index)
+    for key in ("linker_environment", "runner_environment"):
+        checker.known(target, "environment", getattr(document, key), catalog.environments, key)
+    if document.runner:
+        _runner(checker, target, document.runner[0])
+    if _uses_known(checker, target, _with_keys(document.codegen, "codegen")) and document.codegen:
+        road = [*_with_keys(document.codegen, "codegen")]
+        first = catalog.steps[_name(road[0][0])].document.accepts[0]
+        end = _follow(checker, target, first, road, set())
+        if end is not None and end not in document.accepts:
+            takes = " or ".join(document.accepts)
+            checker.wrong(target, f"these steps end with the kind {end}; the target takes {takes}", "codegen")
+    for index, device in enumerate(document.devices):
+        if (name := device.split("/")[2]) in _OWN_DEVICES:
+            checker.wrong(target, f"every action has a /dev/{name} of its own; leave it out", "devices", index)
+    if target.name == "ir":
+        checker.wrong(target, "a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE")
+
+
+def _runner(checker: Checker, target: Entry[Target], program: str) -> None:
+    """The program that runs a target's kernels is one of its environment: else every test ends as run-failed."""
+    if target.document.tool == "run_jit":
+        checker.wrong(target, "the tool 'run_jit' takes no 'runner': MLIR's own runner calls the kernel", "runner")
+        return
+    environment = checker.catalog.environments.get(target.document.runner_environment)
+    if environment is None:
+        return  # said already
+    components = (checker.catalog.components.get(name) for name in environment.document.components)
+    programs = {program for component in components if component for program in _programs(component.document)}
+    if program not in programs:
+        known = did_you_mean(program, programs) if programs else "; it has none"
+        checker.wrong(
+            target, f"environment '{environment.name}' has no program '{printable(program)}'{known}", "runner", 0
+        )
+
+
+def _programs(component: Component) -> Iterator[str]:
+    """What a component is used for; of the machine's own programs, too, those that have another name by release."""
+    yield from component.tools
+    for release in component.releases:
+        if (release.provider or component.provider) == "host":
+            yield from release.programs or component.programs
+
+
+def _steps_known(checker: Checker, pipeline: Entry[Pipeline]) -> bool:
+    """Whether all kinds and steps of a pipeline exist; also checks the parameters of those that do."""
+    good = True
+    for kind in pipeline.document.entry:
+        good &= checker.known(pipeline, "kind", kind, checker.catalog.kinds, "entry", kind)
+    _codegen_values(checker, pipeline)
+    return _uses_known(checker, pipeline, _all_uses(pipeline.document)) and good
+
+
+def _uses_known(
+    checker: Checker, entry: Entry[Pipeline] | Entry[Target], uses: Iterable[tuple[str | StepUse, tuple[Key, ...]]]
+) -> bool:
+    catalog = checker.catalog
+    good = True
+    for use, keys in uses:
+        name = _name(use)
+        if name in catalog.steps:
+            if isinstance(use, StepUse):
+                _arguments(checker, entry, use, keys)
+        elif name in catalog.pipelines:
+            checker.wrong(entry, f"'{name}' is a pipeline; a pipeline is a list of steps, not of pipelines", *keys)
+            good = False
+        else:
+            good &= checker.known(entry, "step", name, catalog.steps, *keys)
+    return good
+
+
+def _codegen_values(checker: Checker, pipeline: Entry[Pipeline]) -> None:
+    """A pipeline's values for code generation are parameters of some target's steps."""
+    catalog = checker.catalog
+    names = {_name(use) for target in catalog.targets.values() for use in target.document.codegen}
+    steps = [catalog.steps[name] for name in sorted(names & catalog.steps.keys())]
+    for key, value in pipeline.document.codegen.items():
+        takers = [step for step in steps if key in step.document.parameters]
+        if not takers:
+            known = did_you_mean(key, {name for step in steps for name in step.document.parameters})
+            checker.wrong(pipeline, f"no target's code generation has a parameter '{key}'{known}", "codegen", key)
+        for step in takers:
+            _argument(checker, pipeline, step, key, value, ("codegen", key))
+
+
+def _all_uses(pipeline: Pipeline) -> Iterator[tuple[str | StepUse, tuple[Key, ...]]]:
+    for kind, steps in pipeline.entry.items():
+        yield from _with_keys(steps, "entry", kind)
+    yield from _with_keys(pipeline.steps, "steps")
+
+
+def _with_keys(steps: Sequence[str | StepUse], *keys: Key) -> Iterator[tuple[str | StepUse, tuple[Key, ...]]]:
+    for index, use in enumerate(steps):
+        yield use, (*keys, index)
+
+
+def _name(use: str | StepUse) -> str:
+    return use.step if isinstance(use, StepUse) else use
+
+
+def _arguments(checker: Checker, user: Entry[Pipeline] | Entry[Target], use: StepUse, keys: tuple[Key, ...]) -> None:
+    for name, value in use.parameters.items():
+        _argument(checker, user, checker.catalog.steps[use.step], name, value, (*keys, "with", name))
+
+
+def _argument(
+    checker: Checker,
+    user: Entry[Pipeline] | Entry[Target],
+    step: Entry[Step],
+    name: str,
+    value: ParameterValue,
+    place: tuple[Key, ...],
+) -> None:
+    declared = step.document.parameters
+    if name not in declared:
+        known = did_you_mean(name, declared) if declared else "; it has none"
+        checker.wrong(user, f"step '{step.name}' has no parameter '{name}'{known}", *place)
+    elif not _fits(value, declared[name].default):
+        from mlir_matrix.catalog.messages import got  # only needed once something is wrong
+
+        wanted = _wanted(declared[name].default)
+        shown = got(list(value) if isinstance(value, tuple) else value)
+        checker.wrong(user, f"the parameter '{name}' of step '{step.name}' takes {wanted}, got {shown}", *place)
+
+
+def _fits(value: ParameterValue, default: ParameterValue) -> bool:
+    """Whether a value is of the type of the parameter's default. A list fits when each item fits some item of it."""
+    if isinstance(default, tuple):
+        return isinstance(value, tuple) and all(not default or any(_fits(v, d) for d in default) for v in value)
+    if isinstance(default, float):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value) is type(default)
+
+
+def _wanted(default: ParameterValue) -> str:
+    if not isinstance(default, tuple):
+        return _TYPES[type(default)]
+    kinds = dict.fromkeys(_TYPES[type(item)] for item in default)
+    return f"a list{' with items ' if kinds else ''}{' or '.join(kinds)} like its default"
+
+
+def _roads(checker: Checker, pipeline: Entry[Pipeline]) -> None:
+    """Each entry's steps and then the shared ones connect, go round no circle, and end where a target runs them."""
+    broken: set[tuple[Key, ...]] = set()
+    for kind, entry_steps in pipeline.document.entry.items():
+        road = [*_with_keys(entry_steps, "entry", kind), *_with_keys(pipeline.document.steps, "steps")]
+        end = _follow(checker, pipeline, kind, road, broken)
+        if end is not None:
+            _ends(checker, pipeline, kind, end)
+
+
+def _follow(
+    checker: Checker,
+    pipeline: Entry[Pipeline] | Entry[Target],
+    kind: str,
+    road: Iterable[tuple[str | StepUse, tuple[Key, ...]]],
+    broken: set[tuple[Key, ...]],
+) -> str | None:
+    """The kind at a road's end; None, and a problem, where it breaks. ``broken`` has what earlier roads broke at."""
+    at, left, entered = kind, set[str](), "in this entry"
+    for use, keys in road:
+        name = _name(use)
+        step = checker.catalog.steps[name].document
+        if not checker.catalog.kinds.keys() >= {*step.accepts, step.gives or at}:
+            return None  # said already, at the step
+        problem = None
+        gives = step.gives or at
+        if at not in step.accepts:
+            takes = " or ".join(step.accepts)
+            problem = f"step '{name}' takes {takes}, but {entered} the kind is {at} (entry '{kind}')"
+        elif gives in left:
+            problem = f"a circle: step '{name}' goes back to the kind {gives}, which the road left (entry '{kind}')"
+        if problem:
+            if keys not in broken:
+                checker.wrong(pipeline, problem, *keys)
+            broken.add(keys)
+            return None
+        if gives != at:
+            left.add(at)
+        at, entered = gives, f"after '{name}'"
+    return at
+
+
+def _ends(checker: Checker, pipeline: Entry[Pipeline], kind: str, end: str) -> None:
+    catalog = checker.catalog
+    accepted = {name for target in catalog.targets.values() for name in target.document.accepts}
+    for target in catalog.targets.values():
+        for use in target.document.codegen[:1]:
+            if _name(use) in catalog.steps:
+                accepted.update(catalog.steps[_name(use)].document.accepts)
+    if accepted and end not in accepted:
+        takes = ", ".join(sorted(accepted))
+        checker.wrong(pipeline, f"this road ends with the kind {end}; targets take {takes}", "entry", kind)

@@ -1,0 +1,199 @@
+"""Checks of tolerance layers: what each matches on exists, its bounds have values, and it wins somewhere.
+
+A layer that never decides anything is worse than none: who reads it believes in a bound that nothing is held to. Whether
+one does is found without making the tests: what layers can tell apart of a workload's output, of a target, a pipeline, a
+framework are a few distinct masks of layers, and only these are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from itertools import product
+
+from mlir_matrix.actions.expr.expression import ExpressionError
+from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
+from mlir_matrix.names import did_you_mean, printable
+from mlir_matrix.tolerances.bounds import evaluate, vacuous
+from mlir_matrix.tolerances.numerics import Facts, Numerics, Stater, Value, shown, vocabulary
+from mlir_matrix.tolerances.resolve import BOUNDS, KEYS, Ranking, asked, ranking
+from mlir_matrix.validation.checker import Checker
+
+
+def check(checker: Checker) -> None:
+    """Check all tolerance layers."""
+    stated = vocabulary(checker.catalog)
+    for layer in checker.catalog.layers:
+        _layer(checker, layer)
+        _numerics(checker, layer, stated)
+    # What is misspelt decides nothing either, and one mistake is told once.
+    if not checker.problems.found:
+        _dead(checker)
+
+
+def _layer(checker: Checker, layer: LocatedLayer) -> None:
+    """What a tolerance layer matches on exists, and its bounds are no less than 0."""
+    catalog, match = checker.catalog, layer.document.match
+    workloads: Iterable[str] = catalog.workloads
+    if layer.workload is not None:
+        workloads = [layer.workload]
+        if layer.workload not in catalog.workloads:
+            near = did_you_mean(layer.workload, catalog.workloads)
+            checker.wrong(layer.source, f"there is no workload '{layer.workload}'{near}")
+            return
+    if match.workload is not None:
+        workloads = _match(checker, layer, "workload", match.workload, workloads)
+    known = {name: catalog.workloads[name].document.outputs for name in workloads}
+    outputs: Iterable[str] = {output for found in known.values() for output in found}
+    if match.output is not None:
+        outputs = _match(checker, layer, "output", match.output, sorted(outputs))
+    for what, patterns, names in (
+        ("target", match.target, catalog.targets),
+        ("pipeline", match.pipeline, catalog.pipelines),
+        ("framework", match.framework, catalog.frameworks),
+    ):
+        if patterns is not None:
+            _match(checker, layer, what, patterns, names)
+    chosen, dtypes = set(outputs), match.dtype
+    _bounds(
+        checker,
+        layer,
+        (
+            (name, output)
+            for name, found in known.items()
+            for output, tensor in found.items()
+            if output in chosen
+            and (dtypes is None or tensor.dtype in (dtypes if isinstance(dtypes, tuple) else (dtypes,)))
+        ),
+    )
+
+
+def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[Value, ...]]) -> None:
+    """The facts that a layer asks for are stated by something, with such a value."""
+    for name, values in asked(layer).items():
+        at = ("layers", layer.index, "match", "numerics", name)
+        if name not in stated:
+            nothing = f"no workload, target or pipeline states the fact '{printable(name)}'"
+            checker.wrong(layer.source, nothing + did_you_mean(name, stated), *at)
+            continue
+        for value in values:
+            if value not in stated[name]:
+                word = printable(shown(value))
+                fix = did_you_mean(word, [shown(one) for one in stated[name]])
+                if isinstance(value, bool) and {"on", "off"} & set(stated[name]):
+                    fix = "; put on and off in quotes: YAML takes them for true and false"
+                checker.wrong(layer.source, f"no workload, target or pipeline states '{name}: {word}'{fix}", *at)
+
+
+def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, str]]) -> None:
+    """Each bound has a value, no less than 0, for each output that the layer may be asked about, and can tell something of it."""
+    told = set()
+
+    def wrong(key: str, message: str) -> None:
+        told.add(key)
+        checker.wrong(layer.source, message, "layers", layer.index, key)
+
+    given = {key: bound for key in BOUNDS if (bound := getattr(layer.document, key)) is not None}
+    for key, bound in given.items():
+        if not isinstance(bound, str) and bound < 0:
+            wrong(key, f"'{key}' is {bound}; a bound is 0 or more")
+    for name, output in outputs:
+        document = checker.catalog.workloads[name].document
+        tensor, values = document.outputs[output], {}
+        for key in given.keys() - told:
+            try:
+                values[key] = evaluate(given[key], document.dims, tensor.dtype)
+            except ExpressionError as error:
+                wrong(key, f"{printable(str(error), 400)} (workload '{name}')")
+        for key, why in vacuous(values, tensor.dtype).items() if tensor.compare != "exact" else ():
+            wrong(key, f"'{key}' is {values[key]:g} for the {tensor.dtype} output {name}/{output}: {why}")
+
+
+def _match(
+    checker: Checker, layer: LocatedLayer, what: str, patterns: str | tuple[str, ...], names: Iterable[str]
+) -> list[str]:
+    """The names that any pattern of a key of ``match`` matches; a problem for each pattern that matches none."""
+    at = ("layers", layer.index, "match", what)
+    if isinstance(patterns, str):
+        return checker.matches(layer.source, what, patterns, names, *at)
+    found = [
+        name
+        for index, pattern in enumerate(patterns)
+        for name in checker.matches(layer.source, what, pattern, names, *at, index)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _dead(checker: Checker) -> None:
+    """Each layer matches something and wins somewhere.
+
+    A catalog that joins may hide what came before it, and is not asked to mend that: layers of each catalog are held
+    against those of its own and of earlier ones.
+    """
+    ranks = ranking(checker.catalog.layers)
+    combined = _combined(checker.catalog, ranks)
+    if not combined:
+        return
+    for root in sorted({layer.root for layer in checker.catalog.layers}):
+        seen = sum(1 << bit for bit, ranked in enumerate(ranks.ranked) if ranked.layer.root <= root)
+        masks = {mask & seen for mask in combined}
+        winners = {mask.bit_length() - 1 for mask in masks}
+        for bit, ranked in enumerate(ranks.ranked):
+            if ranked.layer.root == root and bit not in winners:
+                _report(checker, ranks, bit, masks)
+
+
+def _report(checker: Checker, ranks: Ranking, bit: int, masks: Iterable[int]) -> None:
+    """Say of a layer that never wins what keeps it from that."""
+    layer, wishes = ranks.ranked[bit].layer, ranks.ranked[bit].wishes
+    hiding = {mask.bit_length() - 1 for mask in masks if mask >> bit & 1}
+    if hiding:
+        names = ", ".join(ranks.ranked[other].location for other in sorted(hiding, reverse=True))
+        message = f"this layer never wins: wherever it matches, one that is more specific does, too ({names})"
+    else:
+        message = f"this layer matches nothing: no output of any test is all of {wishes}"
+    checker.wrong(layer.source, message, "layers", layer.index)
+
+
+def _combined(catalog: Catalog, ranks: Ranking) -> set[int]:
+    """The sets of layers that match the outputs of tests, each set once; empty where there can be no test."""
+    key = {name: number for number, name in enumerate(KEYS)}
+    frameworks = {ranks.mask(key["framework"], name) for name in catalog.frameworks}
+    relevant = {name for ranked in ranks.ranked for name in ranked.facts}
+    numerics, facts = Numerics(catalog), dict[Facts, int]()
+
+    def stated(workload: str, target: str, pipeline: str) -> int:
+        found = tuple(fact for fact in numerics.of(workload, target, pipeline) if fact[0] in relevant)
+        mask = facts.get(found)
+        if mask is None:
+            mask = facts[found] = ranks.mask(key["numerics"], found)
+        return mask
+
+    outputs: dict[object, tuple[str, int]] = {}
+    for name, workload in catalog.workloads.items():
+        for output, tensor in workload.document.outputs.items():
+            mask = ranks.mask(key["workload"], name) & ranks.mask(key["output"], output)
+            mask &= ranks.mask(key["dtype"], tensor.dtype)
+            outputs.setdefault((mask, _said(workload, relevant)), (name, mask))
+    targets = _alike(ranks, key["target"], catalog.targets, relevant)
+    pipelines = _alike(ranks, key["pipeline"], catalog.pipelines, relevant)
+    roads = list(product(targets, pipelines))
+    found = {
+        left & right & middle & stated(workload, target, pipeline)
+        for workload, left in outputs.values()
+        for (target, middle), (pipeline, right) in roads
+    }
+    return {mask & framework for mask in found for framework in frameworks}
+
+
+def _alike(ranks: Ranking, key: int, entries: Mapping[str, Stater], relevant: Set[str]) -> list[tuple[str, int]]:
+    """One of each sort of targets or pipelines that layers cannot tell apart, with the layers that match it."""
+    sorts: dict[object, tuple[str, int]] = {}
+    for name, entry in entries.items():
+        mask = ranks.mask(key, name)
+        sorts.setdefault((mask, _said(entry, relevant)), (name, mask))
+    return list(sorts.values())
+
+
+def _said(entry: Stater, relevant: Set[str]) -> Facts:
+    """What something states of the facts that any layer asks for."""
+    return tuple(sorted(fact for fact in entry.document.numerics.items() if fact[0] in relevant))

@@ -1,0 +1,275 @@
+"""Checks of what things are made with: components and their releases, environments, known-good pins, ranges of releases."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import date
+from math import prod
+from typing import Any
+
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.models.base import Requirement, Step, Workload
+from mlir_matrix.catalog.models.toolchains import PATCHER, Build, Component, KnownGood, Passed, Release
+from mlir_matrix.catalog.releases import RangeError, find, number, parse_range
+from mlir_matrix.catalog.yaml_reader import Key
+from mlir_matrix.names import did_you_mean, printable
+from mlir_matrix.validation.checker import Checker
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: No '..', and nothing that is an option.
+_PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*(?<!\.\.)")
+#: So many ways to combine releases are looked at for a step: files may come from a stranger, and loading is quick.
+_MOST_COMBINED = 20_000
+
+
+def check(checker: Checker) -> None:
+    """Check toolchains/, and what recipes and workloads say of releases."""
+    catalog = checker.catalog
+    for environment in catalog.environments.values():
+        for index, name in enumerate(environment.document.components):
+            checker.known(environment, "component", name, catalog.components, "components", index)
+    for component in catalog.components.values():
+        _component(checker, component)
+    for known in catalog.known_good:
+        _known_good(checker, known)
+    for step in catalog.steps.values():
+        _requires(checker, step, step.document.requires)
+        _variants(checker, step)
+    for workload in catalog.workloads.values():
+        _requires(checker, workload, workload.document.requires)
+
+
+def _component(checker: Checker, component: Entry[Component]) -> None:
+    document = component.document
+    times = Counter(release.release for release in document.releases)
+    for index, release in enumerate(document.releases):
+        at = ("releases", index)
+        if not number(release.release):
+            checker.wrong(component, f"'{release.release}': a release's name begins with its number", *at, "release")
+        if times[release.release] > 1:
+            checker.wrong(component, f"the release '{release.release}' is listed twice", *at, "release")
+        _provided(checker, component, release, *at)
+    if document.in_place:
+        checker.known(component, "component", PATCHER, checker.catalog.components, "in_place")
+    elif document.finish:
+        checker.wrong(component, "needs 'in_place: true': it is done where a prefix stands", "finish")
+    if document.build is not None:
+        _build(checker, component, document.build)
+
+
+def _provided(checker: Checker, component: Entry[Component], release: Release, *at: Key) -> None:
+    """What the provider of a release needs."""
+    document = component.document
+    provider = release.provider or document.provider
+    if provider == "deb" and not release.suites:
+        checker.wrong(component, f"the release '{release.release}' needs 'suites': the provider is deb", *at)
+    if provider == "deb" and not document.packages:
+        checker.wrong(component, "the key 'packages' is missing; the provider deb needs it")
+    if provider == "source" and document.build is None:
+        checker.wrong(component, "the key 'build' is missing; the provider source needs it")
+    if provider == "source" and _COMMIT.fullmatch(release.commit or "") is None:
+        message = f"the release '{release.release}' needs a 'commit' to be built from, with all of its 40 digits 0-9a-f"
+        checker.wrong(component, message, *at)
+    names = release.programs or document.programs
+    if provider == "host" and (not names or any("/" in name for name in names)):
+        message = f"the release '{release.release}' needs 'programs' to look for: the provider is host"
+        checker.wrong(component, message, *at)
+
+
+def _build(checker: Checker, component: Entry[Component], build: Build) -> None:
+    """What a build says becomes words of command lines: none of them may be taken for an option."""
+    if build.repository.startswith("-") or not build.repository.isprintable() or "::" in build.repository:
+        shown = printable(build.repository)
+        checker.wrong(component, f"'{shown}' is no address or folder that git fetches from", "build", "repository")
+    parts = build.folder.split("/")
+    if build.folder != "." and not all(_PART.fullmatch(part) for part in parts):
+        checker.wrong(component, f"'{printable(build.folder)}' is no folder of the repository", "build", "folder")
+    for name in build.options:
+        if _VARIABLE.fullmatch(name) is None:
+            checker.wrong(component, f"'{printable(name)}' is no variable of CMake", "build", "options", name)
+    for name, folders in build.needs.items():
+        checker.known(component, "component", name, checker.catalog.components, "build", "needs", name)
+        for variable, folder in folders.items():
+            at = ("build", "needs", name, variable)
+            if _VARIABLE.fullmatch(variable) is None:
+                checker.wrong(component, f"'{printable(variable)}' is no variable of CMake", *at)
+            if not all(
+                _PART.fullmatch(part) for part in folder.replace("{major}", "1").replace("{minor}", "1").split("/")
+            ):
+                checker.wrong(component, f"'{printable(folder)}' is no folder of a prefix, like 'usr/lib/cmake'", *at)
+
+
+def _known_good(checker: Checker, known: Entry[KnownGood]) -> None:
+    document = known.document
+    _pins(checker, known, document.pins, "pins")
+    for environment, pins in document.environments.items():
+        at = ("environments", environment)
+        if checker.known(known, "environment", environment, checker.catalog.environments, *at):
+            _pins(checker, known, pins, *at)
+            for name in (pins.keys() & checker.catalog.components.keys()) - _held(checker, environment):
+                checker.wrong(known, f"environment '{environment}' has no component '{name}'", *at, name)
+    for index, passed in enumerate(document.passed):
+        _passed(checker, known, passed, "passed", index)
+
+
+def _held(checker: Checker, environment: str) -> set[str]:
+    """The components of an environment, and those that they are built with: its pins count for these, too."""
+    components = checker.catalog.components
+    todo = list(checker.catalog.environments[environment].document.components)
+    found = set[str]()
+    while todo:
+        name = todo.pop()
+        if name not in found and name in components:
+            found.add(name)
+            todo += components[name].document.needs
+    return found
+
+
+def _passed(checker: Checker, known: Entry[KnownGood], passed: Passed, *at: Key) -> None:
+    checker.known(known, "suite", passed.suite, checker.catalog.suites, *at, "suite")
+    if not 0 <= passed.as_expected <= passed.total:
+        counts = f"{passed.as_expected} of {passed.total} tests"
+        checker.wrong(known, f"{counts} cannot have ended as expected", *at, "as_expected")
+    try:
+        date.fromisoformat(passed.date)
+    except ValueError:
+        checker.wrong(known, f"there is no day {passed.date}", *at, "date")
+
+
+def _pins(checker: Checker, known: Entry[KnownGood], pins: Mapping[str, str], *keys: Key) -> None:
+    components = checker.catalog.components
+    for name, wanted in pins.items():
+        if checker.known(known, "component", name, components, *keys, name):
+            releases = [release.release for release in components[name].document.releases]
+            if wanted not in releases:
+                near = did_you_mean(wanted, releases)
+                checker.wrong(known, f"{name} has no release '{printable(wanted)}'{near}", *keys, name)
+
+
+def release_known(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> str | None:
+    """The release of a component that a suite's ``19`` is; None, and a problem, where there is none."""
+    releases = [release.release for release in checker.catalog.components[component].document.releases]
+    found = find(releases, wanted)
+    if found is None:
+        near = did_you_mean(wanted, releases)
+        checker.wrong(entry, f"{component} has no release '{printable(wanted)}'{near}", *keys)
+    return found
+
+
+def _requires(checker: Checker, entry: Entry[Step] | Entry[Workload], requires: Iterable[Requirement]) -> None:
+    for index, requirement in enumerate(requires):
+        at = ("requires", index)
+        _component_known(checker, entry, requirement.component, *at, "component")
+        if requirement.carries is not None:
+            _carries(checker, entry, requirement.component, requirement.carries, *at, "carries")
+        if requirement.releases is not None:
+            _range(checker, entry, requirement.releases, *at, "releases")
+        if requirement.releases is None and requirement.carries is None:
+            checker.wrong(entry, "one of the keys 'releases' and 'carries' is missing", *at)
+
+
+def _component_known(checker: Checker, entry: Entry[Step] | Entry[Workload], component: str, *keys: Key) -> bool:
+    """Whether there is such a component, and a step's environment has it: what a step says of others never counts.
+
+    A workload speaks of whatever is on its roads.
+    """
+    if not checker.known(entry, "component", component, checker.catalog.components, *keys):
+        return False
+    if isinstance(entry.document, Step):
+        environment = checker.catalog.environments.get(entry.document.environment)
+        if environment is not None and component not in environment.document.components:
+            checker.wrong(entry, f"environment '{environment.name}' has no component '{component}'", *keys)
+            return False
+    return True
+
+
+def _variants(checker: Checker, step: Entry[Step]) -> None:
+    """Variants speak of components that the step's environment has, and each of them may come to count."""
+    good = True
+    for index, variant in enumerate(step.document.variants):
+        if not (variant.when or variant.carries):
+            checker.wrong(step, "one of the keys 'when' and 'carries' is missing", "variants", index)
+            good = False
+        for component, wanted in variant.when.items():
+            at = ("variants", index, "when", component)
+            good &= _component_known(checker, step, component, *at)
+            good &= _range(checker, step, wanted, *at)
+        for component, wanted in variant.carries.items():
+            at = ("variants", index, "carries", component)
+            good &= _component_known(checker, step, component, *at)
+            good &= _carries(checker, step, component, wanted, *at)
+    if good and step.document.variants:
+        _applicable(checker, step)
+
+
+def _applicable(checker: Checker, step: Entry[Step]) -> None:
+    """Each variant is the first that holds for some of the listed releases: else it would be there for nothing."""
+    variants = step.document.variants
+    names = dict.fromkeys(name for variant in variants for name in (*variant.when, *variant.carries))
+    listed = {name: checker.catalog.components[name].document.releases for name in names}
+    if len(variants) * sum(map(len, listed.values())) > _MOST_COMBINED:
+        return
+    # By component: the variants that hold as far as it goes, once for all releases with the same ones.
+    holding = {
+        name: {
+            frozenset(
+                index for index, variant in enumerate(variants) if variant.holds(name, release.release, release.carries)
+            )
+            for release in releases
+        }
+        for name, releases in listed.items()
+    }
+    if prod(map(len, holding.values())) > _MOST_COMBINED:
+        return
+    together = {frozenset(range(len(variants)))}
+    for choices in holding.values():
+        together = {some & more for some in together for more in choices}
+    firsts = {min(some) for some in together if some}
+    for index in sorted(set(range(len(variants))) - firsts):
+        _never(checker, step, index, holding, together)
+
+
+def _never(
+    checker: Checker,
+    step: Entry[Step],
+    index: int,
+    holding: Mapping[str, Iterable[frozenset[int]]],
+    together: Iterable[frozenset[int]],
+) -> None:
+    """Say why a variant never counts: there is no such release, or earlier variants come first for all that there are."""
+    variant = step.document.variants[index]
+    for name, choices in holding.items():
+        if not any(index in some for some in choices):
+            which = f" and carries '{variant.carries[name]}'" if name in variant.carries else ""
+            message = f"no release of {name} is in '{printable(variant.when[name])}'{which}, so that this never counts"
+            checker.wrong(step, message, "variants", index, "when", name)
+            return
+    earlier = sorted({min(some) for some in together if index in some})
+    places = " or ".join(step.source.position("variants", other) for other in earlier)
+    message = f"this never counts: for each release that it holds for, {places} comes first"
+    checker.wrong(step, message, "variants", index)
+
+
+def _carries(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> bool:
+    """What is asked for is carried by some release: a slip would only make everything unsupported."""
+    found = checker.catalog.components.get(component)
+    if found is None:
+        return False  # said already
+    carried = {name for release in found.document.releases for name in release.carries}
+    if wanted in carried:
+        return True
+    near = did_you_mean(wanted, carried)
+    checker.wrong(entry, f"no release of {component} carries '{printable(wanted)}'{near}", *keys)
+    return False
+
+
+def _range(checker: Checker, entry: Entry[Any], text: str, *keys: Key) -> bool:
+    try:
+        parse_range(text)
+    except RangeError as error:
+        checker.wrong(entry, printable(str(error), 200), *keys)
+        return False
+    return True

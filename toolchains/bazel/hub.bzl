@@ -85,7 +85,7 @@ def _code(rctx, plan):
     names = ["mlir_matrix/actions/{}.py".format(module) for module in modules]
     lines = [_PUBLIC, "exports_files({})\n".format(repr(names))]
     for tool, found in plan["tools"].items():
-        files = ["mlir_matrix/__init__.py", "mlir_matrix/actions/__init__.py"] + ["mlir_matrix/actions/{}.py".format(module) for module in found]
+        files = ["mlir_matrix/__init__.py"] + ["mlir_matrix/actions/{}.py".format(module) for module in found]
         lines.append(_call("filegroup", name = tool, srcs = files))
     rctx.file("_code/BUILD.bazel", "".join(lines))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,13 +9,13 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from mlir_matrix.cli import VERBS
+from mlir_matrix.cli import VERBS, matrix
 from mlir_matrix.cli.options import Verb, VerbGroup, repeat_command
 
 
 def verbs() -> Iterator[tuple[str, Verb | VerbGroup]]:
     for name in VERBS:
-        command = importlib.import_module(f"mlir_matrix.cli.{name}").command
+        command = matrix.get_command(click.Context(matrix), name)
         yield name, command
         if isinstance(command, VerbGroup):
             context = click.Context(command)
@@ -45,7 +44,7 @@ def test_examples_are_taken_by_the_verb(name: str) -> None:
         inner = re.match(r"\$\((matrix .*?)\)", example)
         words = shlex.split(inner[1] if inner else example.partition(" > ")[0])
         assert words[:2] == ["matrix", *name.split(maxsplit=1)[:1]]
-        command: click.Command = importlib.import_module(f"mlir_matrix.cli.{words[1]}").command
+        command: click.Command | None = matrix.get_command(click.Context(matrix), words[1])
         if isinstance(command, VerbGroup):
             below = command.get_command(click.Context(command), words[2])
             assert below is not None

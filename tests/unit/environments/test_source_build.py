@@ -391,7 +391,7 @@ def test_a_killed_build_ends(home: Path) -> None:
     )
     subprocess.run(["cmake", "-G", "Ninja", "-S", home, "-B", home / "b"], check=True, capture_output=True)
     command = ["env", "-i", f"PATH={os.environ['PATH']}", "ninja", "-C", str(home / "b")]
-    environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[3])}
     process = subprocess.Popen([sys.executable, "-c", BUILD, str(home / "log"), *command], env=environment)
     until = time.monotonic() + 60
     while not _sleeping(seconds):

@@ -29,13 +29,15 @@ VERBS = {
     "doctor": "Say what this machine has, and what is missing for which tests.",
 }
 
+_MODULES = {"opposing": "conflicts"}
+
 #: When Python looks for cycles. Plans and results are many objects without any: its own 700 take a tenth of the time.
 COLLECTING = (100_000, 20, 20)
 
 
 @click.group(
     cls=LazyGroup,
-    verbs={name: Listed(name, "command", what) for name, what in VERBS.items()},
+    verbs={name: Listed(_MODULES.get(name, name), "command", what) for name, what in VERBS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )

@@ -72,7 +72,7 @@ def takes(dtype: str, criteria: Criteria) -> bool:
 
 
 def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tuple[float, ...]] | None:
-    """Counts of parts of two arrays, in the order of :class:`mlir_matrix.actions.numerics.counts.Counts`; None where this cannot be done."""
+    """Counts of parts of two arrays, in the order of ``Counts``; None where this cannot be done."""
     library = load()
     if library is None or not all(each.flags.c_contiguous and each.flags.aligned for each in (actual, expected)):
         return None

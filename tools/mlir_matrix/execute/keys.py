@@ -16,7 +16,7 @@ from mlir_matrix.plan.graph import Action, File, Graph
 
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Every action passes through these.
-_ALWAYS = ("bootstrap", "worker", "child", "isolation", "contract")
+_ALWAYS = ("__init__", *(f"runtime/{name}" for name in ("bootstrap", "worker", "child", "isolation", "contract")))
 _PACKAGE = "mlir_matrix.actions"
 #: An import that may name one of them, to the end of its line, continued lines or parentheses.
 _IMPORT = re.compile(
@@ -26,14 +26,15 @@ _IMPORT = re.compile(
 
 @cache
 def _imports(module: str) -> tuple[str, tuple[str, ...]]:
-    """Digest of a module of ``mlir_matrix.actions``, and the siblings that it imports."""
+    """Digest of a module of ``mlir_matrix.actions``, such as ``tools/run``, and the others that it imports."""
     path = ACTIONS_FOLDER / f"{module}.py"
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return "absent", ()
-    names = dict.fromkeys(imported(data.decode()))
-    return digest_bytes(data), tuple(name for name in names if (ACTIONS_FOLDER / f"{name}.py").is_file())
+    folder = (os.path.dirname(module) + "/__init__").removeprefix("/")
+    found = dict.fromkeys([folder, *filter(None, map(_module_of, imported(data.decode())))])
+    return digest_bytes(data), tuple(found)
 
 
 def imported(text: str) -> Iterator[str]:
@@ -60,14 +61,25 @@ def _base(node: ast.ImportFrom) -> str:
 
 
 def _sibling(name: str) -> str:
-    """Return which module of the package a dotted name goes through; empty where none."""
-    return name.removeprefix(f"{_PACKAGE}.").partition(".")[0] if name.startswith(f"{_PACKAGE}.") else ""
+    """Return the path below the package of a dotted name, which may end in what is no module; empty where not in it."""
+    return name.removeprefix(f"{_PACKAGE}.").replace(".", "/") if name.startswith(f"{_PACKAGE}.") else ""
+
+
+@cache
+def _module_of(path: str) -> str:
+    """Return the module that a path names or goes through; empty where none."""
+    while path:
+        for module in (path, f"{path}/__init__"):
+            if (ACTIONS_FOLDER / f"{module}.py").is_file():
+                return module
+        path = os.path.dirname(path)
+    return ""
 
 
 def tool_modules(tool: str) -> dict[str, str]:
     """All modules of ours that a tool runs, with their digests."""
     seen: dict[str, str] = {}
-    todo = [tool, *_ALWAYS]
+    todo = [f"tools/{tool}", *_ALWAYS]
     while todo:
         module = todo.pop()
         if module not in seen:

@@ -38,7 +38,7 @@ def worker_command(
     if environment.interpreter.prefix:
         folders += ["--bind", str(there / environment.interpreter.prefix.folder)]
     python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
-    return [*python, str(actions / "bootstrap.py"), *folders, *arguments]
+    return [*python, str(actions / "runtime" / "bootstrap.py"), *folders, *arguments]
 
 
 def serving(tools: Iterable[str], devices: Iterable[str] = ()) -> list[str]:

@@ -1,6 +1,6 @@
 """Properties as actions: up to the kernel all is what the test without the property has; then other inputs, and a comparison.
 
-What is compared with what is derived from the workload's named dimensions and the two roads; see :mod:`mlir_matrix.expand.properties`.
+What is compared with what is derived from the workload's named dimensions and the two roads; see ``expand/properties``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from mlir_matrix.catalog.yaml_reader import Key, Source
 from mlir_matrix.names import PatternError, did_you_mean, name_glob, printable
 
 #: Where the tools live, among modules that they share: a tool has a function ``run``.
-_ACTIONS = Path(__file__).parent.parent / "actions"
+_TOOLS = Path(__file__).parent.parent / "actions" / "tools"
 _RUN = re.compile(rb"^def run\(action\b", re.MULTILINE)
 
 
@@ -53,7 +53,7 @@ class Checker:
         name = entry.document.tool
         if is_tool(name) and fits(name):
             return True
-        known = [path.stem for path in sorted(_ACTIONS.glob("*.py")) if fits(path.stem) and is_tool(path.stem)]
+        known = [path.stem for path in sorted(_TOOLS.glob("*.py")) if fits(path.stem) and is_tool(path.stem)]
         if is_tool(name):
             message = f"the tool '{name}' is no {what}'s; a {what} takes one of {', '.join(known)}"
             self.wrong(entry, message, "tool")
@@ -77,8 +77,8 @@ class Checker:
 
 @cache
 def is_tool(name: str) -> bool:
-    """Return whether a module of ``mlir_matrix.actions`` is a tool, without importing it."""
-    path = _ACTIONS / f"{name}.py"
+    """Return whether a module of ``mlir_matrix.actions.tools`` is a tool, without importing it."""
+    path = _TOOLS / f"{name}.py"
     return path.is_file() and _RUN.search(path.read_bytes()) is not None
 
 

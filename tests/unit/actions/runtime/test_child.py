@@ -30,7 +30,7 @@ class OddError(BaseException):
 def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """A tool that does what a test puts under ``run``, in a folder of its own."""
     does: dict[str, Any] = {}
-    module = ModuleType("mlir_matrix.actions.tried")
+    module = ModuleType("mlir_matrix.actions.tools.tried")
 
     def run(action: Action) -> None:
         does["run"](action)
@@ -209,7 +209,7 @@ def test_traces_name_no_folder_of_this_machine(tool: dict[str, Any]) -> None:
     tool["run"] = raising(ValueError("x"))
     text = perform()["diagnostics"]
     assert "ValueError: x" in text
-    assert str(Path(__file__).parents[3]) not in text
+    assert str(Path(__file__).parents[4]) not in text
     assert 'File "mlir_matrix/actions/runtime/child.py"' in text
 
 

@@ -19,7 +19,7 @@ from machine import interpreter_of_all
 from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.environments.interpreter import own
 
-TOOLS = Path(__file__).parents[3] / "tools"
+TOOLS = Path(__file__).parents[4] / "tools"
 AS_NOBODY = """
 import ctypes, os
 os.setgroups([]); os.setgid(65534); os.setuid(65534)

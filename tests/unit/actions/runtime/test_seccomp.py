@@ -11,7 +11,7 @@ import pytest
 
 from mlir_matrix.environments.interpreter import own
 
-TOOLS = Path(__file__).parents[3] / "tools"
+TOOLS = Path(__file__).parents[4] / "tools"
 #: Numbers of io_uring_setup, keyctl, unshare, clone3 and, as x86-64 alone has it, socket in the second numbering.
 CALLS = {"x86_64": (425, 250, 272, 435, 0x40000000 + 41), "aarch64": (425, 219, 97, 435)}
 CODE = """

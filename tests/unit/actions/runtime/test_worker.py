@@ -23,7 +23,7 @@ from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.actions.runtime.worker import Worker
 from mlir_matrix.environments.interpreter import own
 
-BOOTSTRAP = Path(__file__).parents[3] / "tools" / "mlir_matrix" / "actions" / "bootstrap.py"
+BOOTSTRAP = Path(__file__).parents[4] / "tools/mlir_matrix/actions/runtime/bootstrap.py"
 #: What the scripts call, which an action has to declare like everything else.
 CALLED = [f"{name}@0=/usr/bin/{name}" for name in ("date", "mkdir", "mkfifo", "rm", "setsid", "sleep")]
 #: Takes the namespaces away: what a container may forbid.
@@ -36,7 +36,7 @@ BARE = (
 def command(*words: str, isolated: bool = True) -> list[str]:
     base = [own().path, "-P", "-s", "-S"]
     declared = [word for program in CALLED for word in ("--program", program)]
-    return [*base, *(("-c", BARE, str(BOOTSTRAP.parents[2])) if not isolated else (str(BOOTSTRAP), *declared)), *words]
+    return [*base, *(("-c", BARE, str(BOOTSTRAP.parents[3])) if not isolated else (str(BOOTSTRAP), *declared)), *words]
 
 
 class Talk:

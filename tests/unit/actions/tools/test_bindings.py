@@ -169,7 +169,7 @@ def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any, 
         "    assert first.context is not second.context\n"
         "    assert second.text(second.parse('empty.mlir')) == 'module {\\n}\\n'\n"
     )
-    sites = [str(Path(bindings.__file__).parents[2]), *environment.sites(environments.packages)]
+    sites = [str(Path(bindings.__file__).parents[3]), *environment.sites(environments.packages)]
     (tmp_path / "empty.mlir").write_text("module {}")
     done = subprocess.run(
         [environment.interpreter.path, "-P", "-s", "-S", "-c", script],

@@ -23,7 +23,7 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
 
 DATA = bytes(range(256)) * 4000
-TOOLS = Path(sys.modules[download.__module__].__file__ or "").parents[2]
+TOOLS = Path(sys.modules[download.__module__].__file__ or "").parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -315,7 +315,7 @@ def start(stage: Stage, base: str, *, limit: int = 0) -> subprocess.Popen[str]:
     import datetime
 
     text = stage.lock.text(made=datetime.date(2026, 1, 1))
-    env = {**os.environ, "PYTHONPATH": str(Path(debian.__file__).parents[2]), "no_proxy": "*"}
+    env = {**os.environ, "PYTHONPATH": str(Path(debian.__file__).parents[3]), "no_proxy": "*"}
     command = [sys.executable, "-c", RUN, str(stage.root / "home"), text, base, str(limit)]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -168,7 +168,7 @@ def test_what_is_written_is_whole(tmp_path: Path, harm: str) -> None:
         "try: write_lock(Path(sys.argv[1]), packages, made_by='x', pins={})\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
-    tools = Path(sys.modules[write_lock.__module__].__file__ or "").parents[2]
+    tools = Path(sys.modules[write_lock.__module__].__file__ or "").parents[3]
     words, environment = [sys.executable, "-c", code, str(path)], {**os.environ, "PYTHONPATH": str(tools)}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert path.read_text() == before

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 #: A hook of fork, as the module logging has one, in which Ctrl-C arrives: Python drops what is raised there.
 INTERRUPTED_IN_FORK = """

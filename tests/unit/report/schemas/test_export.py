@@ -14,7 +14,7 @@ from mlir_matrix.catalog.models import base, containers, suites, toolchains
 from mlir_matrix.errors import UsageError
 from mlir_matrix.report.schemas import export
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[4]
 CHECKED_IN = REPOSITORY / "docs" / "schemas"
 
 

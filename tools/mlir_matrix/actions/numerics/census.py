@@ -1,6 +1,6 @@
 """The census of a comparison: how many elements are wrong, by how much, where, and which bound would do.
 
-What is right is said by :mod:`mlir_matrix.actions.numerics.criteria`. A :class:`Census` takes the elements block by block (each pass stays
+What is right is said by ``criteria``. A :class:`Census` takes the elements block by block (each pass stays
 within the cache) and remembers only what the report needs, so its memory does not grow with the output, bar one counter per index
 of each axis.
 """

@@ -45,7 +45,7 @@ if __name__ == "__main__":
     _bound, _rest = _take("--bind", _rest)
     # Actions have folders of their own, so no path may go from this one. Links stay: where they lead is nobody's business.
     _here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:0] = [os.path.dirname(os.path.dirname(_here))]
+    sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.dirname(_here)))]
     _sites = [os.path.abspath(_site) for _site in _sites]
     sys.path.extend(_sites)
     from mlir_matrix.actions.runtime.contract import prefixes, programs

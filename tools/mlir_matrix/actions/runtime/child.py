@@ -188,7 +188,7 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     try:
         # Given back when memory runs out, to say so in.
         spare.append(bytearray(8 << 20))
-        tool = importlib.import_module(f"mlir_matrix.actions.{name}")
+        tool = importlib.import_module(f"mlir_matrix.actions.tools.{name}")
         tool.run(action)
     except BaseException as error:  # noqa: BLE001 - whatever a stranger's source raises is its own outcome
         spare.clear()

@@ -48,7 +48,7 @@ def read_text(path: str, what: str) -> str:
 _verdicts: list[BaseException] = []
 #: What Python raises for a call that does not fit the interface.
 _MISUSE = (TypeError, AttributeError, NameError, ImportError)
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class UnderTest:

@@ -65,7 +65,7 @@ def bound(declared: Iterable[str]) -> list[str]:
 
 def _interpreter() -> Iterator[str]:
     """What CPython itself is made of, our own code and its compiled form."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     yield from (here, os.path.join(os.path.dirname(here), "__init__.py"))
     yield from (path for path in {sys.executable, getattr(sys, "_base_executable", "")} if path)
     yield os.path.dirname(os.__file__)

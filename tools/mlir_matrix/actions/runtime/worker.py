@@ -253,7 +253,7 @@ def _request_parser() -> argparse.ArgumentParser:
 @cache
 def _preload(*tools: str) -> None:
     for tool in tools:
-        module = importlib.import_module(f"mlir_matrix.actions.{tool}")
+        module = importlib.import_module(f"mlir_matrix.actions.tools.{tool}")
         preload = getattr(module, "preload", None)
         if preload is not None:
             preload()

@@ -9,9 +9,9 @@ from mlir_matrix.cli.options import LazyVerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
-    "build": Listed("container_build", "build", "Make the images that are not there."),
-    "list": Listed("container_list", "list_images", "Environments and their images."),
-    "verify": Listed("container_verify", "verify", "Compare images with what the locks give."),
+    "build": Listed("container.build", "build", "Make the images that are not there."),
+    "list": Listed("container.list", "list_images", "Environments and their images."),
+    "verify": Listed("container.verify", "verify", "Compare images with what the locks give."),
 }
 
 

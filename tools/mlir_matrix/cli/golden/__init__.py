@@ -9,10 +9,10 @@ from mlir_matrix.cli.options import LazyVerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
-    "update": Listed("golden_update", "update", "Compute the expected outputs anew and compare."),
-    "calibrate": Listed("golden_calibrate", "calibrate_command", "Propose tolerances from the errors of many draws."),
-    "explain": Listed("golden_explain", "explain", "Say which bounds apply to a test, and why."),
-    "audit": Listed("golden_audit", "audit", "Plant miscompiles: do the tolerances catch them?"),
+    "update": Listed("golden.update", "update", "Compute the expected outputs anew and compare."),
+    "calibrate": Listed("golden.calibrate", "calibrate_command", "Propose tolerances from the errors of many draws."),
+    "explain": Listed("golden.explain", "explain", "Say which bounds apply to a test, and why."),
+    "audit": Listed("golden.audit", "audit", "Plant miscompiles: do the tolerances catch them?"),
 }
 
 

@@ -9,13 +9,13 @@ from mlir_matrix.cli.options import LazyVerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
-    "lock": Listed("toolchain_lock", "lock", "Write locks."),
-    "fetch": Listed("toolchain_fetch", "fetch", "Bring what locks name."),
-    "verify": Listed("toolchain_verify", "verify", "Read everything that is here and compare it with its hashes."),
-    "list": Listed("toolchain_list", "list_releases", "Components and their releases."),
-    "which": Listed("toolchain_which", "which", "The path of a tool."),
-    "roll": Listed("toolchain_roll", "roll_releases", "Try newer releases, propose those that are green."),
-    "gc": Listed("toolchain_gc", "gc", "Remove what no lock names."),
+    "lock": Listed("toolchain.lock", "lock", "Write locks."),
+    "fetch": Listed("toolchain.fetch", "fetch", "Bring what locks name."),
+    "verify": Listed("toolchain.verify", "verify", "Read everything that is here and compare it with its hashes."),
+    "list": Listed("toolchain.list", "list_releases", "Components and their releases."),
+    "which": Listed("toolchain.which", "which", "The path of a tool."),
+    "roll": Listed("toolchain.roll", "roll_releases", "Try newer releases, propose those that are green."),
+    "gc": Listed("toolchain.gc", "gc", "Remove what no lock names."),
 }
 
 

@@ -33,14 +33,14 @@ def _signals_deferred() -> Iterator[None]:
         if callable(handler := signal.getsignal(signum))
     }
     for signum in handlers:
-        signal.signal(signum, lambda number, frame: pending.append((number, frame)))
+        signal.signal(signum, lambda *call: pending.append(call))
     try:
         yield
     finally:
-        for signum, handler in handlers.items():
-            signal.signal(signum, handler)
-        for signum, frame in pending:
-            handlers[signal.Signals(signum)](signum, frame)
+        for held, handler in handlers.items():
+            signal.signal(held, handler)
+        for number, frame in pending:
+            handlers[signal.Signals(number)](number, frame)
 
 
 class Build:

@@ -63,7 +63,7 @@ def warm(
 
 def _newest(folder: Path) -> int:
     """When one of our own files last changed: compiled files are for the very time. Nanoseconds."""
-    return max(path.stat().st_mtime_ns for path in folder.glob("*.py"))
+    return max(path.stat().st_mtime_ns for path in folder.rglob("*.py"))
 
 
 def _read(stamp: Path) -> dict[str, Any]:

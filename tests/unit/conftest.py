@@ -1,4 +1,4 @@
-"""Folders of users' own."""
+"""Fixtures of several folders of unit tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fake import Fake
+from fakes import Fakes
 
 from mlir_matrix.paths import Home
 
@@ -41,3 +42,12 @@ def fake() -> Iterator[Callable[..., Any]]:
     yield make
     for each in made:
         each.hang_up()
+
+
+@pytest.fixture
+def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    """Programs that are all that there is on PATH."""
+    made = Fakes(tmp_path)
+    monkeypatch.setenv("PATH", str(made.folder))
+    monkeypatch.delenv("MATRIX_BAZEL", raising=False)
+    return made

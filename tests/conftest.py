@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from machine import namespaces
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.worker_process import worker_command
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
 from mlir_matrix.toolchains.names import require
+from support.groups import distribute
+from support.machine import namespaces
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -31,6 +32,12 @@ def pytest_configure() -> None:
     """Have what tests start obey Ctrl-C, also where a CI system starts us in the background, with SIGINT ignored."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Distribute tests over the processes of pytest-xdist, where there are several."""
+    if hasattr(config, "workerinput"):
+        distribute(items)
 
 
 @pytest.fixture(scope="session")

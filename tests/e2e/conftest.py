@@ -10,17 +10,17 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from contained import apart, served
-from house import REPOSITORY, ROOMS, House, Report, bazel_servers, copy_runtime, new_home
 
-from daemon import Daemon, dockerd, unsupported
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session
+from support.agreement import Came, run, write_broken
+from support.contained import apart, served
+from support.daemon import Daemon, dockerd, unsupported
+from support.house import REPOSITORY, ROOMS, House, Report, bazel_folder, copy_runtime, end_bazel, new_home
 
 _libc = ctypes.CDLL(None, use_errno=True)
 #: Results that the lasting cache may hold: those of smoke a dozen times.
@@ -71,6 +71,18 @@ def fresh(runtime: Path, tmp_path: Path) -> Callable[[str], House]:
     return make
 
 
+@pytest.fixture(scope="session")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A catalog of programs that fail."""
+    return write_broken(tmp_path_factory.mktemp("broken"))
+
+
+@pytest.fixture(scope="session")
+def local(warm: House, broken: Path) -> Came:
+    """What the local executor gives for what other executors run; most of it is known from smoke."""
+    return run(warm.folders, broken)
+
+
 @pytest.fixture
 def copied(warm: House, tmp_path: Path) -> House:
     """The shared home with a copy of the catalog that a test may change."""
@@ -90,9 +102,9 @@ def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def containers(house: House, daemon: Daemon) -> House:
-    """The shared home with the daemon."""
-    return served(house, daemon)
+def containers(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> House:
+    """A home with the daemon, which has the images that most tests need."""
+    return served(tmp_path_factory.mktemp("containers"), daemon)
 
 
 @pytest.fixture
@@ -113,9 +125,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _servers_end() -> Iterator[None]:
-    """End the servers of Bazel that tests started: they would wait for more."""
-    before = bazel_servers(find_home().cache)
+def _no_server_stays() -> Iterator[None]:
+    """End the Bazel servers that this process started, which would wait for more."""
     yield
-    for pid in bazel_servers(find_home().cache) - before:
-        os.kill(pid, signal.SIGTERM)
+    end_bazel(bazel_folder())

@@ -8,14 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House, copy_runtime, new_home
 
-#: Some of everything: all of MLIR, and of each framework programs that take every road and tool.
-SUBSET = (
-    "mlir/{linalg-loops,linalg-vectorized,linalg-named}/x86_64/*",
-    "mlir/*/ir/*",
-    "{pytorch,jax,onnx}/*/x86_64/{mlp_dynamic,topk,matmul_i8}",
-)
+from support.house import House, copy_runtime, new_home
+
 CELLS = (
     "mlir/{linalg-loops,linalg-vectorized,linalg-named}/x86_64/{matmul,mlp,softmax}",
     "jax/linalg-loops/x86_64/mlp",
@@ -29,24 +24,14 @@ def differences(left: House, right: House) -> list[str]:
     return [f"{key}: {one.get(key)} and {entry}" for key, entry in other.items() if one.get(key) != entry]
 
 
+@pytest.mark.slow
 def test_outputs_repeat_to_the_byte(warm: House, fresh: Callable[[str], House]) -> None:
     """A key covers all that an action reads, so that equal keys say that everything before it repeated as well."""
     house = fresh("second")
-    report = house.run("smoke", *SUBSET)
-    assert report.executed > 350
+    # The first time was with another number.
+    assert house("run", "--jobs", "5", "--quiet").code == 0
+    assert house.count() > 1000
     assert differences(warm, house) == []
-
-
-@pytest.mark.slow
-def test_all_outputs_repeat_to_the_byte(tmp_path: Path) -> None:
-    """The whole of smoke, twice from nothing, the C runtime included, and with another number of jobs."""
-    homes = []
-    for jobs in ("2", "5"):
-        house = House(new_home(tmp_path / jobs))
-        assert house("run", "--jobs", jobs, "--timeout", "900", "--quiet").code == 0
-        homes.append(house)
-    assert homes[0].count() == homes[1].count() > 1000
-    assert differences(*homes) == []
 
 
 def readers(plan: Any, step: str) -> set[str]:

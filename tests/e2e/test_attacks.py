@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House, new_home
 
-from machine import interpreter_of_all
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT, NOTHING_HELD, PROCESSES
 from mlir_matrix.environments.interpreter import own
+from support.house import House, new_home
+from support.machine import interpreter_of_all
 
 BOOTSTRAP = Path(__file__).parents[2] / "tools" / "mlir_matrix" / "actions" / "bootstrap.py"
 USER = 1000

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from downstream import WORKLOAD, Downstream, tree
-from house import REPOSITORY, Finished, House, new_home
+
+from support.downstream import WORKLOAD, Downstream, tree
+from support.house import REPOSITORY, Finished, House, new_home
 
 GOOD = "def workload(x):\n    return x * 2\n"
 SUITE = "description: Mine.\nblocks:\n  - product: {framework: [jax], pipeline: [linalg-loops], workload: [mine]}\n"

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from downstream import Downstream
-from hostile import INNOCENT_MLIR, MLIR
-from house import REPOSITORY, House, wait_until
 
 from mlir_matrix.execute.bazel.locate import locate
+from support.downstream import Downstream
+from support.hostile import INNOCENT_MLIR, MLIR
+from support.house import REPOSITORY, House, wait_until
 
 MODULE = """\
 module(name = "somebody")
@@ -169,11 +169,11 @@ def test_a_run_that_is_ended(how: signal.Signals, house: House, tmp_path: Path) 
     catalog = Downstream(tmp_path / "catalog")
     catalog.workload("slow", linalg=MLIR["m_endless"][0])
     words = ("--catalog", catalog.root, "--executor", "bazel")
-    process = house.start("run", "mlir/linalg-loops/x86_64/slow", *words)
     scratch = house.actions / "scratch"
-    assert wait_until(lambda: list(scratch.glob(f"{process.pid}-*/log")))
-    process.send_signal(how)
-    _, said = process.communicate(timeout=60)
+    with house.start("run", "mlir/linalg-loops/x86_64/slow", *words) as process:
+        assert wait_until(lambda: list(scratch.glob(f"{process.pid}-*/log")))
+        process.send_signal(how)
+        _, said = process.communicate(timeout=120)
     assert process.returncode == (130 if how == signal.SIGINT else -how), said
     assert "Traceback" not in said
     house("run", "mlir/linalg-loops/x86_64/transpose", *words)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from downstream import Downstream
-from house import House, entry_of, results
+
+from support.downstream import Downstream
+from support.house import House, entry_of, results
 
 WORKLOAD = """\
 description: Four rows of a table.

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import REPOSITORY, House, Report
+
+from support.house import REPOSITORY, House, Report
 
 POSITION = re.compile(r"(?:matrix|recipes|golden|toolchains)/[\w./-]+\.yaml:\d+:\d+")
 PASSES = "pytorch/linalg-vectorized/x86_64/mlp"

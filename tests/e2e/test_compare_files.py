@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from house import Finished, House
+
+from support.house import Finished, House
 
 RIGHT = np.random.default_rng(1).normal(size=(33, 97)).astype(np.float32)
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from house import REPOSITORY, Finished, House, new_home
 
-from daemon import Daemon, dockerd, unsupported
 from mlir_matrix.environments.install.prefix import read_prefix
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.images import PACKAGES
 from mlir_matrix.images.select import chosen
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
+from support.daemon import Daemon, dockerd, unsupported
+from support.house import REPOSITORY, Finished, House, new_home
+from support.pages import blocks, perform
 
 #: Small ones, of wheels alone.
 NAMES = ("numpy", "filecheck")
@@ -31,11 +32,10 @@ def session() -> Session:
     return open_session()
 
 
-@pytest.fixture(scope="module")
-def docker(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """A daemon for all tests of this file."""
-    with dockerd(session, tmp_path_factory.mktemp("docker")) as daemon:
-        yield daemon
+@pytest.fixture
+def docker(daemon: Daemon) -> Daemon:
+    """The daemon, by the name of its client."""
+    return daemon
 
 
 @pytest.fixture
@@ -244,8 +244,6 @@ def test_slips(user: Callable[[str], House]) -> None:
 
 def test_the_page_shows_what_happens(docker: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of operator.md the blocks that need a daemon."""
-    from test_docs import blocks, perform
-
     (tmp_path / "tools").symlink_to(REPOSITORY / "tools")
     monkeypatch.setenv("DOCKER_HOST", docker.host)
     shown = [block for block in blocks(REPOSITORY / "docs" / "operator.md") if block.words == ("console", "daemon")]

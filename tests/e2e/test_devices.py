@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from house import House
+
+from support.house import House
 
 #: Everybody may open it, and without a terminal nothing comes of that.
 DEVICE = "/dev/tty"

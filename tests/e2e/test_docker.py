@@ -16,25 +16,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contained import CASES, CELL, Aftermath, apart, attempt, check_agreement, check_ended, left, run, start_endless
-from downstream import Downstream, processes
-from hostile import GOOD, LEFT, NAME
-from house import House, Report, copy_runtime, new_home, wait_until
 
-from daemon import Daemon, dockerd
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.images.images import PACKAGES
 from mlir_matrix.session import Session
+from support.contained import (
+    CASES,
+    CELL,
+    Aftermath,
+    apart,
+    attempt,
+    check_ended,
+    left,
+    run,
+    start_endless,
+)
+from support.daemon import Daemon, dockerd
+from support.downstream import Downstream, processes
+from support.hostile import GOOD, LEFT, NAME
+from support.house import House, Report, copy_runtime, new_home, wait_until
 
 INNOCENT = [f"good_{number}" for number in range(6)]
-
-
-@pytest.mark.usefixtures("runtime")
-def test_executors_agree(containers: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon) -> None:
-    monkeypatch.setenv("DOCKER_HOST", daemon.host)
-    tests = "mlir/linalg-{loops,vectorized}/x86_64/{mlp,conv2d,softmax,topk,gelu,argmax}"
-    check_agreement(containers, tmp_path, daemon, tests, more_than=60)
 
 
 # What actions try
@@ -62,13 +65,11 @@ def test_containers_are_locked_down(own: House, daemon: Daemon, tmp_path: Path) 
     """Those of actions, and before them, where nothing is known of an image yet, the one that compiles its bytecode."""
     catalog = Downstream(tmp_path / "catalog")
     catalog.workload("mine", jax="while True: pass")
-    process = own.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--quiet")
     seen: dict[str, Any] = {}
-    try:
+    with own.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--quiet") as process:
         assert wait_until(lambda: ["/work/action"] in map(writable, look(daemon, seen)))
-    finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
     for found in seen.values():
         host = found["HostConfig"]
         assert (host["NetworkMode"], host["IpcMode"], host["ReadonlyRootfs"]) == ("none", "none", True)
@@ -127,17 +128,15 @@ def forever(session: Session) -> list[str]:
 
 def test_two_runs_at_once(own: House, daemon: Daemon, tmp_path: Path) -> None:
     """One does not remove the other's."""
-    process = start_endless(own, tmp_path / "catalog")
-    try:
+    with start_endless(own, tmp_path / "catalog") as process:
         assert wait_until(lambda: processes(name=LEFT))
         before = set(processes(name=LEFT))
         run(own, "mlir/linalg-loops/x86_64/transpose")
         assert process.poll() is None
         assert left(daemon), "the other's containers stay"
         assert before <= set(processes(name=LEFT)), "with what runs in them"
-    finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
 
 # A machine that does not do its part
@@ -183,13 +182,9 @@ def test_daemon_that_dies(own: House, mortal: Daemon, tmp_path: Path) -> None:
 @contextmanager
 def under_way(house: House, *words: str | Path) -> Iterator[subprocess.Popen[str]]:
     """A run of one test whose action has begun."""
-    process = house.start("run", *words, "--executor", "docker", "--format", "json", "--quiet")
-    try:
+    with house.start("run", *words, "--executor", "docker", "--format", "json", "--quiet") as process:
         assert wait_until(lambda: processes(name=LEFT))
         yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.slow

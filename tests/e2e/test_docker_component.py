@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon import dockerd, unsupported
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import prefix_of
+from support.daemon import dockerd, unsupported
 
 
 @pytest.mark.skipif(bool(unsupported()), reason=unsupported())

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from house import REPOSITORY, ROOMS, Finished, House, Report, copy_runtime, new_home
+
+from support.house import REPOSITORY, ROOMS, Finished, House, Report, copy_runtime, new_home
 
 FILES = {
     "matrix/workloads/axpy/workload.yaml": """\

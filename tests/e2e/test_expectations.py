@@ -6,7 +6,8 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
-from house import House, Report
+
+from support.house import House, Report
 
 FAILS = "jax/linalg-loops/x86_64/topk"
 SUITE = """\

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from farm import Farm, farm, unsupported
 from mlir_matrix.execute.bazel import patience
 from mlir_matrix.execute.bazel.locate import locate
 from mlir_matrix.execute.job import Limits
@@ -18,6 +17,7 @@ from mlir_matrix.judge.run import Means, run_plan
 from mlir_matrix.paths import Home
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import Session
+from support.farm import Farm, farm, unsupported
 
 _LOOK = "ls / > $@; ls /etc >> $@ 2>&1 || true; cat /proc/net/dev >> $@"
 BUILD = "".join(

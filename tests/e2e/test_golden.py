@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from downstream import Downstream
-from house import REPOSITORY, House, Report
+
+from support.downstream import Downstream
+from support.house import REPOSITORY, House, Report
 
 #: Open dimensions keep StableHLO's road from lowering it, which smoke expects.
 WORKLOAD = "mlp_dynamic"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from downstream import Downstream
-from house import House
-
 from mlir_matrix.report.schemas.audit import Audit
+from support.downstream import Downstream
+from support.house import House
 
 #: y = 2a + b on a few rows, in two steps; the tolerance is the catalog's own affair.
 DOCUMENT = """\

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House
+
+from support.house import House
 
 MATMUL = "golden/matmul/tolerances.yaml"
 TESTS = "mlir/linalg-{loops,vectorized}/x86_64/{matmul,exp,transpose}"

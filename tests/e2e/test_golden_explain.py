@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from house import House
+
+from support.house import House
 
 TEST = "mlir/linalg-loops/x86_64/transpose"
 

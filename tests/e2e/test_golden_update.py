@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from downstream import Downstream
-from house import REPOSITORY, Finished, House
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from support.downstream import Downstream
+from support.house import REPOSITORY, Finished, House
 
 TEST = "mlir/linalg-loops/x86_64/wide"
 DOCUMENT = """\

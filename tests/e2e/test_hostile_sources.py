@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from downstream import Downstream, processes, tree
-from hostile import CASES, CONTAINED, GOOD, INNOCENT_MLIR, JAX, LEFT, MLIR, REFERENCES, TORCH
-from house import House, Report, bazel_servers, copy_runtime, new_home
 
-from machine import namespaces
+from support.downstream import Downstream, processes, tree
+from support.hostile import CASES, CONTAINED, GOOD, INNOCENT_MLIR, JAX, LEFT, MLIR, REFERENCES, TORCH
+from support.house import House, Report, bazel_servers, copy_runtime, new_home
+from support.machine import namespaces
 
 TIMEOUT_S = 12.0
 
@@ -107,7 +107,7 @@ def aftermath(
     )  # fmt: skip
     seconds = time.monotonic() - started
     local.close()
-    servers = tuple(f"{pid} " for pid in bazel_servers(house.home))
+    servers = tuple(f"{pid} " for pid in bazel_servers(house.home / "bazel"))
     left = [line for line in processes(name=LEFT, command=str(house.home)) if not line.startswith(servers)]
     return Aftermath(catalog, executor, Report(done), seconds, house, came[0], before, tree(victim), left)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from downstream import Downstream
-from house import House
+
+from support.downstream import Downstream
+from support.house import House
 
 #: The runner was renamed in between.
 RELEASES = ("19", "22")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import REPOSITORY, House, Report, copy_runtime, new_home
+
+from support.house import REPOSITORY, House, Report, copy_runtime, new_home
 
 SUITE = "llvm-releases"
 RELEASES = ("15", "16", "17", "18", "19", "21", "22", "23", "24")

@@ -11,16 +11,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from downstream import Downstream, processes
-from house import REPOSITORY, Finished, House, Report, copy_runtime, new_home, results, wait_until
 
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.paths import find_home
+from support.downstream import Downstream, processes
+from support.hostile import LEFT, NAME
+from support.house import REPOSITORY, Finished, House, Report, copy_runtime, new_home, results, wait_until
 
 GOOD = "def workload(x):\n    return x * 2\n"
 TEST = "jax/linalg-loops/x86_64/mine"
@@ -304,20 +304,20 @@ def test_truncated_package(fresh: Fresh, catalog: Downstream, tmp_path: Path) ->
 def test_ended_while_actions_run(how: signal.Signals, fresh: Fresh, catalog: Downstream) -> None:
     """Nothing that the run started outlives it, not even what hides in a session of its own."""
     house = fresh("home")
-    catalog.workload("mine", jax="import os, time\nif os.fork() == 0: os.setsid()\nwhile True: time.sleep(1)")
-    process = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
-    assert wait_until(lambda: len(processes(command=str(house.home))) >= 4, 60)
-    time.sleep(1)
-    process.send_signal(how)
-    process.communicate(timeout=30)
-    assert wait_until(lambda: not processes(command=str(house.home)), 10)
+    catalog.workload(
+        "mine", jax="import os, time\nif os.fork() == 0: os.setsid()\n" + NAME + "while True: time.sleep(1)"
+    )
+    with house.start("run", TEST, "--catalog", catalog.root, "--quiet") as process:
+        assert wait_until(lambda: len(processes(name=LEFT)) == 2)
+        process.send_signal(how)
+        process.communicate(timeout=120)
+    assert wait_until(lambda: not processes(name=LEFT, command=str(house.home)))
     assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
 
 
 def test_workers_that_are_killed(fresh: Fresh, catalog: Downstream) -> None:
     """One after the other, before they have begun anything: the environment gets another one after a while."""
     house = fresh("home")
-    process = house.start("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
     killed: set[int] = set()
 
     def kill_workers() -> bool:
@@ -328,10 +328,20 @@ def test_workers_that_are_killed(fresh: Fresh, catalog: Downstream) -> None:
                 killed.add(pid)
         return len(killed) == 2
 
-    assert wait_until(kill_workers, 60)
-    stdout, stderr = process.communicate(timeout=120)
+    with house.start("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet") as process:
+        assert wait_until(kill_workers)
+        stdout, stderr = process.communicate(timeout=300)
     report = Report(Finished(process.returncode, stdout, stderr))
     assert (process.returncode, report.outcomes) == (0, {TEST: "pass"}), report.tests
+
+
+def locks_of(pid: int, packages: Path) -> set[str]:
+    """Return the lock files of packages that a process has open: to hold them, or to wait for who does."""
+    found = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(descriptor))
+    return {path for path in found if path.startswith(str(packages / ".locks"))}
 
 
 def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:
@@ -341,17 +351,16 @@ def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_pat
     packages.mkdir()
     (house.home / "packages").unlink()
     (house.home / "packages").symlink_to(packages)
-    first = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
-    assert wait_until(lambda: list(packages.glob(".new-*/site")) or list(packages.glob(".new-*")), 60)
-    second = house.start("run", TEST, "--catalog", catalog.root, "--quiet")
-    time.sleep(1.5)
-    for process in (second, first):
-        process.send_signal(signal.SIGINT)
-        started = time.monotonic()
-        process.communicate(timeout=30)
-        assert time.monotonic() - started < 15
-        assert process.returncode == 130
-    assert wait_until(lambda: not processes(command=str(packages)), 10)
+    words = ("run", TEST, "--catalog", catalog.root, "--quiet")
+    with house.start(*words) as first:
+        assert wait_until(lambda: list(packages.glob(".new-*")))
+        with house.start(*words) as second:
+            assert wait_until(lambda: locks_of(first.pid, packages) & locks_of(second.pid, packages))
+            for process in (second, first):
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=120)
+                assert process.returncode == 130
+    assert wait_until(lambda: not processes(command=str(packages)))
     assert list(packages.glob(".new-*")) == []
 
 

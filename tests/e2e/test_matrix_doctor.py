@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import rolling
-from house import House
-from shop import open_rolling
+
+from support import rolling
+from support.house import House
+from support.shop import open_rolling
 
 
 @pytest.fixture

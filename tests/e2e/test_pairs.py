@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import pairs
 import pytest
-from house import House
+
+from support import pairs
+from support.house import House
 
 #: Programs of one run.
 BATCH = 20

@@ -8,12 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contained import Aftermath, apart, attempt, check_agreement, check_ended, left, run, served
-from house import House, new_home
 
-from daemon import Daemon, unsupported
+from mlir_matrix.judge.run import Means
 from mlir_matrix.session import Session, open_session
-from podman import podmand
+from support.agreement import Came, check_agreement
+from support.agreement import run as run_by
+from support.contained import Aftermath, apart, attempt, check_ended, left, run, served
+from support.daemon import Daemon, unsupported
+from support.house import House, new_home
+from support.podman import podmand
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(unsupported()), reason=unsupported())]
 #: Of what programs try one of each kind: what they take, where they reach, what they leave.
@@ -33,16 +36,20 @@ def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def containers(house: House, daemon: Daemon) -> House:
-    """The shared home with it."""
-    return served(house, daemon)
+def containers(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> House:
+    """A home with it."""
+    return served(tmp_path_factory.mktemp("containers"), daemon)
 
 
-@pytest.mark.usefixtures("runtime")
-def test_executors_agree(containers: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon) -> None:
+def test_executors_agree(
+    containers: House, local: Came, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
-    tests = "mlir/linalg-loops/x86_64/{mlp,softmax}"
-    check_agreement(containers, tmp_path, daemon, tests, more_than=10)
+    home = apart(containers, tmp_path / "home").folders
+    found = run_by(home, broken, Means(executor="docker"), ["mlir/linalg-loops/x86_64/{mlp,softmax}"])
+    check_agreement(found, local)
+    assert found.executed > 10
+    assert left(daemon) == []
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from downstream import Downstream
-from house import House
+
+from support.downstream import Downstream
+from support.house import House
 
 UNWRITTEN = """\
 func.func @main(%x: tensor<4xf32>) -> tensor<4xi32> {

@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from downstream import Downstream
-from house import House, Report
+
+from support.downstream import Downstream
+from support.house import House, Report
 
 DOCUMENT = """\
 description: Somebody's program.

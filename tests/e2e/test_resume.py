@@ -7,13 +7,14 @@ import random
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House, Report, copy_runtime, new_home, results, wait_until
 
 from mlir_matrix.execute.action_cache import Store
+from support.house import House, Report, copy_runtime, new_home, results, wait_until
 
 #: Every workload in MLIR, some in a framework: enough to kill in the middle of, short enough to do so often.
 TESTS = ("mlir/{linalg-loops,linalg-named}/x86_64/*", "jax/linalg-loops/x86_64/m*", "mlir/bufferize/ir/*")
@@ -58,17 +59,13 @@ def stop_at(house: House, results: int, stop: signal.Signals) -> tuple[int, str,
     The cache may hold them from the start: the run before was killed a moment after it had reached its point.
     Nobody else gets the signal: workers and what they run must end by themselves. Returns code, stdout and stderr.
     """
-    process = house.start("run", *TESTS, "--format", "json", "--quiet")
-    try:
+    with house.start("run", *TESTS, "--format", "json", "--quiet") as process:
         assert wait_until(lambda: process.poll() is not None or (house.count() >= results and descendants(process.pid)))
         others = descendants(process.pid)
         assert process.poll() is None, "the run was over before it could be stopped"
         process.send_signal(stop)
-        out, err = process.communicate(timeout=60)
-        assert wait_until(lambda: not alive(others), seconds=10), alive(others)
-    finally:
-        process.kill()
-        process.communicate()
+        out, err = process.communicate(timeout=120)
+        assert wait_until(lambda: not alive(others)), alive(others)
     return process.returncode, out, err
 
 
@@ -108,14 +105,10 @@ def test_killed_again_and_again(fresh: Callable[[str], House], undisturbed: tupl
 
 def test_killed_while_workers_start(fresh: Callable[[str], House]) -> None:
     """A worker that still imports its framework when its parent dies must not be left behind either."""
-    process = fresh("home").start("run", "pytorch/linalg-loops/x86_64/*", "--quiet")
-    try:
-        assert wait_until(lambda: bool(descendants(process.pid)), seconds=60)
+    with fresh("home").start("run", "pytorch/linalg-loops/x86_64/*", "--quiet") as process:
+        assert wait_until(lambda: bool(descendants(process.pid)))
         others = descendants(process.pid)
-    finally:
-        process.kill()
-        process.communicate()
-    assert wait_until(lambda: not alive(others), seconds=30), alive(others)
+    assert wait_until(lambda: not alive(others)), alive(others)
 
 
 @pytest.mark.parametrize(("point", "stop"), [(3, signal.SIGINT), (150, signal.SIGINT), (150, signal.SIGTERM)])
@@ -153,14 +146,12 @@ def test_simultaneous_runs_share_what_they_do(
     expected, kept = undisturbed
     house = fresh("home")
     before = house.count()
-    runs = [house.start("run", *TESTS, "--format", "json", "--quiet", "--jobs", "2") for _ in range(4)]
-    try:
+    words = ("run", *TESTS, "--format", "json", "--quiet", "--jobs", "2")
+    with ExitStack() as stack:
+        runs = [stack.enter_context(house.start(*words)) for _ in range(4)]
         assert wait_until(lambda: house.count() >= before + 40)
         runs[0].kill()
         ends = [process.communicate(timeout=300) for process in runs]
-    finally:
-        for process in runs:
-            process.kill()
     assert [process.returncode for process in runs] == [-signal.SIGKILL, 0, 0, 0], ends
     documents = [json.loads(out) for out, _ in ends[1:]]
     for document in documents:

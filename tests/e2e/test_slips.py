@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from downstream import Downstream
-from house import House, Report
+from support.downstream import Downstream
+from support.house import House, Report
 
 
 def test_more_memory_may_help(fresh: Callable[[str], House], tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import REPOSITORY, House, Report
 from jsonschema import Draft202012Validator
+
+from support.house import REPOSITORY, House, Report
 
 FRAMEWORKS = ("pytorch", "jax", "onnx", "mlir")
 PIPELINES = ("linalg-loops", "linalg-vectorized", "linalg-named", "tosa-loops", "stablehlo-loops")

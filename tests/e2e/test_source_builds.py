@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from downstream import Downstream
-from house import REPOSITORY, House, new_home
 
 from mlir_matrix.environments.install.prefix import command
+from support.downstream import Downstream
+from support.house import REPOSITORY, House, new_home
 
 pytestmark = [
     pytest.mark.slow,

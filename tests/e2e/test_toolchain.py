@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from downstream import tree
-from house import REPOSITORY, ROOMS, House, wait_until
-from shop import NOWHERE, Shop, open_shop
 
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import deb_lock_file, read_deb_lock
 from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, read_pins, write_lock
+from support.downstream import tree
+from support.house import REPOSITORY, ROOMS, House, wait_until
+from support.shop import NOWHERE, Shop, open_shop
 
 
 @pytest.fixture
@@ -133,12 +133,11 @@ def test_a_colleagues_copy_that_is_damaged(shop: Shop, tmp_path: Path) -> None:
 def test_fetch_after_a_kill(shop: Shop) -> None:
     """Goes on with what had arrived; nothing half done was there, and nothing is left over."""
     shop.server.hold = threading.Event()
-    process = shop.house.start("toolchain", "fetch", "tool", "--quiet", "--catalog", shop.catalog)
-    assert shop.server.reached.wait(60)
     parts = shop.house.home / "artifacts"
-    assert wait_until(lambda: any(path.stat().st_size for path in parts.glob("*.part")), 30)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    with shop.house.start("toolchain", "fetch", "tool", "--quiet", "--catalog", shop.catalog) as process:
+        assert shop.server.reached.wait(120)
+        assert wait_until(lambda: any(path.stat().st_size for path in parts.glob("*.part")))
+        os.killpg(process.pid, signal.SIGKILL)
     assert not shop.prefix.exists()
     shop.server.hold.set()
     shop.server.hold = None
@@ -151,9 +150,10 @@ def test_fetch_after_a_kill(shop: Shop) -> None:
 
 def test_two_at_once(shop: Shop) -> None:
     """Each is served; each file is fetched by one of them."""
-    both = [shop.house.start("toolchain", "fetch", "both", "--quiet", "--catalog", shop.catalog) for _ in range(2)]
-    said = [process.communicate(timeout=120) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
+    words = ("toolchain", "fetch", "both", "--quiet", "--catalog", shop.catalog)
+    with shop.house.start(*words) as one, shop.house.start(*words) as other:
+        said = [process.communicate(timeout=120) for process in (one, other)]
+    assert (one.returncode, other.returncode) == (0, 0), said
     assert len(shop.server.requests) == len(shop.lock.packages)
     assert shop.installed() == {shop.prefix.name, shop.site.name}
 

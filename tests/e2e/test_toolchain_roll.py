@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import rolling
-from house import Finished, House
-from shop import open_rolling
+
+from support import rolling
+from support.house import Finished, House
+from support.shop import open_rolling
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from downstream import tree
-from house import REPOSITORY, wait_until
-from shop import NOWHERE, Shop, flip, open_shop
 
 from mlir_matrix.environments.lockfiles.debian import deb_lock_file
+from support.downstream import tree
+from support.house import REPOSITORY, wait_until
+from support.shop import NOWHERE, Shop, flip, open_shop
 
 
 @pytest.fixture
@@ -222,19 +222,18 @@ def test_gc_while_others_fetch(shop: Shop) -> None:
     shop("fetch", "thing")
     path = deb_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0")
     shop.server.hold = threading.Event()
-    process = shop.house.start("toolchain", "fetch", "tool", "--quiet", "--catalog", shop.catalog)
-    assert shop.server.reached.wait(60)
     new, parts = (shop.house.home / "packages").glob, (shop.house.home / "artifacts").glob
-    assert wait_until(lambda: any(new(".new-tool-*")) and any(parts("*.part")), 30)
-    (scratch,) = new(".new-tool-*")
-    text = path.read_text()
-    path.unlink()
-    for arguments in (("--dry-run",), ()):
-        said = shop("gc", *arguments).stdout
-        assert said.startswith(f"in use: {scratch.name}\n0 folders and 0 artifacts"), said
-    path.write_text(text)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    with shop.house.start("toolchain", "fetch", "tool", "--quiet", "--catalog", shop.catalog) as process:
+        assert shop.server.reached.wait(120)
+        assert wait_until(lambda: any(new(".new-tool-*")) and any(parts("*.part")))
+        (scratch,) = new(".new-tool-*")
+        text = path.read_text()
+        path.unlink()
+        for arguments in (("--dry-run",), ()):
+            said = shop("gc", *arguments).stdout
+            assert said.startswith(f"in use: {scratch.name}\n0 folders and 0 artifacts"), said
+        path.write_text(text)
+        os.killpg(process.pid, signal.SIGKILL)
     shop.server.hold.set()
     shop.server.hold = None
     left = [path.name for path in parts("*.part")]

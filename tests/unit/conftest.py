@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake import Fake
-from fakes import Fakes
 
 from mlir_matrix.paths import Home
+from support.fake_bazel import Fakes
+from support.fake_containers import Fake
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from catalogs import catalog
 
 from mlir_matrix.catalog.pins import Pins, find_release, read_pins
 from mlir_matrix.errors import UsageError
+from support.catalogs import catalog
 
 #: ``codegen`` keeps to a release of its own; ``zig`` has neither.
 ENVIRONMENTS = {

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from wheelhouse import wheels
+from support.wheelhouse import wheels
 
 __all__ = ["wheels"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from debs import Mirror, release
 
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.host import HostProgram, HostTool
@@ -15,6 +14,7 @@ from mlir_matrix.environments.lockfiles.wheels import Package
 from mlir_matrix.environments.package import Unit, is_missing, with_needs
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.build import Compiler, SourceBuild
+from support.debs import Mirror, release
 
 CP311 = Interpreter(path="/usr/bin/python3.11", version="3.11.7", libc="glibc 2.36")
 WHEEL = Package(name="one", version="1", hashes=("1" * 64,))

@@ -257,7 +257,7 @@ def test_hooks_and_variables_of_others_play_no_part(
         ({"ninja", "git"}, "it needs a git on PATH; a ninja on PATH"),
         ({"c++", "g++", "clang++"}, "it needs a C++ compiler on PATH (c++, g++ or clang++), or one in what it needs"),
     ],
-    ids=str,
+    ids=["cmake", "ninja and git", "compilers"],
 )
 def test_what_the_machine_lacks(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: set[str], words: str

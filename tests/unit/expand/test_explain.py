@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from catalogs import catalog
 
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.explain import Explanation, explain
 from mlir_matrix.expand.suite import everything, expand
+from support.catalogs import catalog
 
 SMOKE = (
     "blocks:\n"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from catalogs import catalog, entry
-from catalogs import suite as make_suite
 
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, Property, SameIr, Scaling
@@ -16,6 +14,8 @@ from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import expand
 from mlir_matrix.expand.test_sets import Stated
+from support.catalogs import catalog, entry
+from support.catalogs import suite as make_suite
 
 CATALOG = catalog()
 WORKLOAD = """\

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from catalogs import catalog, entry
 
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.recipes import BY_PROGRAMS, Recipe, Unsupported, ingress_recipe, runner, step_recipe, unmet
+from support.catalogs import catalog, entry
 
 ENVIRONMENTS = {
     "mlir": "components: [llvm, numpy]",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from catalogs import PIPELINES, STEPS, catalog
 
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.roads import Road
 from mlir_matrix.expand.routes import Connector, alternatives, connect, listed
+from support.catalogs import PIPELINES, STEPS, catalog
 
 
 def road(found: Road | Unsupported) -> Road:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from catalogs import catalog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted, is_identifier, is_suite
 from mlir_matrix.names import TestGlob
+from support.catalogs import catalog
 
 SUITES = {
     "smoke": (

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import brute
 import pytest
-from catalogs import STEPS, catalog
-from catalogs import suite as make_suite
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +16,9 @@ from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import everything, expand
 from mlir_matrix.names import TestGlob
+from support import brute
+from support.catalogs import STEPS, catalog
+from support.catalogs import suite as make_suite
 
 CATALOG = catalog()
 ONE = "product: {framework: [jax], pipeline: [linalg-loops], target: [x86_64], workload: [mlp, topk]}"

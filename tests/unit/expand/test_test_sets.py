@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from catalogs import catalog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.rows import Row, walk
 from mlir_matrix.expand.test_sets import Area, Box, Key, Rule, Universe
 from mlir_matrix.names import test_glob
+from support.catalogs import catalog
 
 UNIVERSE = Universe(catalog())
 RULE = Rule("block", "f:1:1")

@@ -8,13 +8,13 @@ import json
 import tarfile
 
 import pytest
-from shelf import fill, made_of
 
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.archive import archive
 from mlir_matrix.images.spec import Blueprint, draw
 from mlir_matrix.paths import Home
+from support.shelf import fill, made_of
 
 
 def drawn(home: Home, *names: str) -> list[Blueprint]:

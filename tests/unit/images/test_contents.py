@@ -8,7 +8,6 @@ import tarfile
 from collections.abc import Callable, Iterator
 
 import pytest
-from shelf import fill, made_of
 
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.images.archive import archive
@@ -16,6 +15,7 @@ from mlir_matrix.images.contents import changed_files
 from mlir_matrix.images.spec import Blueprint, draw
 from mlir_matrix.images.tar import digest_of, members, pack, text
 from mlir_matrix.paths import Home
+from support.shelf import fill, made_of
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from speaks import Answer, daemon
 
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images import daemon as daemons
 from mlir_matrix.images.daemon import Daemon, connect
+from support.fake_daemon import Answer, daemon
 
 #: Docker's library leaves the sockets of requests that failed to Python's collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from shelf import fill, made_of
 
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.environments.package import PackageProgress
@@ -20,6 +19,7 @@ from mlir_matrix.images.images import PACKAGES, ensure, find
 from mlir_matrix.images.registry import bring, take
 from mlir_matrix.images.spec import Blueprint, draw
 from mlir_matrix.paths import Home
+from support.shelf import fill, made_of
 
 
 class Shelf:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from shelf import fill, made_of
 
 from mlir_matrix.actions.runtime import integrity
 from mlir_matrix.environments.package import Unit
@@ -17,6 +16,7 @@ from mlir_matrix.images import layers
 from mlir_matrix.images.layers import known, measure, root_layer, root_members, unit_layer, unit_members
 from mlir_matrix.images.tar import Member, pack
 from mlir_matrix.paths import Home
+from support.shelf import fill, made_of
 
 
 def units(home: Home, **how: bool) -> list[tuple[Unit, str]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from shelf import fill, made_of
 
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.images.spec import Blueprint, draw
 from mlir_matrix.images.verify import differences, doubts
 from mlir_matrix.paths import Home
+from support.shelf import fill, made_of
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 
-from catalogs import entry
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.catalog.models.base import Step
 from mlir_matrix.judge.conflicts import alternate, by_input, candidates, contradict, found, repeat
+from support.catalogs import entry
 
 A, B = "mlir/s/ir/a", "mlir/t/ir/b"
 PAIR = (A, B)

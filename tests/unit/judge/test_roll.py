@@ -8,11 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import debs
 import pytest
-import rolling
 import yaml
-from rolling import TESTS
 
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Passed
@@ -24,6 +21,8 @@ from mlir_matrix.judge.toolchain_patch import edited, patches
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
+from support import debs, rolling
+from support.rolling import TESTS
 
 TODAY = "2026-11-22"
 ONE, TWO, KEPT = TESTS

@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import debs
 import pytest
-import rolling
-import wheelhouse
 
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins
@@ -23,6 +20,7 @@ from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains import doctor
 from mlir_matrix.toolchains.names import artifacts_of
+from support import debs, rolling, wheelhouse
 
 
 def opened(tmp_path: Path, **texts: str) -> Session:

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import debs
 import pytest
 
 from mlir_matrix.actions.runtime import bootstrap
 from mlir_matrix.actions.runtime.integrity import lost
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
+from support import debs
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from machine import interpreter_of_all
 from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.environments.interpreter import own
+from support.machine import interpreter_of_all
 
 TOOLS = Path(__file__).parents[4] / "tools"
 AS_NOBODY = """

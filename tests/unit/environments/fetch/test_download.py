@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback import Behaviour, serve
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import Gone, Wanted, Withheld, adopt, download
 from mlir_matrix.environments.fetch.http import Routes, Transport
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
+from support.loopback import Behaviour, serve
 
 DATA = bytes(range(256)) * 4000
 TOOLS = Path(sys.modules[download.__module__].__file__ or "").parents[3]

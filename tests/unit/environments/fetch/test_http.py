@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback import Behaviour, serve
 
 from mlir_matrix.environments.fetch.http import TROUBLE, NoWay, Refused, Routes, Transport, _moved, shown
+from support.loopback import Behaviour, serve
 
 DATA = b"data"
 

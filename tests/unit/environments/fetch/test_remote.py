@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback import Behaviour, serve
 
 from mlir_matrix.environments.fetch.http import Transport
 from mlir_matrix.environments.fetch.remote import wheel_sizes
 from mlir_matrix.errors import InfrastructureError
+from support.loopback import Behaviour, serve
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from debs import SCRIPT, Member, Mirror, folder, link, release
-from loopback import serve
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import Gone
@@ -32,6 +30,8 @@ from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.environments.lockfiles.debian import DebLock
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.files import Cancelled
+from support.debs import SCRIPT, Member, Mirror, folder, link, release
+from support.loopback import serve
 
 
 class Stage:

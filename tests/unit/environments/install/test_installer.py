@@ -11,10 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import debs
-import loopback
 import pytest
-from wheelhouse import wheel
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import wheel as provided
@@ -22,6 +19,8 @@ from mlir_matrix.environments.install.installer import Installer, PackageProgres
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from support import debs, loopback
+from support.wheelhouse import wheel
 
 
 @pytest.fixture

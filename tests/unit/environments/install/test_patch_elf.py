@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from debs import SCRIPT, Member, Mirror, folder, link
 
 from mlir_matrix.actions.runtime.integrity import lost
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -19,6 +18,7 @@ from mlir_matrix.environments.install.patch_elf import read_elf
 from mlir_matrix.environments.install.prefix import command, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebLock
 from mlir_matrix.errors import InfrastructureError
+from support.debs import SCRIPT, Member, Mirror, folder, link
 
 #: Stands in for patchelf: writes down what it is told, and changes the file.
 FAKE = """\

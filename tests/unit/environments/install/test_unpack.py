@@ -13,7 +13,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from debs import Member, ar, deb, folder, hard, link, packed, tar, write
 from hypothesis import strategies
 
 from mlir_matrix.environments.install import xz
@@ -21,6 +20,7 @@ from mlir_matrix.environments.install.debian_archive import BadArchive
 from mlir_matrix.environments.install.links import leads_out, make_links, relative
 from mlir_matrix.environments.install.unpack import Unpacked, inside, unpack
 from mlir_matrix.files import Cancelled
+from support.debs import Member, ar, deb, folder, hard, link, packed, tar, write
 
 
 @pytest.fixture

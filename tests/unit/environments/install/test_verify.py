@@ -9,9 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import debs
 import pytest
-import wheelhouse
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
@@ -21,6 +19,7 @@ from mlir_matrix.environments.lockfiles.debian import DebLock
 from mlir_matrix.environments.lockfiles.wheels import Package
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import locked
+from support import debs, wheelhouse
 
 Unit = tuple[Path, Package | DebLock, str]
 

@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopback import Behaviour, serve
-from wheelhouse import package, wheel
 
 from mlir_matrix.environments.fetch import download as downloads
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -27,6 +25,8 @@ from mlir_matrix.environments.lockfiles.wheels import Package
 from mlir_matrix.environments.package import Workshop
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
+from support.loopback import Behaviour, serve
+from support.wheelhouse import package, wheel
 
 Provide = Callable[..., Path]
 

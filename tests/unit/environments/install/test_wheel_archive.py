@@ -11,11 +11,11 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from wheelhouse import hashed, wheel
 
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
+from support.wheelhouse import hashed, wheel
 
 
 def archive(path: Path, *members: tuple[str, bytes, int]) -> Path:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from debs import quickly
 from hypothesis import strategies
 
 from mlir_matrix.environments.lockfiles import debian
@@ -22,6 +21,7 @@ from mlir_matrix.environments.lockfiles.debian import (  # fmt: skip
     write_deb_lock,
 )
 from mlir_matrix.errors import CatalogError
+from support.debs import quickly
 
 A = "a" * 64
 HEAD = "# Made by: matrix toolchain lock llvm@19.1.7\n"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from debs import quickly
 from hypothesis import strategies
 
 from mlir_matrix.environments.lockfiles.wheels import Package, find_lock, lock_file, read_lock, read_pins, write_lock
 from mlir_matrix.errors import CatalogError
+from support.debs import quickly
 
 A, B = "a" * 64, "b" * 64
 

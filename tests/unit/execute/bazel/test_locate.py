@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import debs
 import pytest
-import rolling
-from fakes import Fakes
 
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins
@@ -18,6 +15,8 @@ from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.bazel.locate import Bazel, locate
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
+from support import debs, rolling
+from support.fake_bazel import Fakes
 
 #: The component of a small catalog stands in for Bazel: a script, from a mirror in a folder.
 Open = Callable[..., Session]

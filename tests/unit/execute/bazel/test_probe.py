@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from fakes import BUILDS, Fakes
 
 from mlir_matrix.execute.bazel import probe as module
 from mlir_matrix.execute.bazel.probe import Probe, probe
+from support.fake_bazel import BUILDS, Fakes
 
 
 def test_one_that_builds(fakes: Fakes) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shelf import fill, made_of
 
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.environments.package import PackageProgress
@@ -23,6 +22,7 @@ from mlir_matrix.execute.job import Limits
 from mlir_matrix.execute.worker_pool import Place
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
+from support.shelf import fill, made_of
 
 GOOD, BAD, ODD = made_of("good"), made_of("bad"), made_of("odd")
 

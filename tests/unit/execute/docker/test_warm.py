@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from fake import Fake
-from shelf import made_of
 
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker import warm as module
 from mlir_matrix.execute.docker.options import User
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
+from support.fake_containers import Fake
+from support.shelf import made_of
 
 ENVIRONMENT = made_of("numpy")
 Warm = Callable[..., Fake]

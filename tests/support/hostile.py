@@ -6,7 +6,10 @@ that its action should write.
 
 from __future__ import annotations
 
-LEFT = "mx-left-over"
+import os
+
+#: How what must not be left running is called: not like that of other tests at the same time.
+LEFT = f"mx-left-{os.getpid()}"
 #: Source of jax.py; outcome; what the reason says. GOOD is appended to those that should go on to compute what is right.
 GOOD = "\ndef workload(x):\n    return x * 2\n"
 NAME = f"""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from mlir_matrix.execute.action_cache import Store
-from mlir_matrix.paths import find_home
+from mlir_matrix.paths import Home, find_home
 from mlir_matrix.report.schemas.export import DOCUMENTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -88,6 +91,11 @@ class House:
         """Where the action cache is."""
         return self.cache or self.home / "actions"
 
+    @property
+    def folders(self) -> Home:
+        """The same folders for what is called in this process."""
+        return Home(cache=self.home, state=self.home / "state", actions=self.actions)
+
     def command(self, *arguments: str | Path) -> list[str]:
         """The command line, without the launcher's shell."""
         takes_cache = self.cache is not None and arguments[:1] in (("run",), ("golden",))
@@ -131,9 +139,10 @@ class House:
         assert done.code == 0, done.stderr
         return done.document
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        """Start ``matrix`` as the leader of a process group and a session."""
-        return subprocess.Popen(
+    @contextlib.contextmanager
+    def start(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+        """Start ``matrix`` as the leader of a process group and a session; kill it in the end, also where a test fails."""
+        process = subprocess.Popen(
             self.command(*arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -143,6 +152,11 @@ class House:
             env={**os.environ, **self.env},
             start_new_session=True,
         )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
 
     def kept(self) -> dict[str, dict[str, Any]]:
         """What the action cache holds: outcome and outputs (by digest) of every action, by its key."""
@@ -194,20 +208,39 @@ class Report:
 
 
 def new_home(folder: Path) -> Path:
-    """A home in ``folder`` that shares what is installed with the user's, and the servers of Bazel, and nothing else."""
+    """Make a home that shares the user's installed packages, and with other homes of this process Bazel's servers."""
     real = find_home().cache
     folder.mkdir(parents=True)
-    for name in ("packages", "bytecode", "tool", "bazel"):
+    for name in ("packages", "bytecode", "tool"):
         (real / name).mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(real / name, target_is_directory=True)
+    (folder / "bazel").symlink_to(bazel_folder(), target_is_directory=True)
     return folder
 
 
-def bazel_servers(cache: Path) -> set[int]:
-    """The processes of Bazel's servers that have their folders in a cache folder."""
-    files = (cache / "bazel" / "root").glob("*/server/server.pid.txt")
-    found = {int(file.read_text()) for file in files}
+@cache
+def bazel_folder() -> Path:
+    """Make the folder of this process's Bazel servers; what they keep of results is shared with later sessions."""
+    made, results = Path(tempfile.mkdtemp(prefix="bazel-")), find_home().cache / "bazel" / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    (made / "results").symlink_to(results, target_is_directory=True)
+    return made
+
+
+def bazel_servers(folder: Path) -> set[int]:
+    """Return the processes of the Bazel servers below the ``bazel`` folder of a home."""
+    found = {int(file.read_text()) for file in (folder / "root").glob("*/server/server.pid.txt")}
     return {pid for pid in found if Path("/proc", str(pid)).exists()}
+
+
+def end_bazel(folder: Path) -> None:
+    """End the Bazel servers below a folder, and remove it."""
+    for pid in bazel_servers(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not bazel_servers(folder))
+    subprocess.run(["chmod", "-R", "u+w", folder], check=True)
+    shutil.rmtree(folder)
 
 
 def copy_runtime(source: Path, target: Path) -> None:

@@ -11,16 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import debs
-import rolling
-import wheelhouse
-from house import Finished, House
-from loopback import Behaviour, serve
-
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import DebLock, deb_lock_file, write_deb_lock
 from mlir_matrix.environments.lockfiles.wheels import Package, lock_file, write_lock
 from mlir_matrix.paths import find_home
+from support import debs, rolling, wheelhouse
+from support.house import Finished, House
+from support.loopback import Behaviour, serve
 
 FILES = {
     "components/tool.yaml": """\

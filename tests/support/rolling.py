@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import debs
-
 from mlir_matrix.environments.lockfiles.debian import deb_lock_file, write_deb_lock
+from support import debs
 
-_REPOSITORY = Path(__file__).resolve().parents[3] / "toolchains"
+_REPOSITORY = Path(__file__).resolve().parents[2] / "toolchains"
 
 COMPONENT = """\
 description: A script of Debian packages.

@@ -8,7 +8,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-_TOOLS = Path(__file__).resolve().parents[1] / "tools"
+_TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
 @cache

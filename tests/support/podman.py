@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from daemon import Daemon, end, unmount, wait
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import prefix_of, require
+from support.daemon import Daemon, end, unmount, wait
 
 #: runc, because crun wants all control groups to be of one version; locks in files, because other Podmans share those in memory.
 _ENGINE = """\

@@ -7,21 +7,16 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from downstream import Downstream, processes, tree
-from hostile import GOOD, JAX, LEFT, NAME
-from house import House, Report, copy_runtime, new_home, wait_until
-
-from daemon import Daemon
 from mlir_matrix.execute.docker.containers import LABEL
-from mlir_matrix.execute.job import Limits
-from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import Means, run_plan
-from mlir_matrix.report.progress import Silent
-from mlir_matrix.session import open_session
+from support.daemon import Daemon
+from support.downstream import Downstream, processes, tree
+from support.hostile import GOOD, JAX, LEFT, NAME
+from support.house import House, Report, copy_runtime, new_home, wait_until
 
 TIMEOUT_S, MEMORY_MB = 25, 1024
 CELL = "jax/linalg-loops/x86_64"
@@ -69,9 +64,9 @@ MORE = {
 CASES = JAX | ELSEWHERE | MORE
 
 
-def served(house: House, daemon: Daemon) -> House:
+def served(folder: Path, daemon: Daemon) -> House:
     """A house with a daemon, once that has the images that most tests need and its cache the C runtime of these."""
-    made = replace(house, more={"DOCKER_HOST": daemon.host})
+    made = House(new_home(folder / "home"), more={"DOCKER_HOST": daemon.host})
     test = "jax/linalg-loops/x86_64/transpose"
     for words in (("container", "build", test), ("run", test, "--executor", "docker", "--timeout", "900", "--quiet")):
         done = made(*words)
@@ -98,17 +93,7 @@ def left(daemon: Daemon) -> list[str]:
     return daemon.docker("ps", "--all", "--quiet", "--filter", f"label={LABEL}").split()
 
 
-def executed(house: House, folder: Path, executor: str, tests: str) -> dict[str, Any]:
-    """What every action of some tests came to, with the digests of its outputs; ``DOCKER_HOST`` says where."""
-    copy_runtime(house.actions, folder)
-    session = open_session(cache_dir=folder)
-    plan = session.plan(choose(session.catalog, (tests,)).tests())
-    means, limits = Means(executor=executor), Limits(jobs=2)
-    done = run_plan(session, plan, means=means, limits=limits, fail_fast=False, progress=Silent).done
-    return {name: (each.result.outcome, each.result.outputs) for name, each in done.items()}
-
-
-def start_endless(house: House, folder: Path) -> subprocess.Popen[str]:
+def start_endless(house: House, folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
     """Start a run that would not end, and whose action hides in a session of its own."""
     catalog = Downstream(folder)
     catalog.workload("mine", jax=NAME + "import os, time\nif os.fork() == 0: os.setsid()\nwhile True: time.sleep(1)")
@@ -117,29 +102,18 @@ def start_endless(house: House, folder: Path) -> subprocess.Popen[str]:
 
 def check_ended(how: signal.Signals, house: House, folder: Path, daemon: Daemon) -> None:
     """A run ends at once, with what it runs. What a killed run could not remove the next one does."""
-    process = start_endless(house, folder)
-    try:
+    with start_endless(house, folder) as process:
         assert wait_until(lambda: processes(name=LEFT))
         process.send_signal(how)
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
+        _, err = process.communicate(timeout=120)
     assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
     assert "Traceback" not in err
-    assert wait_until(lambda: not processes(name=LEFT), seconds=20)
+    assert wait_until(lambda: not processes(name=LEFT))
     if how == signal.SIGKILL:
         assert left(daemon), "nobody is there to remove it"
         run(house, "mlir/linalg-loops/x86_64/transpose")
     assert left(daemon) == []
     assert os.listdir(house.actions / "scratch") == []
-
-
-def check_agreement(house: House, folder: Path, daemon: Daemon, tests: str, *, more_than: int) -> None:
-    """By both executors every action has the same outcome, and every output the same bytes; nothing is left."""
-    here, there = (executed(house, folder / executor, executor, tests) for executor in ("local", "docker"))
-    assert len(here) > more_than
-    assert here == there
-    assert left(daemon) == []
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What tests share: machines, daemons, catalogs and packages of their own."""

@@ -14,7 +14,7 @@ from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_opt
 from mlir_matrix.cli.toolchain.fetch import listed, names_argument, resolved
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.verify import remove
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Installed
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import artifact_names, locked_things
@@ -75,8 +75,8 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: t
     return 0
 
 
-#: By what name a unit is fetched, its folder, the unit.
-_Held = tuple[str, str, Unit]
+#: By what name a unit is fetched (empty where a run builds it), its folder, the unit.
+_Held = tuple[str, str, Installed]
 
 
 def _named(current: Session, names: tuple[str, ...]) -> list[_Held]:
@@ -96,6 +96,6 @@ def _holders(held: Sequence[_Held], folders: Collection[str], artifacts: Collect
     sizes = Counter(name for name, _, _ in held)
     least: dict[str, str] = {}
     for name, folder, unit in sorted(held, key=lambda each: sizes[each[0]]):
-        if folder in folders or not artifact_names(unit).keys().isdisjoint(artifacts):
+        if name and (folder in folders or not artifact_names(unit).keys().isdisjoint(artifacts)):
             least.setdefault(unit.label, name)
     return sorted(set(least.values()))

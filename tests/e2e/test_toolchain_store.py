@@ -207,8 +207,13 @@ def test_c_libraries_are_verified_and_kept(shop: Shop, tmp_path: Path) -> None:
         library.install(packages, tmp_path / "built.o")
     assert f"removed: {stale.folder}\n1 folder and 0 artifacts removed" in shop("gc").stdout
     assert needed.find(packages)
+    listed = json.loads(shop("list", "ziglang", "--format", "json").stdout)["c_libraries"]
+    assert {"target": needed.triple, "folder": needed.folder, "state": "here"} in listed
+    assert {row["state"] for row in listed} == {"here", "to build"}
+    assert json.loads(shop("list", "tool", "--format", "json").stdout)["c_libraries"] == []
+    assert f"{needed.triple}   here" in shop("list", "ziglang").stdout
     flip(packages / needed.folder / "runtime.o")
-    done = shop("verify", code=3)
+    done = shop("verify", "zig", code=3)
     assert "C library x86_64-linux-musl is damaged: runtime.o\n" in done.stdout
     assert done.stderr == "matrix: what is damaged was taken away\n"
     assert not (packages / needed.folder).exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.catalog.pins import MARK
 from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, same_catalogs, session
 from mlir_matrix.cli.toolchain.fetch import listed, names_argument, resolved
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -17,7 +18,7 @@ from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.environments.package import Installed
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import artifact_names, locked_things
+from mlir_matrix.toolchains.names import artifact_names, c_libraries, locked_things
 
 
 @click.command(
@@ -84,11 +85,12 @@ def _named(current: Session, names: tuple[str, ...]) -> list[_Held]:
     environments, missing = resolved(current, names)
     for reason in missing:
         click.echo(f"matrix: {reason}", err=True)
-    return [
-        (environment.name, unit.folder_for(environment.interpreter.tag), unit)
-        for environment in environments
-        for unit in environment.units
-    ]
+    held: list[_Held] = []
+    for environment in environments:
+        held += [(environment.name, unit.folder_for(environment.interpreter.tag), unit) for unit in environment.units]
+        libraries = c_libraries(current, environment.name.partition(MARK)[0], environment.packages)
+        held += [("", library.folder, library) for library in libraries]
+    return held
 
 
 def _holders(held: Sequence[_Held], folders: Collection[str], artifacts: Collection[str]) -> list[str]:

@@ -17,9 +17,9 @@ from house import House, Report, copy_runtime, new_home, wait_until
 
 from daemon import Daemon
 from mlir_matrix.execute.docker.containers import LABEL
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import Limits, Means
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import Means, run_plan
+from mlir_matrix.judge.run import run_plan
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import open_session
 

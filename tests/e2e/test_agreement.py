@@ -19,9 +19,9 @@ from house import bazel_servers
 
 import daemon
 import farm
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import LOCAL, Limits, Means
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import LOCAL, Means, run_plan
+from mlir_matrix.judge.run import run_plan
 from mlir_matrix.paths import Home
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import open_session

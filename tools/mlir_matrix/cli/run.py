@@ -23,7 +23,7 @@ from mlir_matrix.cli.options import (
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits, Means
 from mlir_matrix.judge.results import TestResult, exit_code, to_document
-from mlir_matrix.unchanged import Request, UnchangedRuns
+from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 
 
 @click.command(

@@ -15,11 +15,11 @@ from mlir_matrix.execute.options import LOCAL, Limits, Means
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import Equip
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.result_maker import ResultMaker
 from mlir_matrix.judge.results import Run
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import Progress
-from mlir_matrix.result_maker import ResultMaker
 from mlir_matrix.session import Environment, Session
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What an action may use, as options: ``--timeout``, ``--memory`` and ``--jobs``, and the words that repeat them."""
+"""Options that limit actions: ``--timeout``, ``--memory`` and ``--jobs``, and the words that repeat them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--executor`` and what belongs to it."""
+"""``--executor`` and the options of executors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix run``: run tests and compare what comes out with what the suite expects."""
+"""``matrix run``: run tests and compare each outcome with the expected one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``matrix run`` does where something has changed: plan, execute and keep what failed."""
+"""Plan and execute the tests of ``matrix run``, and keep the files of failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix container build``: make the images that are not there."""
+"""``matrix container build``: build missing images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix container verify``: whether images are what the locks give."""
+"""``matrix container verify``: compare images with their lock files."""
 
 from __future__ import annotations
 

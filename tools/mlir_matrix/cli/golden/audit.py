@@ -1,4 +1,4 @@
-"""``matrix golden audit``: do the tolerances catch real miscompiles?"""
+"""``matrix golden audit``: measure which planted miscompiles the tolerances catch."""
 
 from __future__ import annotations
 

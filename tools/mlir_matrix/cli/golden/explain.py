@@ -1,4 +1,4 @@
-"""``matrix golden explain``: what is right enough for one test, and why."""
+"""``matrix golden explain``: show which bounds apply to a test, and why."""
 
 from __future__ import annotations
 

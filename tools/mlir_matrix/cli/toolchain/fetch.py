@@ -1,4 +1,4 @@
-"""``matrix toolchain fetch``: bring what locks name."""
+"""``matrix toolchain fetch``: download and install locked packages."""
 
 from __future__ import annotations
 

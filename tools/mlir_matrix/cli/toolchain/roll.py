@@ -1,4 +1,4 @@
-"""``matrix toolchain roll``: try newer releases and propose what is green."""
+"""``matrix toolchain roll``: test newer releases and propose those that pass."""
 
 from __future__ import annotations
 

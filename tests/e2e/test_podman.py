@@ -29,10 +29,16 @@ OLDER = "podman=4.3.1"
 
 
 @pytest.fixture(scope="module")
-def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """Podman's service, where other tests have Docker's daemon."""
+def podman(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Podman's service."""
     with podmand(current, tmp_path_factory.mktemp("podman")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def daemon(podman: Daemon) -> Daemon:
+    """Podman's service, where other tests have Docker's daemon."""
+    return podman
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from mlir_matrix.execute.worker_process import WorkerProcess, start_worker, work
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
 from mlir_matrix.toolchains.names import require
-from support.groups import distribute
+from support.groups import distribute, mark_slow
 from support.machine import namespaces
 
 #: How much property tests try: a hundred examples each, more by tools/test --hypothesis-profile thorough.
@@ -43,8 +43,10 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Distribute tests over the processes of pytest-xdist, where there are several."""
+    """Mark slow tests, and distribute all over the processes of pytest-xdist, where there are several."""
+    mark_slow(items)
     if hasattr(config, "workerinput"):
         distribute(items)
 

@@ -18,7 +18,7 @@ from support.daemon import Daemon, unsupported
 from support.house import House, new_home
 from support.podman import podmand
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(unsupported()), reason=unsupported())]
+pytestmark = pytest.mark.skipif(bool(unsupported()), reason=unsupported())
 #: Of what programs try one of each kind: what they take, where they reach, what they leave.
 CASES = [
     "memory", "memory_of_many", "forks_without_end", "descriptors", "endless",

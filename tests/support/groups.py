@@ -26,6 +26,16 @@ _BY_FILE = {file: group for group, files in _GROUPS.items() for file in files}
 #: Groups of tests that use a fixture, wherever they are; the first that fits counts.
 _BY_FIXTURE = {"podman": "podman", "daemon": "docker", "farm": "remote", "kit": "kit"}
 
+#: Of what calls the command line, what ``tools/test --quick`` has; the rest is slow.
+_QUICK = ("test_cli", "test_compare_files", "test_golden_explain", "test_smoke")
+
+
+def mark_slow(items: list[pytest.Item]) -> None:
+    """Mark what ``tools/test --quick`` leaves out."""
+    for item in items:
+        if item.path.parent.name == "e2e" and item.path.stem not in _QUICK:
+            item.add_marker(pytest.mark.slow)
+
 
 def distribute(items: list[pytest.Item]) -> None:
     """Mark each test with its group, and order groups."""

@@ -102,7 +102,6 @@ class Notes(Silent):
         self.said.append(text)
 
 
-@pytest.mark.slow
 def test_a_pool_without_a_worker(
     running: Farm, current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

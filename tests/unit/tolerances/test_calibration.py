@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.tolerances.calibration import LEAST, Calibration, Observation, calibrate
@@ -103,7 +103,6 @@ def test_an_error_that_stands_apart_proposes_nothing() -> None:
     assert found.factor is None
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=10, max_size=40))
 def test_no_proposal_is_below_what_was_seen(values: list[float]) -> None:
     found = single(runs("a", "t", values))

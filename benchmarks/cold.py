@@ -26,8 +26,9 @@ from _timing import verdict
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Result, Store
-from mlir_matrix.execute.job import BUILDING, Limits
+from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import action_key
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.graph import Graph

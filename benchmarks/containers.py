@@ -25,9 +25,10 @@ from _matrix import matrix
 from _timing import verdict
 from cold import once, smoke, template
 
-from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.options import Limits, Means
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import Means, run_plan
+from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import Session, open_session

@@ -29,7 +29,8 @@ from cold import added, kit_template, once, results
 
 from mlir_matrix.environments.fetch.apt_sources import find_mirrors
 from mlir_matrix.environments.lockfiles.debian import DebLock, deb_lock_file, read_deb_lock
-from mlir_matrix.session import Session, open_session, repository
+from mlir_matrix.paths import repository
+from mlir_matrix.session import Session, open_session
 
 RELEASE = "19.1.7"
 FETCHES = 3

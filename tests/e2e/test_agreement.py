@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.judge.run import Means
+from mlir_matrix.execute.options import Means
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from support.agreement import Came, check_agreement, run

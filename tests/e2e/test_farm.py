@@ -11,9 +11,9 @@ import pytest
 
 from mlir_matrix.execute.bazel import patience
 from mlir_matrix.execute.bazel.locate import locate
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import Limits, Means
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import Means, run_plan
+from mlir_matrix.judge.run import run_plan
 from mlir_matrix.paths import Home
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import Session

@@ -11,7 +11,7 @@ import pytest
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.execute.action_cache import Store
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.goldens import add_forward_error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.judge.run import Means
+from mlir_matrix.execute.options import Means
 from mlir_matrix.session import Session, open_session
 from support.agreement import Came, check_agreement
 from support.agreement import run as run_by

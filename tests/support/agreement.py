@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import LOCAL, Limits, Means
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import LOCAL, Means, run_plan
+from mlir_matrix.judge.run import run_plan
 from mlir_matrix.paths import Home
 from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import open_session

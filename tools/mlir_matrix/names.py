@@ -17,6 +17,9 @@ from mlir_matrix.errors import UsageError
 #: Dots only between other characters: no ``..``, no hidden file, no name that ends in a dot.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*$"
 NAME_LENGTH = 64
+DEVICE_PATTERN = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9_.:@+-]*)+$"
+#: What a text must be that the pattern for devices refuses.
+DEVICE_RULE = "a device or a folder below /dev, such as '/dev/kvm'; no part of it may begin with a dot"
 #: Segments of a test identifier: framework/pipeline/target/workload.
 SEGMENTS = 4
 SEGMENT_NAMES = ("framework", "pipeline", "target", "workload")

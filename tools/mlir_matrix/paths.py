@@ -60,3 +60,12 @@ def find_home(*, cache_dir: Path | None = None) -> Home:
         cache = _base("XDG_CACHE_HOME", ".cache") / "mlir-matrix"
         state = _base("XDG_STATE_HOME", ".local/state") / "mlir-matrix"
     return Home(cache=cache, state=state, actions=(cache_dir.absolute() if cache_dir else cache / "actions"))
+
+
+def repository() -> Path:
+    """The checkout whose catalog is used: ``MATRIX_ROOT``, else the one that this package is in, else the current folder."""
+    named = os.environ.get("MATRIX_ROOT")
+    if named:
+        return Path(named).resolve()
+    here = Path(__file__).resolve().parents[2]
+    return here if (here / "matrix").is_dir() and (here / "recipes").is_dir() else Path.cwd()

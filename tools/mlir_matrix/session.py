@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from mlir_matrix.catalog.pins import MARK, Pins, read_pins
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean
-from mlir_matrix.paths import Home, find_home
+from mlir_matrix.paths import Home, find_home, repository
 
 if TYPE_CHECKING:
     # What is about toolchains alone need not wait for these.
@@ -27,15 +26,6 @@ if TYPE_CHECKING:
     from mlir_matrix.tolerances.resolve import Resolved
 
 Environment = ResolvedEnvironment | UnavailableEnvironment
-
-
-def repository() -> Path:
-    """The checkout whose catalog is used: ``MATRIX_ROOT``, else the one that this package is in, else the current folder."""
-    named = os.environ.get("MATRIX_ROOT")
-    if named:
-        return Path(named).resolve()
-    here = Path(__file__).resolve().parents[2]
-    return here if (here / "matrix").is_dir() and (here / "recipes").is_dir() else Path.cwd()
 
 
 @dataclass(frozen=True)

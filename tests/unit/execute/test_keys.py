@@ -13,13 +13,13 @@ from mlir_matrix.execute.keys import (
     ACTIONS_FOLDER,
     Read,
     action_key,
-    cpu_digest,
     imported,
     input_names,
     request,
     tool_digest,
     tool_modules,
 )
+from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 
 BASE: dict[str, Any] = {

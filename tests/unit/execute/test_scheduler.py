@@ -11,7 +11,8 @@ import pytest
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import LostBlob, Result
-from mlir_matrix.execute.job import Done, Job, Limits
+from mlir_matrix.execute.job import Done, Job
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.paths import Home

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import Limits, Means
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.run import Means, Run, _Quiet, run_graph, run_plan
+from mlir_matrix.judge.results import Run, TestResult
+from mlir_matrix.judge.run import _Quiet, run_graph, run_plan
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import add_inputs
 from mlir_matrix.plan.planner import Plan

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.run import Run
+from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.report.summary import print_summary
 
 

@@ -23,7 +23,8 @@ from mlir_matrix.cli.options import (
     tests_argument,
 )
 from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import PASSES
 from mlir_matrix.expand.select import choose

@@ -11,7 +11,8 @@ import click
 from rich.markup import escape
 
 from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, session
-from mlir_matrix.report.layout import columns, print_lines, state_words, stdout_console
+from mlir_matrix.report.layout import columns, print_lines, stdout_console
+from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.doctor import examine
 from mlir_matrix.toolchains.names import NOT_TO_BE_HAD, TO_FETCH

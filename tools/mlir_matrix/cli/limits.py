@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 _USUAL = Limits(jobs=1)

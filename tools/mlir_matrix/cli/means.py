@@ -10,16 +10,15 @@ from typing import Any
 
 import click
 
-from mlir_matrix.catalog.models.base import DEVICE, RULES
 from mlir_matrix.errors import UsageError
-from mlir_matrix.judge.run import EXECUTORS, Means
-from mlir_matrix.names import printable
+from mlir_matrix.execute.options import EXECUTORS, Means
+from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
 
 
 def _devices(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
     for value in values:
-        if not re.fullmatch(DEVICE, value):
-            raise UsageError(f"--device {printable(value)}: expected {RULES[DEVICE]}")
+        if not re.fullmatch(DEVICE_PATTERN, value):
+            raise UsageError(f"--device {printable(value)}: expected {DEVICE_RULE}")
     return tuple(dict.fromkeys(values))
 
 

@@ -12,11 +12,11 @@ import click
 
 from mlir_matrix.cli.lazy import LazyGroup
 from mlir_matrix.errors import UsageError
-from mlir_matrix.session import Session, open_session
 from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -151,6 +151,8 @@ def session(
     pins: Sequence[str] = (),
 ) -> Session:
     """Open the session of a verb."""
+    from mlir_matrix.session import open_session  # a run that finds everything unchanged needs none
+
     return open_session(catalogs=catalogs, cache_dir=cache_dir, swaps=swaps or {}, pins=pins)
 
 

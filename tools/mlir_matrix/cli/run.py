@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.limits import limit_words, limits_options
-from mlir_matrix.cli.means import means_options, means_words
+from mlir_matrix.cli.limits import limits_options
+from mlir_matrix.cli.means import means_options
 from mlir_matrix.cli.options import (
     NewFile,
     Verb,
@@ -22,23 +18,12 @@ from mlir_matrix.cli.options import (
     environment_option,
     format_option,
     pin_option,
-    repeat_command,
-    session,
     tests_argument,
-    used_pins,
 )
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.job import Limits
-from mlir_matrix.expand.select import choose, granted
+from mlir_matrix.execute.options import Limits, Means
 from mlir_matrix.judge.results import TestResult, exit_code, to_document
-from mlir_matrix.judge.run import Means, Run, run_plan
-from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
-from mlir_matrix.session import Session
-from mlir_matrix.text import catalog_options
-
-#: More folders of failures than anyone reads; the rest is named.
-_KEPT_FAILURES = 50
+from mlir_matrix.unchanged import Request, UnchangedRuns
 
 
 @click.command(
@@ -80,17 +65,23 @@ def command(
     What was run before and reads the same bytes is not run again. Exit code: 0 all as expected, 1 something under test is
     not, 2 the command or the files are wrong, 3 the infrastructure failed and nothing under test did.
     """
-    current = session(catalogs, cache_dir, swaps, pins)
-    choice = choose(current.catalog, tests, pins=current.pins)
-    plan = current.plan(granted(current.catalog, choice.tests(), means.devices))
-    if not plan.verdicts:
-        raise UsageError(_nothing_to_run(plan))
-    asked = used_pins(current, plan)
-    progress = chosen_progress(quiet)
-    run = run_plan(current, plan, means=means, limits=limits, fail_fast=not keep_going, progress=progress)
-    options = _repeated(current, tests, catalogs, cache_dir, swaps, pins) + means_words(means) + limit_words(limits)
-    repeat = partial(repeat_command, options=options)
-    folders = _keep_failures(run, plan, current, repeat)
+    request = Request(
+        tests=tests,
+        catalogs=catalogs,
+        cache_dir=cache_dir,
+        swaps=swaps,
+        pins=pins,
+        means=means,
+        limits=limits,
+        fail_fast=not keep_going,
+    )
+    unchanged = UnchangedRuns(request)
+    report = unchanged.find()
+    if report is None:
+        from mlir_matrix.cli.run_tests import run_tests  # imports more than an unchanged run needs
+
+        report = run_tests(request, unchanged, quiet=quiet)
+    run = report.run
     if form == "json":
         click.echo(
             json.dumps(to_document(run.results, interrupted=run.interrupted, executed_actions=run.executed_actions))
@@ -98,7 +89,7 @@ def command(
     else:
         from mlir_matrix.report.summary import print_summary
 
-        print_summary(run, folders, repeat=repeat, pins=asked)
+        print_summary(run, report.folders, repeat=report.repeat, pins=report.pins)
     if junit is not None:
         from mlir_matrix.report.junit import write_junit
 
@@ -106,54 +97,6 @@ def command(
     if run.interruption is not None:
         raise run.interruption
     return _code(run.results)
-
-
-def _nothing_to_run(plan: Plan) -> str:
-    reasons = dict.fromkeys(test.reason for test in plan.tests)
-    return "no test can run: " + ("; ".join(list(reasons)[:3]) or "the suite is empty")
-
-
-def chosen_progress(quiet: bool) -> Callable[[int], Progress]:
-    """How progress is shown: a live display where somebody looks, plain lines else."""
-    # None: it was closed when we began.
-    if quiet or sys.stderr is None:
-        return Silent
-    live = sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
-    return LiveProgress if live else PlainProgress
-
-
-def _repeated(
-    current: Session,
-    tests: Sequence[str],
-    catalogs: Sequence[Path],
-    cache_dir: Path | None,
-    swaps: Mapping[str, str],
-    pins: Sequence[str],
-) -> list[str]:
-    """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
-    options = catalog_options(catalogs)
-    options += ["--cache-dir", str(cache_dir)] if cache_dir else []
-    options += [word for pin in pins for word in ("--pin", pin)]
-    options += [word for name, other in swaps.items() for word in ("--environment", f"{name}={other}")]
-    return options + [name for name in tests if name in current.catalog.suites and name != DEFAULT_SUITE]
-
-
-def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str], str]) -> dict[str, Path]:
-    """Lay out the unexpected ones for people to look at."""
-    wrong = [result for result in run.results if not result.expected and result.id in plan.verdicts]
-    if not wrong:
-        return {}
-    from mlir_matrix.report.failure_folder import keep_failure
-
-    folders = {}
-    for result in wrong[:_KEPT_FAILURES]:
-        try:
-            folders[result.id] = keep_failure(result, plan, run.done, current, repeat(result.id))
-        except OSError as error:
-            # The results are worth more than what is kept about them.
-            click.echo(f"matrix: nothing more is kept of failures: {error}", err=True)
-            break
-    return folders
 
 
 def _code(results: Sequence[TestResult]) -> int:

@@ -64,6 +64,16 @@ class ResolvedEnvironment:
         return [program for unit in self.prefixes if isinstance(unit, HostTool) for program in unit.words]
 
     @property
+    def is_locked(self) -> bool:
+        """Whether locks alone decide what it is, and no program that was found on PATH."""
+        if not self.prefixes:
+            return self.interpreter == interpreters.own()
+        from mlir_matrix.environments.lockfiles.debian import DebLock  # few environments have any
+
+        locked = all(isinstance(unit, Package | DebLock) for unit in self.units)
+        return locked and self.interpreter == interpreters.own()
+
+    @property
     def size(self) -> int:
         """Bytes to fetch where nothing is there; a guess where a lock does not say."""
         return sum(unit.size or _TYPICAL for unit in self.units)

@@ -16,12 +16,13 @@ from mlir_matrix.paths import Home
 Roots = tuple[Path, ...]
 
 
-def remember(home: Home, roots: Sequence[Path]) -> None:
-    """Note that a home is used with these folders together. Best effort: a home may be read-only."""
+def remember(home: Home, roots: Sequence[Path]) -> Path:
+    """Note that a home is used with these folders together, and return the note. Best effort: a home may be read-only."""
     note = _note(home, roots)
     if not note.exists():
         with suppress(InfrastructureError):
             write_text(note, json.dumps(_absolute(roots)) + "\n")
+    return note
 
 
 def others(home: Home, roots: Sequence[Path]) -> Iterator[Roots]:

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -209,6 +209,11 @@ class Store:
         except (OSError, ValueError, TypeError):
             return None
         return result if all(self.has_blob(digest) for digest in result.outputs.values()) else None
+
+    def files(self, key: str, result: Result) -> Iterator[str]:
+        """The files that :meth:`find` looks at to find this result."""
+        yield self._result_path(key)
+        yield from map(self.blob_path, result.outputs.values())
 
     def keep(self, key: str, result: Result) -> None:
         """Keep a result under a key."""

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one action may use, and how many run at a time."""
-
-    jobs: int
-    timeout_s: float = 120.0
-    memory_mb: int = 4096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
     """An action that needs no more work: its result, and whether it came from the cache."""
 

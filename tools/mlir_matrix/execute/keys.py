@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes, digest_value
+from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.plan.graph import Action, File, Graph
 
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
@@ -92,24 +93,6 @@ def tool_modules(tool: str) -> dict[str, str]:
 def tool_digest(tool: str) -> str:
     """Their digest, so that a change to any redoes the tool's actions and no others."""
     return digest_value(tool_modules(tool))
-
-
-@cache
-def cpu_digest() -> str:
-    """What native code generation sees of this machine: the CPU's model and features."""
-    wanted = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "isa")
-    facts: dict[str, str] = {"machine": os.uname().machine}
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                name, _, value = line.partition(":")
-                if not line.strip():
-                    break
-                if name.strip() in wanted:
-                    facts[name.strip()] = value.strip()
-    except OSError:
-        facts["cpuinfo"] = "unreadable"
-    return digest_value(facts)
 
 
 class Read(NamedTuple):

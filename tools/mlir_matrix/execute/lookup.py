@@ -94,6 +94,10 @@ class Lookup:
             return infrastructure(job.action, f"the machine failed: {error}")
         return Done(result=result, cached=False, executed=True)
 
+    def relied(self) -> set[str]:
+        """The files of the store that were found."""
+        return {file for key, result in self._known.items() for file in self._store.files(key, result)}
+
     def doubt(self) -> None:
         """Something in the store was damaged: believe nothing that has not been looked at again."""
         self._known.clear()

@@ -24,10 +24,11 @@ from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folde
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import LostBlob, Result, Store
-from mlir_matrix.execute.job import Done, Job, Limits, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.job import Done, Job, Observer, infrastructure, lacking, passed_on
 from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
 from mlir_matrix.execute.lookup import Lookup
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.ready_queue import Frontier
 from mlir_matrix.execute.sandbox import copy_inputs, hash_outputs, large_inputs, large_outputs, make_scratch
 from mlir_matrix.execute.worker_pool import Equip, Place, Worker, time_limit, tools_of
@@ -98,6 +99,10 @@ class Scheduler:
     def read_blob(self, digest: str) -> bytes:
         """An output's bytes. Raises LostBlob."""
         return self._store.read_blob(digest)
+
+    def relied(self) -> set[str]:
+        """The files of the action cache that results were found in."""
+        return self._lookup.relied()
 
     def bring(self, tests: Sequence[str]) -> None:
         """Everything is here."""

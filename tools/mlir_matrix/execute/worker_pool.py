@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import Store
-from mlir_matrix.execute.job import BUILDING, Job, Limits
+from mlir_matrix.execute.job import BUILDING, Job
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_process import Talk
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph

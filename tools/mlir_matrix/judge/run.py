@@ -4,51 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
-from mlir_matrix.execute.job import Done, Limits, Observer
+from mlir_matrix.execute.job import Done, Observer
 from mlir_matrix.execute.local_pool import Pool
+from mlir_matrix.execute.options import LOCAL, Limits, Means
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import Equip
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.judge.results import ResultMaker, TestResult
+from mlir_matrix.judge.results import Run
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import Progress
+from mlir_matrix.result_maker import ResultMaker
 from mlir_matrix.session import Environment, Session
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.install.installer import PackageProgress
-
-
-#: How actions can be executed.
-EXECUTORS = ("local", "docker", "bazel")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Means:
-    """What a person chose to execute actions by."""
-
-    executor: str = "local"
-    #: ``bazel``: the addresses of a service that executes actions, and of one that keeps results.
-    remote: str = ""
-    remote_cache: str = ""
-    #: What that service is told of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
-    properties: tuple[tuple[str, str], ...] = ()
-    #: ``local``: the devices that kernels may use whose targets declare them.
-    devices: tuple[str, ...] = ()
-
-    @property
-    def sealed(self) -> bool:
-        """Whether nothing of this machine may be part of an environment."""
-        return self.executor != "local"
-
-
-LOCAL = Means()
 
 
 class Executor(Protocol):
@@ -62,28 +37,6 @@ class Executor(Protocol):
 
     def bring(self, tests: Sequence[str]) -> None:
         """Have what the actions of these tests made in the store of this machine."""
-
-
-@dataclass(kw_only=True)
-class Run:
-    """What a run came to. ``interrupted`` where somebody ended it: what was not run until then is ``skipped``."""
-
-    results: list[TestResult] = field(default_factory=list)
-    done: dict[str, Done] = field(default_factory=dict)
-    #: What ended the run before its time: Ctrl-C, or a signal that asks for the same.
-    interruption: KeyboardInterrupt | None = None
-    #: Identifiers of the actions that were executed, in the order in which they ended.
-    executed_actions: list[str] = field(default_factory=list)
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether somebody ended it."""
-        return self.interruption is not None
-
-    @property
-    def executed(self) -> int:
-        """How many actions were executed; the others were known."""
-        return len(self.executed_actions)
 
 
 class _Observer:
@@ -218,6 +171,10 @@ def _executor(
     )
 
 
+def _is_locked(environment: Environment) -> bool:
+    return isinstance(environment, ResolvedEnvironment) and environment.is_locked
+
+
 def run_plan(
     session: Session,
     plan: Plan,
@@ -230,7 +187,7 @@ def run_plan(
     """Execute a plan; the results come back in the plan's order. ``progress`` is given the number of tests to run."""
     needed = (action.environment for action in plan.graph.actions.values())
     environments = session.environments(needed, sealed=means.sealed)
-    remember(session.home, session.catalog.roots)
+    note = remember(session.home, session.catalog.roots)
     maker = ResultMaker(
         plan.graph,
         pins={name: session.pins_of(name) for name in environments},
@@ -247,6 +204,8 @@ def run_plan(
         run.done = executor.done
         executor.run()
         executor.bring([result.id for result in run.results if not result.expected])
+        if isinstance(executor, Scheduler) and all(map(_is_locked, environments.values())):
+            run.relied = [str(note), *sorted(executor.relied())]
     except KeyboardInterrupt as interruption:
         run.interruption = interruption
     finally:

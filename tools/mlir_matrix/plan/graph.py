@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,11 @@ class Action:
     params_digest: str
     #: True where the output depends on the machine's CPU.
     native: bool = False
+
+    @property
+    def files(self) -> Iterator[str]:
+        """The paths of the catalog's files that it reads."""
+        return (ref.path for ref in self.inputs.values() if isinstance(ref, File))
 
 
 @dataclass(slots=True)

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_FETCH
+from mlir_matrix.text import counted
 
 #: More reasons than this are counted.
 _REASONS = 12
@@ -47,15 +46,6 @@ def columns(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: It
             padded.append(gap + cell if place in numbers else cell + gap)
         lines.append("  ".join(padded).rstrip())
     return lines
-
-
-def state_words(state: str, to_fetch: int = 0, reason: str = "") -> str:
-    """The state of an environment or a release as markup, with the bytes or the reason that belong to it."""
-    if state == HERE:
-        return f"[green]{state}[/]"
-    if state == NOT_TO_BE_HAD:
-        return f"[yellow]{state}{f': {escape(reason)}' if reason else ''}[/]"
-    return f"{megabytes(to_fetch)} {state}" if state == TO_FETCH and to_fetch else state
 
 
 def not_run(reasons: Iterable[tuple[str, str]]) -> list[str]:

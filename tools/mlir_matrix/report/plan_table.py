@@ -11,10 +11,10 @@ from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.layout import columns, not_run, print_lines, state_words, stdout_console
+from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import state_of
+from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_FETCH, state_of
 
 #: Up to so many tests are listed one by one.
 _FEW = 40
@@ -97,3 +97,12 @@ def _last_line(tests: Sequence[Test], plan: Plan) -> str:
     parts = [f"[bold]{counted(selected, 'test')}[/] to run in {counted(len(plan.graph.actions), 'action')}"]
     parts += [f"{number} {state}" for state, number in sorted(states.items())]
     return f"{', '.join(parts)}. Why: matrix explain ID"
+
+
+def state_words(state: str, to_fetch: int = 0, reason: str = "") -> str:
+    """The state of an environment or a release as markup, with the bytes or the reason that belong to it."""
+    if state == HERE:
+        return f"[green]{state}[/]"
+    if state == NOT_TO_BE_HAD:
+        return f"[yellow]{state}{f': {escape(reason)}' if reason else ''}[/]"
+    return f"{megabytes(to_fetch)} {state}" if state == TO_FETCH and to_fetch else state

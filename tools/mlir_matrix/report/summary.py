@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from mlir_matrix.compare.report import render
-from mlir_matrix.judge.results import NOT_RUN, TestResult, summarise, weak_words
-from mlir_matrix.judge.run import Run
+from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, summarise, weak_words
 from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
 from mlir_matrix.text import counted, harmless
 

@@ -11,9 +11,9 @@ from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.bazel.executor import BazelExecutor
 from mlir_matrix.execute.bazel.locate import Bazel
-from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.options import Limits, Means
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import Means
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan

@@ -18,7 +18,7 @@ from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.docker import image_supply as module
 from mlir_matrix.execute.docker.image_supply import ImageSupply
 from mlir_matrix.execute.docker.options import User
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_pool import Place
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home

@@ -19,7 +19,8 @@ from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker import pool as module
 from mlir_matrix.execute.docker.pool import ContainerCrew
-from mlir_matrix.execute.job import Job, Limits
+from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.execute.worker_pool import Place
 from mlir_matrix.paths import Home

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from mlir_matrix.catalog.releases import parse_range
-from mlir_matrix.names import NAME_LENGTH, NAME_PATTERN
+from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
 
 Name = Annotated[StrictStr, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
 #: A glob over test identifiers, segment by segment: ``pytorch/*/x86_64/mlp``, ``jax/**``.
@@ -28,11 +28,10 @@ Outcome = Literal[
     "unsupported", "skipped", "import-failed", "lower-failed", "codegen-failed", "run-failed",
     "mismatch", "pass", "crashed", "timed-out", "infra-error",
 ]  # fmt: skip
-DEVICE = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9_.:@+-]*)+$"
 #: A device or a folder of devices: no part begins with a dot, so none leads out.
-Device = Annotated[StrictStr, Field(pattern=DEVICE)]
+Device = Annotated[StrictStr, Field(pattern=DEVICE_PATTERN)]
 #: What texts must be that a pattern refuses.
-RULES = {DEVICE: "a device or a folder below /dev, such as '/dev/kvm'; no part of it may begin with a dot"}
+RULES = {DEVICE_PATTERN: DEVICE_RULE}
 Stage = Literal["import", "lower", "codegen", "run", "judge"]
 
 

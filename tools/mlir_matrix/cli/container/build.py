@@ -123,7 +123,7 @@ class _Work:
         return said is not None
 
     def _make(self, environments: Sequence[ResolvedEnvironment]) -> None:
-        from mlir_matrix.cli.run import chosen_progress
+        from mlir_matrix.cli.run_tests import chosen_progress
 
         display = chosen_progress(self._quiet)(0)
 

@@ -15,7 +15,8 @@ from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_option, session
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.action_cache import Store
-from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.judge.audit import Found, fold, fold_failure, to_document

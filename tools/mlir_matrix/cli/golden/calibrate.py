@@ -27,7 +27,8 @@ from mlir_matrix.cli.options import (
 )
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.action_cache import Store
-from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.files import write_output

@@ -13,7 +13,7 @@ from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_option, pin_option, session
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import LostBlob, Store
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.recall import recall
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.explain import explain as explain_test

@@ -18,7 +18,8 @@ from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_o
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import Store
-from mlir_matrix.execute.job import Done, Limits
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.files import write_file
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.names import did_you_mean

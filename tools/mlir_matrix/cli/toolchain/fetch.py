@@ -162,7 +162,7 @@ def bring_and_show(
     errors: list[str],
 ) -> None:
     """Have everything brought that is missing in ``packages``; what goes wrong is added to ``errors``."""
-    from mlir_matrix.cli.run import chosen_progress
+    from mlir_matrix.cli.run_tests import chosen_progress
     from mlir_matrix.environments.fetch.artifacts import Artifacts
 
     display = chosen_progress(quiet)(0)

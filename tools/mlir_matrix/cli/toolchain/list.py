@@ -16,7 +16,8 @@ from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment, provider_of
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
-from mlir_matrix.report.layout import columns, print_lines, state_words, stdout_console
+from mlir_matrix.report.layout import columns, print_lines, stdout_console
+from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.session import Session
 from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.names import NOT_TO_BE_HAD, of_release, state_of

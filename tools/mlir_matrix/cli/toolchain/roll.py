@@ -11,9 +11,9 @@ import click
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
 from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.cli.options import Verb, cache_option, catalog_option, session
-from mlir_matrix.cli.run import chosen_progress
+from mlir_matrix.cli.run_tests import chosen_progress
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.job import Limits
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.roll import Break, Roll, Trial, newer, roll
 from mlir_matrix.judge.run import run_plan

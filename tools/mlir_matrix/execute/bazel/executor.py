@@ -32,16 +32,17 @@ from mlir_matrix.execute.bazel.workspace import (
     place_of,
     write_workspace,
 )
-from mlir_matrix.execute.job import Done, Limits, Observer, infrastructure, lacking, passed_on
-from mlir_matrix.execute.keys import cpu_digest
+from mlir_matrix.execute.job import Done, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import make_scratch
+from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
-    from mlir_matrix.judge.run import Means
+    from mlir_matrix.execute.options import Means
 
 #: How Bazel's exit codes are called where the build itself went its way.
 _WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})

@@ -13,8 +13,9 @@ from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.docker.containers import LABEL, me
-from mlir_matrix.execute.job import BUILDING, Limits
+from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_process import serving, worker_command
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home

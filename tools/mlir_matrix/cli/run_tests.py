@@ -1,0 +1,94 @@
+"""What ``matrix run`` does where something has changed: plan, execute and keep what failed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import click
+
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli.limits import limit_words
+from mlir_matrix.cli.means import means_words
+from mlir_matrix.cli.options import repeat_command, session, used_pins
+from mlir_matrix.errors import UsageError
+from mlir_matrix.expand.select import choose, granted
+from mlir_matrix.judge.results import Run
+from mlir_matrix.judge.run import run_plan
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
+from mlir_matrix.session import Session
+from mlir_matrix.text import catalog_options
+from mlir_matrix.unchanged import Report, Request, UnchangedRuns
+
+#: More folders of failures than anyone reads; the rest is named.
+_KEPT_FAILURES = 50
+
+
+def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Report:
+    """Run tests, and keep the results for as long as nothing changes."""
+    current = session(request.catalogs, request.cache_dir, request.swaps, request.pins)
+    choice = choose(current.catalog, request.tests, pins=current.pins)
+    plan = current.plan(granted(current.catalog, choice.tests(), request.means.devices))
+    if not plan.verdicts:
+        raise UsageError(_nothing_to_run(plan))
+    pins = used_pins(current, plan)
+    run = run_plan(
+        current,
+        plan,
+        means=request.means,
+        limits=request.limits,
+        fail_fast=request.fail_fast,
+        progress=chosen_progress(quiet),
+    )
+    repeat = partial(repeat_command, options=_repeated(request, current))
+    report = Report(run=run, pins=pins, folders=_keep_failures(run, plan, current, repeat), repeat=repeat)
+    # What is said of pins that nothing uses is no part of a report.
+    if len(pins) == len(current.pins.overrides):
+        unchanged.keep(report, plan.graph)
+    return report
+
+
+def _nothing_to_run(plan: Plan) -> str:
+    reasons = dict.fromkeys(test.reason for test in plan.tests)
+    return "no test can run: " + ("; ".join(list(reasons)[:3]) or "the suite is empty")
+
+
+def chosen_progress(quiet: bool) -> Callable[[int], Progress]:
+    """How progress is shown: a live display where somebody looks, plain lines else."""
+    # None: it was closed when we began.
+    if quiet or sys.stderr is None:
+        return Silent
+    live = sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
+    return LiveProgress if live else PlainProgress
+
+
+def _repeated(request: Request, current: Session) -> list[str]:
+    """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
+    options = catalog_options(request.catalogs)
+    options += ["--cache-dir", str(request.cache_dir)] if request.cache_dir else []
+    options += [word for pin in request.pins for word in ("--pin", pin)]
+    options += [word for name, other in request.swaps.items() for word in ("--environment", f"{name}={other}")]
+    options += [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
+    return options + means_words(request.means) + limit_words(request.limits)
+
+
+def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str], str]) -> dict[str, Path]:
+    """Lay out the unexpected ones for people to look at."""
+    wrong = [result for result in run.results if not result.expected and result.id in plan.verdicts]
+    if not wrong:
+        return {}
+    from mlir_matrix.report.failure_folder import keep_failure
+
+    folders = {}
+    for result in wrong[:_KEPT_FAILURES]:
+        try:
+            folders[result.id] = keep_failure(result, plan, run.done, current, repeat(result.id))
+        except OSError as error:
+            # The results are worth more than what is kept about them.
+            click.echo(f"matrix: nothing more is kept of failures: {error}", err=True)
+            break
+    return folders

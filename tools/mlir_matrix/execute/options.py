@@ -1,0 +1,40 @@
+"""What a person chooses for the execution of actions: limits, and the executor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one action may use, and how many run at a time."""
+
+    jobs: int
+    timeout_s: float = 120.0
+    memory_mb: int = 4096
+
+
+#: How actions can be executed.
+EXECUTORS = ("local", "docker", "bazel")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """What a person chose to execute actions by."""
+
+    executor: str = "local"
+    #: ``bazel``: the addresses of a service that executes actions, and of one that keeps results.
+    remote: str = ""
+    remote_cache: str = ""
+    #: What that service is told of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
+    properties: tuple[tuple[str, str], ...] = ()
+    #: ``local``: the devices that kernels may use whose targets declare them.
+    devices: tuple[str, ...] = ()
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing of this machine may be part of an environment."""
+        return self.executor != "local"
+
+
+LOCAL = Means()

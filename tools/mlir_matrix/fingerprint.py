@@ -1,0 +1,104 @@
+"""Fingerprints of folders and of the machine: equal fingerprints mean that nothing was changed, without reading any file.
+
+A file counts as unchanged while device, inode, mode, size, modification and change time are the same. Two changes within
+one tick of a file system's clock leave the same times, so that a file is trusted only if its times are older than that.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterable
+from functools import cache
+from operator import attrgetter
+
+from mlir_matrix.digest import digest_bytes, digest_value
+
+#: The coarsest clock of a file system in use: FAT counts in two seconds.
+_TICK_NS = 2_500_000_000
+_name = attrgetter("name")
+
+
+class UnstableError(OSError):
+    """Raised for what a fingerprint cannot cover: links and devices, which lead to files elsewhere."""
+
+
+class Fingerprint:
+    """The attributes of files, collected one after another."""
+
+    def __init__(self) -> None:
+        self._began = time.time_ns()
+        self._newest = 0
+        self._lines: list[str] = []
+
+    def add_folder(self, folder: str) -> None:
+        """Add everything below a folder that need not exist. Raise OSError."""
+        if os.path.lexists(folder):
+            if stat.S_ISLNK(os.lstat(folder).st_mode):
+                raise UnstableError(f"{folder} is a link")
+            self._sweep(folder)
+
+    def _sweep(self, folder: str) -> None:
+        self._lines.append(folder)
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=_name):
+                if entry.is_dir(follow_symlinks=False):
+                    self._sweep(entry.path)
+                else:
+                    self._add(entry.path, entry.stat(follow_symlinks=False))
+
+    def add_files(self, files: Iterable[str]) -> None:
+        """Add files. Raise OSError where one is missing."""
+        for file in files:
+            self._add(file, os.lstat(file))
+
+    def _add(self, path: str, it: os.stat_result) -> None:
+        if not stat.S_ISREG(it.st_mode):
+            raise UnstableError(f"{path} is no regular file")
+        changed, modified = it.st_ctime_ns, it.st_mtime_ns
+        self._newest = max(self._newest, changed, modified)
+        self._lines.append(f"{path} {it.st_dev} {it.st_ino} {it.st_mode} {it.st_size} {modified} {changed}")
+
+    def add_names(self, folder: str) -> None:
+        """Add the names of the folders in a folder. Raise OSError."""
+        with os.scandir(folder) as entries:
+            self._lines += sorted(entry.name for entry in entries if entry.is_dir())
+
+    def add_value(self, value: object) -> None:
+        """Add anything else that counts."""
+        self._lines.append(repr(value))
+
+    def digest(self) -> str:
+        """Return the digest of all that was added."""
+        return digest_bytes("\n".join(self._lines).encode(errors="surrogateescape"))
+
+    def is_settled(self, since: Fingerprint | None = None) -> bool:
+        """Return whether a later change would show: no file had been changed just before ``since``, else before this began."""
+        return self._newest < (since or self)._began - _TICK_NS
+
+
+@cache
+def cpu_digest() -> str:
+    """What native code generation sees of this machine: the CPU's model and features."""
+    wanted = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "isa")
+    facts: dict[str, str] = {"machine": os.uname().machine}
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if not line.strip():
+                    break
+                if name.strip() in wanted:
+                    facts[name.strip()] = value.strip()
+    except OSError:
+        facts["cpuinfo"] = "unreadable"
+    return digest_value(facts)
+
+
+def program_facts() -> list[object]:
+    """Return what of this machine and of the running interpreter results depend on, but for programs on PATH."""
+    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
+    packages = [(folder, os.stat(folder).st_mtime_ns) for folder in sys.path if os.path.isdir(folder)]
+    return [sys.version, os.path.realpath(sys.executable), libc, os.geteuid(), cpu_digest(), packages]

@@ -1,0 +1,195 @@
+"""From actions that are done to the results of tests: outcomes, verdicts, and whether they are the expected ones."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.runtime.collect import is_measurable
+from mlir_matrix.execute.action_cache import LostBlob
+from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.results import NOT_RUN, TestResult, weak_words
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.parameters import found_place
+from mlir_matrix.text import catalog_options
+
+#: What the judge advises where a golden is missing. It does not know the catalogs.
+_REMEDY = "matrix golden update --write"
+_ONE_POISON = "; its kernel ran under one poison value only: it took over 5 s of CPU time, or its target has no fork"
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """What the actions up to and including one cost, and where they came from."""
+
+    duration_s: float
+    cached: bool
+    environments: frozenset[str]
+    #: The fewest poison values that a kernel ran under; 0 where none ran.
+    poisons: int = 0
+
+
+class ResultMaker:
+    """Turns actions that are done into results of tests."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        pins: Mapping[str, Mapping[str, str]],
+        digests: Mapping[str, str],
+        read_blob: Callable[[str], bytes],
+        roots: Sequence[Path] = (),
+    ) -> None:
+        """``pins`` gives component releases by environment; ``digests`` the environments' own; ``roots`` are the catalogs."""
+        self._graph = graph
+        self._pins = pins
+        self._digests = digests
+        self._read_blob = read_blob
+        self._roots = roots
+        self._remedy = shlex.join([*_REMEDY.split(), *catalog_options(roots[1:])])
+        self._chains: dict[str, _Chain] = {}
+        self._alone: dict[str, frozenset[str]] = {}
+        #: By digest: many tests come to the same one.
+        self._verdicts: dict[str, dict[str, Any]] = {}
+        self._facts: dict[frozenset[str], tuple[dict[str, str], dict[str, str]]] = {}
+
+    def note(self, action: str, done: Done) -> None:
+        """Remember what an action cost. Every action must be noted after those that it waits for."""
+        spec = self._graph.actions[action]
+        # What is made once for a target is no test's time.
+        duration = 0.0 if spec.tool in BUILDING else done.result.usage.get("wall_s", 0.0)
+        cached = done.cached
+        environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
+        poisons = [found] if isinstance(found := done.result.metrics.get("poisons"), int) else []
+        for source in spec.sources:
+            before = self._chains[source]
+            duration += before.duration_s
+            cached = cached and before.cached
+            poisons += [before.poisons] if before.poisons else []
+            if environments <= before.environments:
+                environments = before.environments
+            else:
+                environments |= before.environments
+        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0))
+
+    def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
+        """The result of a test that was decided before anything ran, or that the run did not come to."""
+        return TestResult(**_names(test), outcome=outcome, stage="", expected=True, reason=reason)
+
+    def finished(self, test: Test, action: str, done: Done) -> TestResult:
+        """The result of a test whose last action is done."""
+        outcome: Mapping[str, Any] = done.result.outcome
+        verdict: dict[str, Any] | None = None
+        metrics: dict[str, Any] = {}
+        if done.result.ok and "verdict" not in done.result.outputs:
+            # A check that has only one way to succeed, like FileCheck, has nothing to say when it does.
+            outcome = {"outcome": "pass", "stage": "judge", "reason": ""}
+        elif done.result.ok:
+            try:
+                verdict = self._verdict(done.result.outputs["verdict"])
+            except LostBlob:
+                # Whoever executes can have it made again.
+                raise
+            except OSError as error:
+                outcome = {"outcome": "infra-error", "stage": "judge", "reason": f"the cached verdict is lost: {error}"}
+            else:
+                if test.weak_fails and weak_outputs(verdict):
+                    verdict = _refused(verdict, test.weak_fails)
+                outcome = {"outcome": verdict["outcome"], "stage": "judge", "reason": verdict["reason"]}
+                outcome["diagnostics"] = verdict.get("diagnostics", "")
+                metrics = dict(verdict.get("metrics", {}))
+        chain = self._chains[action]
+        if chain.poisons:
+            metrics["poisons"] = chain.poisons
+        pins, environments = self._environment_facts(chain.environments)
+        expected, expectation = _compare(test, outcome["outcome"])
+        # An expected mismatch must not hide that there was nothing to compare with.
+        expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
+        return TestResult(
+            **_names(test),
+            outcome=outcome["outcome"],
+            stage=outcome["stage"],
+            expected=expected,
+            reason=outcome.get("reason", "") + (_ONE_POISON if chain.poisons == 1 else ""),
+            duration_s=chain.duration_s,
+            cached=chain.cached,
+            pins=pins,
+            environments=environments,
+            metrics=metrics,
+            expectation=expectation,
+            verdict=verdict,
+            diagnostics=outcome.get("diagnostics", ""),
+            log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
+            weak=weak_outputs(verdict) if verdict else {},
+        )
+
+    def _lacks_golden(self, action: str, done: Done) -> bool:
+        """Return whether what a judge was to compare with could not be computed: no program under test failed then."""
+        failed = not done.result.ok and done.result.outcome["stage"] == "judge"
+        return failed and self._graph.actions[action].tool == "judge"
+
+    def _verdict(self, digest: str) -> dict[str, Any]:
+        if digest not in self._verdicts:
+            verdict = json.loads(self._read_blob(digest))
+            for part in (verdict, *verdict["outputs"]):
+                for key in {"reason", "layer"} & part.keys():
+                    part[key] = found_place(self._roots, part[key]).replace(_REMEDY, self._remedy)
+            self._verdicts[digest] = verdict
+        return self._verdicts[digest]
+
+    def _environment_facts(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
+        if names not in self._facts:
+            releases: dict[str, dict[str, None]] = {}
+            for name in sorted(names):
+                for component, release in self._pins.get(name, {}).items():
+                    releases.setdefault(component, {})[release] = None
+            # Steps of a test may have the same component of several releases: none of them is hidden.
+            pins = {component: ", ".join(found) for component, found in releases.items()}
+            self._facts[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
+        return self._facts[names]
+
+
+def weak_outputs(verdict: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return, by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right."""
+    outputs = verdict["outputs"] if verdict["outcome"] == "pass" else ()
+    return {each["name"]: each["weak"] for each in outputs if "weak" in each and "weak_reason" not in each}
+
+
+def _refused(verdict: Mapping[str, Any], position: str) -> dict[str, Any]:
+    """The verdict on a weak pass where a suite refuses it: its golden and bounds tell nothing, which nobody can expect."""
+    weak = weak_outputs(verdict)
+    reason = (
+        f"weak: what takes no program would pass, too ({weak_words(weak)}), and {position} refuses that; "
+        "change inputs or tolerance, or state a reason by 'weak' at the workload's output"
+    )
+    wrong = {"outcome": "mismatch", "measurable": False, "reason": reason}
+    outputs = [{**each, **wrong} if each["name"] in weak else each for each in verdict["outputs"]]
+    return {**verdict, "outcome": "mismatch", "reason": reason, "outputs": outputs}
+
+
+def _names(test: Test) -> dict[str, Any]:
+    return {
+        "id": test.id,
+        "framework": test.framework,
+        "pipeline": test.pipeline,
+        "target": test.target,
+        "workload": test.workload,
+        "relation": test.relation.name if test.relation else "",
+    }
+
+
+def _compare(test: Test, outcome: str) -> tuple[bool, dict[str, str] | None]:
+    """Whether the outcome is the expected one. Strict: an expected failure that passes is not as expected."""
+    rule = test.expectation
+    if rule is None:
+        return outcome == "pass" or outcome in NOT_RUN, None
+    expectation = {"outcome": rule.outcome, "reason": rule.reason, "position": rule.position}
+    if rule.link:
+        expectation["link"] = rule.link
+    return outcome == rule.outcome or outcome in NOT_RUN, expectation

@@ -1,0 +1,175 @@
+"""Results of earlier runs, for a run of the same tests while nothing that they depend on has changed.
+
+An unchanged run finds every action in the cache. To find out takes most of its time: it loads and checks the catalog, plans
+thousands of actions, hashes their inputs and reads their results. So its results are kept together with fingerprints of
+
+- all files of the catalogs, and the names of the folders beside them;
+- the program's own code, the interpreter with the packages it has, and the CPU;
+- the files of the action cache that such a run reads or looks for.
+
+They are used again for the same command line while all fingerprints are equal. Where one differs, or the file that keeps the
+results is missing or damaged, the run goes the usual way. Only runs without any surprise are kept, whose environments do not
+depend on programs that are found on PATH.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlir_matrix.digest import digest_bytes, digest_value
+from mlir_matrix.execute.options import Limits, Means
+from mlir_matrix.fingerprint import Fingerprint, program_facts
+from mlir_matrix.judge.results import Run, TestResult
+from mlir_matrix.paths import find_home, repository
+
+if TYPE_CHECKING:
+    from mlir_matrix.plan.graph import Graph
+
+#: Folders of a catalog that a run may read: the catalog proper, and the driver that every kernel is linked with.
+FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
+#: Command lines whose results are kept.
+_MOST = 16
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What of a command line decides about results."""
+
+    tests: Sequence[str]
+    catalogs: tuple[Path, ...]
+    cache_dir: Path | None
+    #: Environments that stand in for others, by the others' names.
+    swaps: Mapping[str, str]
+    pins: Sequence[str]
+    means: Means
+    limits: Limits
+    fail_fast: bool
+
+    def words(self) -> list[Any]:
+        """Return it as JSON, without what only says how fast it goes."""
+        limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.means.devices
+        return [self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.fail_fast]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A run, and what else is said of it."""
+
+    run: Run
+    #: The releases that a person pinned.
+    pins: Mapping[str, str]
+    #: By test: where failures are kept.
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    #: The command that runs a test again.
+    repeat: Callable[[str], str] = str
+
+
+class UnchangedRuns:
+    """Finds and keeps the results of one command line."""
+
+    def __init__(self, request: Request) -> None:
+        roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
+        self._cache = str(find_home(cache_dir=request.cache_dir).actions)
+        self._folder = f"{self._cache}/unchanged"
+        self._file = f"{self._folder}/{digest_value([roots, request.words()])}.json"
+        self._sources = Fingerprint()
+        self._state = ""
+        # The other executors ask programs of this machine.
+        if request.means == Means(devices=request.means.devices):
+            with contextlib.suppress(OSError):
+                self._add_sources(roots)
+                self._state = self._sources.digest()
+
+    def _add_sources(self, roots: Sequence[str]) -> None:
+        self._sources.add_value([list(map(os.path.realpath, roots)), program_facts()])
+        self._sources.add_folder(_PACKAGE)
+        for root in roots:
+            self._sources.add_names(root)
+            for name in FOLDERS:
+                self._sources.add_folder(f"{root}/{name}")
+
+    def find(self) -> Report | None:
+        """Return what is known of an unchanged run; None where anything differs."""
+        try:
+            if not self._state:
+                return None
+            with open(self._file, "rb") as file:
+                text, _, check = file.read().rpartition(b"\n")
+            if check != self._check(text):
+                return None
+            kept = json.loads(text)
+            if kept["sources"] != self._state or kept["cached"] != self._of_cache(kept["files"]).digest():
+                return None
+            return Report(run=Run(results=[TestResult(**each) for each in kept["results"]]), pins=kept["pins"])
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def keep(self, report: Report, graph: Graph) -> None:
+        """Keep the results of a run, unless they may differ the next time. Best effort: a cache may be read-only."""
+        run = report.run
+        if (
+            not self._state
+            or run.relied is None
+            or run.executed
+            or run.interrupted
+            or not all(map(_is_lasting, run.results))
+        ):
+            return
+        if not all(_is_below(path) for action in graph.actions.values() for path in action.files):
+            return
+        results = [_entry(each) for each in run.results]
+        files = [file.removeprefix(f"{self._cache}/") for file in run.relied]
+        with contextlib.suppress(OSError, ValueError):
+            cached = self._of_cache(files)
+            if self._sources.is_settled() and cached.is_settled(self._sources):
+                entry = {"sources": self._state, "cached": cached.digest(), "files": files, "pins": dict(report.pins)}
+                text = json.dumps({**entry, "results": results}, separators=(",", ":")).encode()
+                if json.loads(text)["results"] == results:
+                    self._write(text + b"\n" + self._check(text))
+
+    def _of_cache(self, files: Sequence[str]) -> Fingerprint:
+        found = Fingerprint()
+        found.add_files(os.path.join(self._cache, file) for file in files)
+        return found
+
+    def _check(self, text: bytes) -> bytes:
+        """Return the line below an entry: the entry is whole, and belongs to this command line."""
+        return digest_bytes(os.path.basename(self._file).encode() + b"\n" + text).encode()
+
+    def _write(self, data: bytes) -> None:
+        os.makedirs(self._folder, exist_ok=True)
+        scratch = f"{self._file}.{os.getpid()}.new"
+        try:
+            with open(scratch, "wb") as file:
+                file.write(data)
+            os.replace(scratch, self._file)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+        by_age = sorted(os.scandir(self._folder), key=lambda entry: entry.stat().st_mtime_ns)
+        for entry in by_age[:-_MOST]:
+            os.unlink(entry.path)
+
+
+def _is_lasting(result: TestResult) -> bool:
+    """Return whether a result is what an unchanged run gives again."""
+    return result.expected and (result.cached or result.outcome == "unsupported")
+
+
+def _is_below(path: str) -> bool:
+    return path.startswith(tuple(f"{folder}/" for folder in FOLDERS))
+
+
+def _entry(result: TestResult) -> dict[str, Any]:
+    entry = {each.name: getattr(result, each.name) for each in fields(TestResult)}
+    if result.outcome == "pass":
+        # It is large, and no report shows it.
+        entry["verdict"] = None
+    return entry

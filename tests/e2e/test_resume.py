@@ -189,6 +189,15 @@ def test_what_is_damaged_is_made_again(fresh: Callable[[str], House]) -> None:
     assert 0 < again.executed <= before.executed
 
 
+def test_the_c_library_outlives_action_caches(tmp_path: Path) -> None:
+    """It is among the packages: the second cache finds there what the first one has, by the same keys."""
+    first, second = (House(new_home(tmp_path / name)) for name in ("first", "second"))
+    first.run("mlir/linalg-loops/x86_64/transpose")
+    report = second.run("mlir/linalg-loops/x86_64/transpose")
+    assert not [name for name in report.actions if name.startswith("runtime/")]
+    assert second.kept() == first.kept()
+
+
 def test_the_cache_is_for_one_machine_and_environment(warm: House, tmp_path: Path) -> None:
     """Results hold nothing of this machine's folders, so that they can be moved to another."""
     found = subprocess.run(

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.lockfiles.debian import deb_lock_file
+from mlir_matrix.environments.lockfiles.wheels import read_lock
 from support.downstream import tree
 from support.house import REPOSITORY, wait_until
 from support.shop import NOWHERE, Shop, flip, open_shop
@@ -193,6 +195,28 @@ def test_gc_keeps_what_other_catalogs_need(shop: Shop, tmp_path: Path) -> None:
     shutil.rmtree(theirs.catalog)
     assert shop("gc").stdout.startswith(f"removed: {shop.prefix.name}\n")
     assert shop.installed() == {shop.site.name}
+
+
+def test_c_libraries_are_verified_and_kept(shop: Shop, tmp_path: Path) -> None:
+    """Those of the catalog's targets; a run builds them, so that no name fetches them."""
+    (tmp_path / "built.o").write_bytes(b"object")
+    packages = shop.house.home / "packages"
+    zig = read_lock(next((REPOSITORY / "toolchains" / "locks").glob("zig-cp311-*.txt")))
+    needed, stale = (CLibrary.of(triple, zig) for triple in ("x86_64-linux-musl", "x86_64-linux-musleabi"))
+    for library in (needed, stale):
+        library.install(packages, tmp_path / "built.o")
+    assert f"removed: {stale.folder}\n1 folder and 0 artifacts removed" in shop("gc").stdout
+    assert needed.find(packages)
+    listed = json.loads(shop("list", "ziglang", "--format", "json").stdout)["c_libraries"]
+    assert {"target": needed.triple, "folder": needed.folder, "state": "here"} in listed
+    assert {row["state"] for row in listed} == {"here", "to build"}
+    assert json.loads(shop("list", "tool", "--format", "json").stdout)["c_libraries"] == []
+    assert f"{needed.triple}   here" in shop("list", "ziglang").stdout
+    flip(packages / needed.folder / "runtime.o")
+    done = shop("verify", "zig", code=3)
+    assert "C library x86_64-linux-musl is damaged: runtime.o\n" in done.stdout
+    assert done.stderr == "matrix: what is damaged was taken away\n"
+    assert not (packages / needed.folder).exists()
 
 
 def test_gc_forgets_layers_of_what_is_gone(shop: Shop) -> None:

@@ -15,6 +15,9 @@ from mlir_matrix.errors import InfrastructureError
 
 #: Limits on the size of files and quotas look the same to whoever waits for the file.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: For ``cancelled``: give up instead of waiting for a lock.
+AT_ONCE = threading.Event()
+AT_ONCE.set()
 #: The locks that each thread holds by :func:`locked`.
 _own = threading.local()
 

@@ -51,12 +51,19 @@ class Workshop:
         return self.artifacts.folder.parent
 
 
-class Unit(Protocol):
-    """Something that an environment is made of."""
+class Installed(Protocol):
+    """A folder among the packages whose files can be verified."""
 
     @property
     def label(self) -> str:
         """What people call it."""
+
+    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
+        """Files in its folder that are not what they were; ``thorough``: every byte is read."""
+
+
+class Unit(Installed, Protocol):
+    """Something that an environment is made of."""
 
     @property
     def release(self) -> str:
@@ -89,9 +96,6 @@ class Unit(Protocol):
 
     def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
         """Make its folder, if it is not there. Raises InfrastructureError, locking.Cancelled."""
-
-    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
-        """Files in its folder that are not what they were; ``thorough``: every byte is read."""
 
 
 def is_missing(unit: Unit, packages: Path, tag: str) -> bool:

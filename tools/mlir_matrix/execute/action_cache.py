@@ -144,9 +144,9 @@ class Store:
             os.unlink(path)
         raise LostBlob(digest, "was damaged and has been removed")
 
-    def add_copy(self, path: str) -> None:
-        """Add a copy of a file, which stays as it is."""
-        self.take_file(self._copy(path))
+    def add_copy(self, path: str) -> str:
+        """Add a copy of a file, which stays as it is, and return its digest."""
+        return self.take_file(self._copy(path))
 
     def _copy(self, path: str, stop: threading.Event | None = None) -> str:
         copy = f"{self.results}/new-{_ME}-{next(_serial)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from mlir_matrix.actions.runtime.collect import damaged, is_kept
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.execute.action_cache import Result, Store
+from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure
 from mlir_matrix.execute.keys import Read, action_key, input_names
 from mlir_matrix.execute.sandbox import Prepared, collect
@@ -22,11 +24,21 @@ from mlir_matrix.plan.graph import Action, File, Graph, Produced
 class Lookup:
     """Remembers, for the length of a run, what it has read: files are read once, and so are results that many share."""
 
-    def __init__(self, graph: Graph, roots: Sequence[Path], store: Store, *, memory_mb: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        roots: Sequence[Path],
+        store: Store,
+        *,
+        memory_mb: int,
+        libraries: CLibraries | None = None,
+    ) -> None:
+        """``libraries``: where results may be found and kept besides the store."""
         self._graph = graph
         self._roots = roots
         self._store = store
         self._memory_mb = memory_mb
+        self._libraries = libraries
         #: The digest is None where an optional file is absent.
         self._files: dict[File, tuple[Path, str | None]] = {}
         self._known: dict[str, Result] = {}
@@ -63,7 +75,7 @@ class Lookup:
     def find(self, prepared: Prepared) -> Result | None:
         """The result of an action, if it is known."""
         key = prepared.key
-        known = self._known.get(key) or self._store.find(key)
+        known = self._known.get(key) or self._store.find(key) or self._installed(prepared)
         if known is None or (known.ok and known.outputs.keys() != prepared.action.outputs.keys()):
             return None
         if not known.ok and known.memory_mb < self._memory_mb:
@@ -71,6 +83,19 @@ class Lookup:
             return None
         self._known[key] = known
         return known
+
+    def _installed(self, prepared: Prepared) -> Result | None:
+        """Return the result of an action whose C library is installed, after adding it to the store."""
+        found = self._libraries.find(prepared.action) if self._libraries else None
+        if found is not None:
+            # On a full disk the run goes on without an entry for it.
+            with suppress(OSError):
+                self._keep(prepared.key, found)
+        return found
+
+    def _keep(self, key: str, result: Result) -> None:
+        known = self._known[key] = replace(result, memory_mb=self._memory_mb)
+        self._store.keep(key, known)
 
     def take(self, job: Job, answer: Mapping[str, Any]) -> Done:
         """What a worker's answer comes to; a result that may be known from now on is kept, here and in the store.
@@ -87,9 +112,9 @@ class Lookup:
                 outcome = result.outcome
                 return infrastructure(job.action, outcome["reason"], outcome.get("diagnostics", ""))
             if is_kept(result.outcome):
-                known = replace(result, memory_mb=self._memory_mb)
-                self._store.keep(job.prepared.key, known)
-                self._known[job.prepared.key] = known
+                self._keep(job.prepared.key, result)
+                if self._libraries:
+                    self._libraries.keep(job.action, result)
         except OSError as error:
             return infrastructure(job.action, f"the machine failed: {error}")
         return Done(result=result, cached=False, executed=True)

@@ -24,6 +24,7 @@ from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folde
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import LostBlob, Result, Store
+from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.job import Done, Job, Observer, infrastructure, lacking, passed_on
 from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
@@ -69,7 +70,8 @@ class Scheduler:
         self._equip = equip
         self._by_digest = {environment.digest: environment for environment in self._resolved(environments)}
         self._store = Store(home.actions)
-        self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb)
+        self._libraries = CLibraries(home.packages, environments, self._store)
+        self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb, libraries=self._libraries)
         self._frontier = Frontier(graph)
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
@@ -138,6 +140,7 @@ class Scheduler:
             os.close(wake)
             os.close(wake_read)
             self._locks.close()
+            self._libraries.release()
             remove_folder(str(scratch))
 
     def _install(self) -> None:
@@ -250,6 +253,7 @@ class Scheduler:
 
     def _dispatch(self) -> None:
         self._locks.keep(self._jobs)
+        self._libraries.release(but=self._jobs)
         while self._running < self._limits.jobs and not self._stopping:
             job = self._next_job()
             if job is None:
@@ -259,7 +263,9 @@ class Scheduler:
 
     def _claim(self, job: Job) -> bool:
         """Return whether a job is to be executed: not if another run executes it, or has done so since it was looked up."""
-        if not self._locks.take(job.prepared.key) and not self._waiting.over(job):
+        key = job.prepared.key
+        mine = self._locks.take(key) and self._libraries.claim(key, job.action)
+        if not mine and not self._waiting.over(job):
             self._waiting.add(job, time_limit(job, self._limits))
             return False
         return not self._finish_known(job)

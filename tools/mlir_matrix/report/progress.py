@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
-from mlir_matrix.execute.job import BUILDING
+from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.text import counted, harmless
@@ -59,7 +59,7 @@ class PlainProgress:
         self._last: dict[tuple[str, bool], float] = {}
 
     def started(self, action: Action) -> None:
-        if _slow_and_once(action):
+        if builds_c_library(action):
             self._say(f"building       {_name(action)}")
 
     def ended(self, action: Action) -> None:
@@ -192,13 +192,9 @@ def _line(words: str, style: str, what: str, how_far: str) -> Text:
     return Text.assemble("  ", (words, style), harmless(what), "  ", (how_far, "dim"))
 
 
-def _slow_and_once(action: Action) -> bool:
-    return action.tool in BUILDING and "runtime" in action.outputs
-
-
 def _name(action: Action) -> str:
     """What an action does, without the digits that tell it from others like it."""
-    if _slow_and_once(action):
+    if builds_c_library(action):
         return f"the C library for {action.params['triple']} (once, about half a minute)"
     return action.id.rsplit("-", 1)[0]
 

@@ -6,7 +6,7 @@ And what that is made of: everything that any lock names, and its artifacts.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import MARK, find_release
 from mlir_matrix.catalog.releases import spellings
 from mlir_matrix.environments.lockfiles.wheels import PLATFORM, Package, read_lock
-from mlir_matrix.environments.package import Listener, Unit
+from mlir_matrix.environments.package import Installed, Listener
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean, name_glob, printable
@@ -24,6 +24,7 @@ from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
+    from mlir_matrix.environments.c_library import CLibrary
     from mlir_matrix.environments.fetch.artifacts import Artifacts
 
 
@@ -149,13 +150,13 @@ def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Pa
     return found, Path(found.roots(session.home.packages)[0])
 
 
-def locked_units(session: Session) -> dict[str, Unit]:
-    """By folder: everything that a lock of the catalog names, for any interpreter, and what would be built of sources."""
+def locked_units(session: Session) -> dict[str, Installed]:
+    """By folder: everything that a lock of the catalog names, for any interpreter, and what would be built here."""
     return {folder: unit for _, folder, unit in locked_things(session)}
 
 
-def locked_things(session: Session) -> Iterator[tuple[str, str, Unit]]:
-    """The same with the names by which it is fetched; what several locks have comes with each."""
+def locked_things(session: Session) -> Iterator[tuple[str, str, Installed]]:
+    """The same with the names by which it is fetched, empty for what runs build; what several locks have comes with each."""
     from mlir_matrix.environments.interpreter import SUPPORTED
     from mlir_matrix.environments.lockfiles.debian import read_deb_lock
 
@@ -164,7 +165,10 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Unit]]:
             tag = next((tag for tag in SUPPORTED if path.name.endswith(f"-{tag}{PLATFORM}")), None)
             if tag:
                 name = path.name.removesuffix(f"-{tag}{PLATFORM}")
-                yield from ((name, package.folder(tag), package) for package in read_lock(path))
+                packages = read_lock(path)
+                yield from ((name, package.folder(tag), package) for package in packages)
+                libraries = c_libraries(session, name.partition(MARK)[0], packages)
+                yield from (("", library.folder, library) for library in libraries)
             else:
                 lock = read_deb_lock(path)
                 yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
@@ -178,7 +182,16 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Unit]]:
                     yield from ((built.name, folder, unit) for folder, unit in found if folder)
 
 
-def artifacts_of(unit: Unit) -> list[tuple[str, ...]]:
+def c_libraries(session: Session, environment: str, packages: Sequence[Package]) -> list[CLibrary]:
+    """Return the C libraries that an environment of these packages builds for the targets that it links kernels of."""
+    from mlir_matrix.environments.c_library import CLibrary
+
+    documents = (entry.document for entry in session.catalog.targets.values())
+    linked = (each.triple for each in documents if each.linker_environment == environment and each.tool == "run")
+    return [CLibrary.of(triple, packages) for triple in dict.fromkeys(linked)]
+
+
+def artifacts_of(unit: Installed) -> list[tuple[str, ...]]:
     """What a unit is made of, by hash: one of each tuple. Nothing for what is built here, or is the machine's."""
     from mlir_matrix.environments.lockfiles.debian import DebLock
 
@@ -187,7 +200,7 @@ def artifacts_of(unit: Unit) -> list[tuple[str, ...]]:
     return [(package.sha256,) for package in unit.packages] if isinstance(unit, DebLock) else []
 
 
-def artifact_names(unit: Unit) -> dict[str, str]:
+def artifact_names(unit: Installed) -> dict[str, str]:
     """What people call each artifact of a unit, by hash."""
     from mlir_matrix.environments.lockfiles.debian import DebLock
 
@@ -196,7 +209,7 @@ def artifact_names(unit: Unit) -> dict[str, str]:
     return {value: unit.label for hashes in artifacts_of(unit) for value in hashes}
 
 
-def is_kept(unit: Unit, store: Artifacts) -> bool:
+def is_kept(unit: Installed, store: Artifacts) -> bool:
     """Whether all artifacts of a unit are in the store, whatever is installed."""
     return all(any(map(store.has, hashes)) for hashes in artifacts_of(unit))
 

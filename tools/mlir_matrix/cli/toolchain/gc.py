@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,19 +14,16 @@ import click
 from mlir_matrix.cli.options import Verb, catalog_option, session
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.verify import remove
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Installed
 from mlir_matrix.environments.users import others
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.files import Cancelled, acquire, is_held, locked
+from mlir_matrix.files import AT_ONCE, Cancelled, acquire, is_held, locked
 from mlir_matrix.session import Session, session_of
 from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import artifacts_of, bytes_in, locked_units
 
 #: What is being made, or was left half done: ``.new-NAME-…``, where names end in twelve digits of a hash.
 _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
-#: Who has given up already does not wait for a lock.
-_AT_ONCE = threading.Event()
-_AT_ONCE.set()
 
 
 @click.command(
@@ -79,9 +75,9 @@ def gc(dry_run: bool, artifacts: bool, alone: bool, catalogs: tuple[Path, ...]) 
     click.echo(f"{counted(folders, 'folder')} and {counted(len(loose), 'artifact')} {word}, {megabytes(freed)}")
 
 
-def _needed_elsewhere(current: Session, units: Mapping[str, Unit]) -> dict[str, Unit]:
+def _needed_elsewhere(current: Session, units: Mapping[str, Installed]) -> dict[str, Installed]:
     """What of the packages' other catalogs need and this one does not. Raises CatalogError for one that cannot be asked."""
-    found: dict[str, Unit] = {}
+    found: dict[str, Installed] = {}
     store = Artifacts(current.home.artifacts)
     for roots in others(current.home, current.catalog.roots):
         named = " with ".join(map(str, roots))
@@ -115,7 +111,7 @@ def _removed(path: Path, dry_run: bool) -> bool:
     if dry_run:
         return not is_held(lock)
     try:
-        with locked(lock, _AT_ONCE):
+        with locked(lock, AT_ONCE):
             if new:
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -125,7 +121,7 @@ def _removed(path: Path, dry_run: bool) -> bool:
     return True
 
 
-def _needed(units: Mapping[str, Unit]) -> set[str]:
+def _needed(units: Mapping[str, Installed]) -> set[str]:
     """The hashes of all that some units are made of."""
     return {value for unit in units.values() for hashes in artifacts_of(unit) for value in hashes}
 
@@ -133,7 +129,7 @@ def _needed(units: Mapping[str, Unit]) -> set[str]:
 def _unlinked(path: Path) -> int:
     """Delete what a download left, unless one goes on with it: FileNotFoundError, Cancelled. Gives the bytes that it had."""
     with open(path, "rb") as file:
-        acquire(file.fileno(), _AT_ONCE)
+        acquire(file.fileno(), AT_ONCE)
         size = os.fstat(file.fileno()).st_size
         path.unlink()
     return size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from mlir_matrix.report.layout import columns, print_lines, stdout_console
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.session import Session
 from mlir_matrix.text import megabytes
-from mlir_matrix.toolchains.names import NOT_TO_BE_HAD, of_release, state_of
+from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_BUILD, c_libraries, of_release, state_of
 
 
 @click.command(
@@ -50,8 +51,10 @@ def list_releases(components: tuple[str, ...], pins: tuple[str, ...], form: str,
         if not components or name in components
         for release in entry.document.releases
     ]
+    libraries = _c_libraries(current, components)
     if form == "json":
-        click.echo(json.dumps({"schema": "mlir-matrix/toolchain/v1", "releases": rows}, indent=1))
+        document = {"schema": "mlir-matrix/toolchain/v1", "releases": rows, "c_libraries": libraries}
+        click.echo(json.dumps(document, indent=1))
         return
     header = ("component", "release", "", "from", "source", "durability", "archives", "on disk", "state")
     lines = [
@@ -69,6 +72,23 @@ def list_releases(components: tuple[str, ...], pins: tuple[str, ...], form: str,
         for row in rows
     ]
     print_lines(stdout_console(), columns(header, lines, right=(6, 7)))
+    if libraries:
+        built = [(library["target"], state_words(library["state"])) for library in libraries]
+        print_lines(stdout_console(), ["", *columns(("C library", "state"), built)])
+
+
+def _c_libraries(current: Session, components: Sequence[str]) -> list[dict[str, str]]:
+    """Return the C libraries that the pinned releases of ``components`` (default: all) build for targets."""
+    rows = []
+    for name, entry in current.catalog.environments.items():
+        if components and not {*components} & {*entry.document.components}:
+            continue
+        environment = current.environment(current.pins.reference(name))
+        if isinstance(environment, ResolvedEnvironment):
+            for library in c_libraries(current, name, environment.packages):
+                state = HERE if library.find(current.home.packages) else TO_BUILD
+                rows.append({"target": library.triple, "folder": library.folder, "state": state})
+    return rows
 
 
 def _row(current: Session, entry: Entry[Component], release: Release) -> dict[str, Any]:

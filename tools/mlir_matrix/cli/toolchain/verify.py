@@ -10,14 +10,15 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.catalog.pins import MARK
 from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, same_catalogs, session
 from mlir_matrix.cli.toolchain.fetch import listed, names_argument, resolved
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.verify import remove
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Installed
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import artifact_names, locked_things
+from mlir_matrix.toolchains.names import artifact_names, c_libraries, locked_things
 
 
 @click.command(
@@ -75,8 +76,8 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: t
     return 0
 
 
-#: By what name a unit is fetched, its folder, the unit.
-_Held = tuple[str, str, Unit]
+#: By what name a unit is fetched (empty where a run builds it), its folder, the unit.
+_Held = tuple[str, str, Installed]
 
 
 def _named(current: Session, names: tuple[str, ...]) -> list[_Held]:
@@ -84,11 +85,12 @@ def _named(current: Session, names: tuple[str, ...]) -> list[_Held]:
     environments, missing = resolved(current, names)
     for reason in missing:
         click.echo(f"matrix: {reason}", err=True)
-    return [
-        (environment.name, unit.folder_for(environment.interpreter.tag), unit)
-        for environment in environments
-        for unit in environment.units
-    ]
+    held: list[_Held] = []
+    for environment in environments:
+        held += [(environment.name, unit.folder_for(environment.interpreter.tag), unit) for unit in environment.units]
+        libraries = c_libraries(current, environment.name.partition(MARK)[0], environment.packages)
+        held += [("", library.folder, library) for library in libraries]
+    return held
 
 
 def _holders(held: Sequence[_Held], folders: Collection[str], artifacts: Collection[str]) -> list[str]:
@@ -96,6 +98,6 @@ def _holders(held: Sequence[_Held], folders: Collection[str], artifacts: Collect
     sizes = Counter(name for name, _, _ in held)
     least: dict[str, str] = {}
     for name, folder, unit in sorted(held, key=lambda each: sizes[each[0]]):
-        if folder in folders or not artifact_names(unit).keys().isdisjoint(artifacts):
+        if name and (folder in folders or not artifact_names(unit).keys().isdisjoint(artifacts)):
             least.setdefault(unit.label, name)
     return sorted(set(least.values()))

@@ -1,0 +1,87 @@
+"""The C library of a target as a package: the first run that links builds it, and all action caches of a home share it.
+
+The name of its folder has the digest of everything that decides its bytes: the packages that build it, the target, and the
+code of the builder. The interpreter and the code that runs actions decide none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from mlir_matrix.actions.tools import link_kit
+from mlir_matrix.digest import digest_file, digest_value
+from mlir_matrix.environments.install.integrity import damaged, write_manifest
+from mlir_matrix.environments.install.unpack import OURS, UnpackedFile
+from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.files import AT_ONCE, beside, holds, locked, unwritable
+
+#: Raised when the same inputs make a different folder.
+_LAYOUT = 1
+_FILE = "runtime.o"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CLibrary:
+    """What ``link_kit`` makes as ``runtime`` for one target."""
+
+    triple: str
+    #: The identities of the packages that build it, sorted.
+    built_by: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, triple: str, packages: Iterable[Package]) -> CLibrary:
+        """Return the C library that these packages build for a target."""
+        return cls(triple=triple, built_by=tuple(sorted(tuple(package.identity) for package in packages)))
+
+    @property
+    def label(self) -> str:
+        """What people read."""
+        return f"C library {self.triple}"
+
+    @cached_property
+    def folder(self) -> str:
+        """The name of its folder."""
+        digest = digest_value([_LAYOUT, self.triple, self.built_by, digest_file(Path(link_kit.__file__))])
+        return f"c-library-{self.triple}-{digest[:12]}"
+
+    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
+        """Return the files in its folder that changed since it was installed; ``thorough``: read every byte."""
+        return damaged(folder, thorough=thorough)
+
+    def find(self, packages: Path) -> Path | None:
+        """Return the path of the object, or None where it is not installed or damaged."""
+        folder = packages / self.folder
+        return folder / _FILE if folder.is_dir() and not self.damage(folder, thorough=True) else None
+
+    @contextmanager
+    def lock(self, packages: Path) -> Iterator[None]:
+        """Lock its folder, or raise Cancelled while another process holds the lock."""
+        path = packages / ".locks" / self.folder
+        if holds(path):
+            yield
+        else:
+            with locked(path, AT_ONCE):
+                yield
+
+    def install(self, packages: Path, built: Path) -> None:
+        """Install a copy of the object ``built``, unless an undamaged one is installed. Raise InfrastructureError, Cancelled."""
+        folder = packages / self.folder
+        try:
+            with self.lock(packages):
+                if self.find(packages):
+                    return
+                remove(folder)
+                with beside(folder) as scratch:
+                    shutil.copyfile(built, scratch / _FILE)
+                    (scratch / OURS).mkdir()
+                    write_manifest(scratch, [UnpackedFile.of(scratch, scratch / _FILE)], {})
+                    os.rename(scratch, folder)
+        except OSError as error:
+            raise unwritable(f"{self.label} cannot be installed", error) from None

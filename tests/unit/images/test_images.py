@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.images.images import PACKAGES, ensure, find
 from mlir_matrix.images.registry import bring, take
 from mlir_matrix.images.spec import Blueprint, draw

@@ -23,9 +23,10 @@ from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import Listener, Note, Tick, ignore
 from mlir_matrix.execute.action_cache import LostBlob, Result, Store
 from mlir_matrix.execute.c_libraries import CLibraries
-from mlir_matrix.execute.job import Done, Job, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infrastructure, lacking, passed_on
 from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
 from mlir_matrix.execute.lookup import Lookup
@@ -59,14 +60,13 @@ class Scheduler:
         environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
         home: Home,
         limits: Limits,
-        observer: Observer,
         equip: Equip,
     ) -> None:
         self._graph = graph
         self._environments = environments
         self._home = home
         self._limits = limits
-        self._observer = observer
+        self._listener: Listener = ignore
         self._equip = equip
         self._by_digest = {environment.digest: environment for environment in self._resolved(environments)}
         self._store = Store(home.actions)
@@ -90,8 +90,9 @@ class Scheduler:
         self._stopping = False
         self.done: dict[str, Done] = {}
 
-    def run(self) -> dict[str, Done]:
-        """Execute; returns what was done, which is everything unless an observer stopped the run."""
+    def run(self, listener: Listener = ignore) -> dict[str, Done]:
+        """Execute; return what was done, which is everything unless the listener ended the run."""
+        self._listener = listener
         self._advance(self._frontier.first())
         if self._jobs and not self._stopping:
             self._store.prepare()
@@ -164,7 +165,7 @@ class Scheduler:
     def _settle(self, action: Action, done: Done) -> list[str]:
         self.done[action.id] = done
         try:
-            if self._observer.action_done(action, done):
+            if self._listener(ActionDone(action, done)):
                 self._stopping = True
         except LostBlob as lost:
             return self._redo(action, lost)
@@ -223,14 +224,14 @@ class Scheduler:
                 self._background.finish()
             else:
                 self._take_answers(key.data)
-        self._observer.tick(len(self._waiting))
+        self._listener(Tick(len(self._waiting)))
         self._crew.end_silent()
         self._look_again()
         self._dispatch()
 
     def _take_packages(self) -> None:
         for progress in self._crew.supply.news():
-            self._observer.package(progress)
+            self._listener(progress)
             if progress.error:
                 self._lose(progress.package, progress.error)
 
@@ -335,7 +336,7 @@ class Scheduler:
         except (OSError, InfrastructureError) as error:
             self._not_sent(job, error)
             return
-        self._observer.action_started(job.action)
+        self._listener(ActionStarted(job.action))
 
     def _not_sent(self, job: Job, error: OSError | InfrastructureError) -> None:
         self._running -= 1
@@ -406,7 +407,7 @@ class Scheduler:
         """Say once in a run what workers cannot keep actions from."""
         if lost and lost not in self._not_held:
             self._not_held.add(lost)
-            self._observer.note(f"actions are not fully isolated (docs/isolation.md): {lost}")
+            self._listener(Note(f"actions are not fully isolated (docs/isolation.md): {lost}"))
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)

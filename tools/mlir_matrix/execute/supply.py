@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.paths import Home
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import Installer, PackageProgress
+    from mlir_matrix.environments.install.installer import Installer
 
 
 class PackageSupply:

@@ -8,18 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.job import BUILDING, Job
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_process import Talk
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import PackageProgress
 
 #: What building what is ours may take. Seconds.
 _BUILDING_S = 1800.0

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import Listener, PackageProgress, Unit
+from mlir_matrix.environments.package import Unit
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageListener, PackageProgress
 from mlir_matrix.images.archive import archive
 from mlir_matrix.images.daemon import Daemon
 from mlir_matrix.images.layers import PACKAGES, known, measure
@@ -36,7 +37,7 @@ def ensure(
     *,
     home: Home,
     daemon: Daemon,
-    listener: Listener,
+    listener: PackageListener,
     settings: Containers | None = None,
 ) -> dict[str, Image]:
     """Images of these sealed environments, by their digests; what is absent is made and loaded.
@@ -63,7 +64,7 @@ def find(blueprint: Blueprint, daemon: Daemon) -> Image | None:
     return Image(id=said["Id"], tag=blueprint.tag, environment_digest=blueprint.environment.digest)
 
 
-def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: Listener) -> None:
+def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: PackageListener) -> None:
     """Find out what layers come to that nobody knows yet: a second for a gigabyte."""
     todo: dict[str, Unit] = {}
     for environment in environments:
@@ -77,7 +78,7 @@ def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: 
         listener(PackageProgress(package=label, done=True))
 
 
-def _make(blueprints: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: Listener) -> None:
+def _make(blueprints: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: PackageListener) -> None:
     names = ", ".join(blueprint.environment.name for blueprint in blueprints)
     label = f"image of {names}" if len(blueprints) == 1 else f"images of {names}"
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.docker import image_supply as module
 from mlir_matrix.execute.docker.image_supply import ImageSupply

@@ -12,10 +12,10 @@ from rich.markup import escape
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.options import Verb, catalog_option, pin_option, session
 from mlir_matrix.cli.toolchain.fetch import bring_and_show
-from mlir_matrix.environments.package import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
+from mlir_matrix.events import PackageProgress, Tick
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.images import ensure, find
 from mlir_matrix.images.registry import bring as bring_image
@@ -123,19 +123,16 @@ class _Work:
         return said is not None
 
     def _make(self, environments: Sequence[ResolvedEnvironment]) -> None:
-        from mlir_matrix.cli.run_tests import chosen_progress
-
-        display = chosen_progress(self._quiet)(0)
-
-        def tell(progress: PackageProgress) -> None:
-            display.package(progress)
-            display.tick()
+        from mlir_matrix.report.progress import shown
 
         home = self._current.home
-        try:
+        with shown(quiet=self._quiet) as listener:
+
+            def tell(progress: PackageProgress) -> None:
+                listener(progress)
+                listener(Tick())
+
             ensure(environments, home=home, daemon=self.daemon, listener=tell, settings=self._settings)
-        finally:
-            display.close()
         for environment in environments:
             self._note(draw(environment, self._settings, home), "made")
 

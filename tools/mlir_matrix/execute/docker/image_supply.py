@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.docker.containers import remove_ours
 from mlir_matrix.execute.docker.options import User
 from mlir_matrix.execute.docker.warm import warm

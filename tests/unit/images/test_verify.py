@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import tarfile
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.images.archive import archive
 from mlir_matrix.images.spec import Blueprint, draw
-from mlir_matrix.images.verify import differences, doubts
+from mlir_matrix.images.tar import digest_of, members, pack, text
+from mlir_matrix.images.verify import changed_files, differences, doubts
 from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
@@ -73,3 +79,58 @@ def test_what_an_image_says_of_itself(blueprint: Blueprint) -> None:
         f"its label mlir-matrix.digest is None, not {environment.digest}",
         "its label mlir-matrix.format is None, not 1",
     ]
+
+
+def saved(*layers: bytes) -> Iterator[bytes]:
+    """An image as a daemon gives it out: layers and words about them, in any pieces."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as outer:
+        for name, content in (
+            ("repositories", b"{}"),
+            *((f"{number}/layer.tar", each) for number, each in enumerate(layers)),
+        ):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            outer.addfile(info, io.BytesIO(content))
+    whole = data.getvalue()
+    return (whole[at : at + 1000] for at in range(0, len(whole), 1000))
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_what_somebody_put_on_top(blueprint: Blueprint, home: Home, compress: Callable[[bytes], bytes]) -> None:
+    more = [text("etc/passwd", "root::0:0::/:/bin/sh\n"), text("matrix/packages/.wh.numpy", ""), text("new", "x")]
+    content = b"".join(pack(more))
+    found = [*blueprint.diff_ids, f"sha256:{digest_of(more)}"]
+    assert changed_files(blueprint, found, saved(compress(content)), home) == [
+        "etc/passwd was added or changed",
+        "matrix/packages/numpy was removed",
+        "new was added or changed",
+    ]
+
+
+def test_another_layer_in_place_of_one(blueprint: Blueprint, home: Home) -> None:
+    layer = blueprint.layers[-1]
+    place = f"matrix/packages/{layer.folder}"
+    (home.packages / layer.folder / "numpy/data.bin").chmod(0o755)
+    (home.packages / layer.folder / "numpy/__init__.py").rename(home.packages / layer.folder / "numpy/init.py")
+    other = members(home.packages / layer.folder, place)
+    (home.packages / layer.folder / "numpy/init.py").rename(home.packages / layer.folder / "numpy/__init__.py")
+    (home.packages / layer.folder / "numpy/data.bin").chmod(0o644)
+    listed = [member for member in other if not member.path.endswith(("init.py", "RECORD"))]
+    content = b"".join(pack(listed))
+    found = [*blueprint.diff_ids[:-1], f"sha256:{digest_of(listed)}"]
+    assert changed_files(blueprint, found, saved(content), home) == [
+        f"{place}/numpy-1.0.dist-info/RECORD is missing",
+        f"{place}/numpy/__init__.py is missing",
+        f"{place}/numpy/data.bin is another",
+    ]
+
+
+def test_the_image_itself(blueprint: Blueprint, home: Home) -> None:
+    assert changed_files(blueprint, blueprint.diff_ids, archive([blueprint], home), home) == []
+
+
+def test_not_all_of_many_are_named(blueprint: Blueprint, home: Home) -> None:
+    found = changed_files(blueprint, [], saved(), home)
+    assert len(found) == 6
+    assert found[-1] == "and 9 more"

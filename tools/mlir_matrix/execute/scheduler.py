@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,7 +30,16 @@ from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.ready_queue import Frontier
-from mlir_matrix.execute.sandbox import copy_inputs, hash_outputs, large_inputs, large_outputs, make_scratch
+from mlir_matrix.execute.retries import ATTEMPTS, Retries
+from mlir_matrix.execute.sandbox import (
+    FilePool,
+    copy_inputs,
+    hash_outputs,
+    large_inputs,
+    large_outputs,
+    make_scratch,
+    new_scratch,
+)
 from mlir_matrix.execute.worker_pool import Equip, Place, Worker, time_limit, tools_of
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
@@ -41,12 +48,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _TICK_S = 0.25
-#: An action that was lost is tried once more, alone, with a new worker and folder.
-_ATTEMPTS = 2
-#: Seconds before an environment whose worker was lost gets the next one. After the last, or where losses in a row are
-#: further apart than ``_IN_A_ROW_S``, an environment whose worker does not begin its job is given up.
-_BACK_OFF_S = (0.5, 2.0, 8.0)
-_IN_A_ROW_S = 60.0
 
 
 class Scheduler:
@@ -69,17 +70,15 @@ class Scheduler:
         self._listener: Listener = ignore
         self._equip = equip
         self._by_digest = {environment.digest: environment for environment in self._resolved(environments)}
-        self._store = Store(home.actions)
+        self._scratch = new_scratch(home)
+        self._files = FilePool(f"{self._scratch}/files")
+        self._store = Store(home.actions, self._files.write)
         self._libraries = CLibraries(home.packages, environments, self._store)
         self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb, libraries=self._libraries)
         self._frontier = Frontier(graph)
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
-        self._alone: deque[Job] = deque()
-        #: The key of the last of them that was sent.
-        self._suspect = ""
-        #: By environment: when workers were lost since one last answered.
-        self._losses: dict[str, list[float]] = {}
+        self._retries = Retries()
         self._broken: dict[str, str] = {}
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
@@ -93,10 +92,14 @@ class Scheduler:
     def run(self, listener: Listener = ignore) -> dict[str, Done]:
         """Execute; return what was done, which is everything unless the listener ended the run."""
         self._listener = listener
-        self._advance(self._frontier.first())
-        if self._jobs and not self._stopping:
-            self._store.prepare()
-            self._execute(make_scratch(self._home))
+        try:
+            self._advance(self._frontier.first())
+            if self._jobs and not self._stopping:
+                self._store.prepare()
+                make_scratch(self._scratch, self._home)
+                self._execute()
+        finally:
+            remove_folder(str(self._scratch))
         return self.done
 
     def read_blob(self, digest: str) -> bytes:
@@ -110,7 +113,7 @@ class Scheduler:
     def bring(self, tests: Sequence[str]) -> None:
         """Everything is here."""
 
-    def _execute(self, scratch: Path) -> None:
+    def _execute(self) -> None:
         wake_read, wake = os.pipe()
         self._locks = KeyLocks(self._home.actions)
         self._selector = selectors.DefaultSelector()
@@ -121,12 +124,13 @@ class Scheduler:
                 wake=lambda: os.write(wake, b"x"),
                 tools=tools_of(self._graph, self._environments),
                 home=self._home,
-                scratch=scratch,
+                scratch=self._scratch,
                 store=self._store,
+                files=self._files,
                 limits=self._limits,
             )
             self._crew = self._equip(place)
-            self._scratch, self._background = scratch, Background(place.wake)
+            self._background = Background(place.wake)
             try:
                 self._install()
                 self._dispatch()
@@ -142,7 +146,6 @@ class Scheduler:
             os.close(wake_read)
             self._locks.close()
             self._libraries.release()
-            remove_folder(str(scratch))
 
     def _install(self) -> None:
         """Ask for what is missing of every environment of an action that is not done: what waits may need more."""
@@ -243,7 +246,7 @@ class Scheduler:
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
         self._broken[environment.digest] = reason
-        self._losses.pop(environment.digest, None)
+        self._retries.forget_losses(environment.digest)
         for key in self._frontier.drain(environment.digest):
             self._give_up(self._jobs[key], reason)
 
@@ -289,28 +292,21 @@ class Scheduler:
                 self._waiting.add(job, time_limit(job, self._limits))
 
     def _next_job(self) -> Job | None:
-        if self._suspect in self._jobs and self._running:
+        if self._running and self._retries.is_running(self._jobs):
             return None
-        suspect = next((job for job in self._alone if not self._is_held_back(job.environment.digest)), None)
-        if suspect is not None:
-            # Suspects run with nothing beside them, so that a dead worker has one explanation.
+        retried = self._retries.next()
+        if retried is not None:
             if self._running:
                 return None
-            self._alone.remove(suspect)
-            self._suspect = suspect.prepared.key
-            self._crew.renew(suspect.environment)
-            return suspect
+            self._retries.begin(retried)
+            self._crew.renew(retried.environment)
+            return retried
         waiting = {digest: count for digest, count in self._frontier.demand().items() if self._is_ready(digest)}
         found = self._frontier.pop(self._crew.able(waiting))
         return self._jobs[found[0]] if found else None
 
     def _is_ready(self, digest: str) -> bool:
-        return self._crew.supply.has(self._by_digest[digest]) and not self._is_held_back(digest)
-
-    def _is_held_back(self, digest: str) -> bool:
-        """Whether an environment has to wait for a worker, after it lost some."""
-        lost = self._losses.get(digest)
-        return lost is not None and time.monotonic() < lost[-1] + _BACK_OFF_S[min(len(lost), len(_BACK_OFF_S)) - 1]
+        return self._crew.supply.has(self._by_digest[digest]) and not self._retries.is_held_back(digest)
 
     def _send(self, job: Job) -> None:
         if job.environment.digest in self._broken:
@@ -387,18 +383,18 @@ class Scheduler:
     def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
         """Take what an action left, once its large outputs are hashed; an error of that comes again when they are taken."""
         self._running -= 1
-        self._losses.pop(job.environment.digest, None)
+        self._retries.forget_losses(job.environment.digest)
         done = None
         try:
             done = self._lookup.take(job, answer)
         except DamagedFolderError as error:
             job.losses += 1
-            if job.losses >= _ATTEMPTS:
+            if job.losses >= ATTEMPTS:
                 done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
         finally:
             self._crew.release(job)
         if done is None:
-            self._alone.append(job)
+            self._retries.add(job)
             return
         del self._jobs[job.prepared.key]
         self._finish_job(job, done)
@@ -421,20 +417,18 @@ class Scheduler:
         words, left = self._crew.remove_worker(worker)
         if not left:
             return
-        lost = self._losses.setdefault(environment.digest, [])
-        lost.append(time.monotonic())
-        hopeless = len(lost) > len(_BACK_OFF_S) or (len(lost) >= _ATTEMPTS and lost[-1] - lost[-2] > _IN_A_ROW_S)
+        hopeless = self._retries.note_loss(environment.digest)
         for each in left:
             job = each.job
             self._running -= 1
             job.losses += each.began
-            if job.losses >= _ATTEMPTS:
+            if job.losses >= ATTEMPTS:
                 del self._jobs[job.prepared.key]
                 reason = f"it lost the worker that ran it, twice (environment {environment.name})"
                 outcome = failure(job.action.stage, "crashed", reason, words, signal="SIGKILL")
                 self._finish_job(job, Done(result=Result(outcome=outcome), cached=False, executed=True))
             elif each.began or not hopeless:
-                self._alone.append(job)
+                self._retries.add(job)
             else:
                 reason = f"the worker of environment {environment.name} does not start: {words or 'it says nothing'}"
                 self._give_up(job, reason)

@@ -15,6 +15,7 @@ from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.job import BUILDING, Job
 from mlir_matrix.execute.options import Limits
+from mlir_matrix.execute.sandbox import FilePool
 from mlir_matrix.execute.worker_process import Talk
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
@@ -107,6 +108,8 @@ class Place:
     #: A folder that goes with the run, on the disk of the store.
     scratch: Path
     store: Store
+    #: Writes the small files of actions' folders, and of the store.
+    files: FilePool
     limits: Limits
 
 

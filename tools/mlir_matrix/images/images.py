@@ -1,4 +1,4 @@
-"""Images of environments: which the daemon has, and making those that it has not."""
+"""Images of environments: which ones the daemon has, making the others, and a registry that may have them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mlir_matrix.events import PackageListener, PackageProgress
 from mlir_matrix.images.archive import archive
 from mlir_matrix.images.daemon import Daemon
 from mlir_matrix.images.layers import PACKAGES, known, measure
-from mlir_matrix.images.spec import Blueprint, draw
-from mlir_matrix.images.verify import differences
+from mlir_matrix.images.spec import Blueprint, draw, tag_of
+from mlir_matrix.images.verify import differences, doubts
 from mlir_matrix.paths import Home
 from mlir_matrix.text import counted
 
-__all__ = ["PACKAGES", "Image", "ensure", "find"]
+__all__ = ["PACKAGES", "Image", "ensure", "find", "pull", "push"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,3 +94,29 @@ def _made(blueprint: Blueprint, daemon: Daemon) -> Image:
     if image is None:
         raise InfrastructureError(f"the container daemon was given {blueprint.tag} and has another image, or none")
     return image
+
+
+def pull(environment: ResolvedEnvironment, blueprint: Blueprint | None, registry: str, daemon: Daemon) -> str:
+    """Pull the image of an environment. Gives why it is not used; nothing where it is here now.
+
+    Without a ``blueprint``, since its packages are not here, the registry is believed in what it says that it is an image of.
+    """
+    tag = tag_of(environment)
+    try:
+        daemon.pull(f"{registry}/{tag}")
+    except InfrastructureError as error:
+        return str(error)
+    said = daemon.image(f"{registry}/{tag}")
+    if said is None:
+        return f"the container daemon took {tag} from {registry} and does not have it"
+    wrong = differences(blueprint, said) if blueprint else doubts(environment, said)
+    if wrong:
+        return f"{registry}/{tag} is not what the locks give: {wrong[0]}"
+    daemon.tag(said["Id"], tag)
+    return ""
+
+
+def push(tag: str, registry: str, daemon: Daemon) -> None:
+    """Push an image. Raises InfrastructureError."""
+    daemon.tag(tag, f"{registry}/{tag}")
+    daemon.push(f"{registry}/{tag}")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.docker.container import Slot
+from mlir_matrix.execute.docker.container import Demultiplexer, Pace, Slot
 from mlir_matrix.execute.docker.options import FOLDER
 
 ENVIRONMENT = ResolvedEnvironment(name="python", interpreter=own(), packages=())
@@ -77,3 +81,50 @@ def test_why_it_ended(out_of_memory: bool, words: str, fake: Callable[..., Any])
     daemon.say(ERRORS, b"so it said\n")
     made.receive()
     assert made.last_words() == words
+
+
+FRAMES = st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.binary(max_size=40)), max_size=12)
+
+
+def sent(frames: list[tuple[int, bytes]]) -> bytes:
+    return b"".join(struct.pack(">BxxxL", which, len(data)) + data for which, data in frames)
+
+
+@given(FRAMES, st.lists(st.integers(min_value=0, max_value=600), max_size=20))
+def test_pieces_do_not_matter(frames: list[tuple[int, bytes]], cuts: list[int]) -> None:
+    stream = sent(frames)
+    places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    demultiplexer = Demultiplexer()
+    output = errors = b""
+    for begin, end in pairwise(places):
+        more, wrong = demultiplexer.feed(stream[begin:end])
+        output, errors = output + more, errors + wrong
+    assert output == b"".join(data for which, data in frames if which == 1)
+    assert errors == b"".join(data for which, data in frames if which == 2)
+
+
+def test_a_byte_at_a_time() -> None:
+    demultiplexer = Demultiplexer()
+    heard = [demultiplexer.feed(bytes([byte])) for byte in sent([(1, b"ab"), (1, b""), (2, b"c"), (1, b"d")])]
+    assert b"".join(output for output, _ in heard) == b"abd"
+    assert b"".join(errors for _, errors in heard) == b"c"
+
+
+def test_only_where_what_waits_takes_longer_than_a_start() -> None:
+    pace = Pace()
+    pace.note(2.0, first=True)
+    assert not pace.pays(50, 1)
+    assert pace.pays(200, 1)
+    pace.note(0.5, first=False)
+    assert pace.pays(5, 1)
+    assert not pace.pays(5, 2)
+    assert not pace.pays(0, 1)
+
+
+def test_what_it_has_seen() -> None:
+    pace = Pace()
+    pace.note(1.0, first=True)
+    for seconds in (0.01, 0.03):
+        pace.note(seconds, first=False)
+    assert not pace.pays(50, 1)
+    assert pace.pays(51, 1)

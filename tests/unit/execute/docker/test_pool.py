@@ -21,7 +21,7 @@ from mlir_matrix.execute.docker import pool as module
 from mlir_matrix.execute.docker.pool import ContainerCrew
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.sandbox import Prepared
+from mlir_matrix.execute.sandbox import FilePool, Prepared
 from mlir_matrix.execute.worker_pool import Place
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
@@ -85,6 +85,7 @@ def crew(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerCrew]:
             home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
             scratch=tmp_path / "scratch",
             store=Store(tmp_path),
+            files=FilePool(str(tmp_path / "scratch" / "files")),
             limits=Limits(jobs=2),
         )
         made = ContainerCrew(place, Containers())

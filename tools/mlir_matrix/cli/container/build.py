@@ -17,9 +17,8 @@ from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import PackageProgress, Tick
 from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.images import ensure, find
-from mlir_matrix.images.registry import bring as bring_image
-from mlir_matrix.images.registry import take
+from mlir_matrix.images.images import ensure, find, pull
+from mlir_matrix.images.images import push as push_image
 from mlir_matrix.images.select import chosen
 from mlir_matrix.images.spec import Blueprint, can_draw, draw, tag_of
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
@@ -64,7 +63,7 @@ def build(names: tuple[str, ...], pins: tuple[str, ...], push: bool, quiet: bool
     print_lines(stdout_console(), work.lines())
     if push and registry:
         for row in work.rows:
-            bring_image(row.tag, registry, work.daemon)
+            push_image(row.tag, registry, work.daemon)
             click.echo(f"{row.tag} is in {registry}")
     return 3 if errors else 0
 
@@ -113,7 +112,7 @@ class _Work:
         registry = self._settings.registry
         if registry is None:
             return False
-        why = take(environment, self._draw(environment), registry, self.daemon)
+        why = pull(environment, self._draw(environment), registry, self.daemon)
         if why:
             click.echo(f"matrix: the image of {environment.name} is made here: {why}", err=True)
             return False

@@ -32,7 +32,7 @@ from mlir_matrix.execute.bazel.workspace import (
 )
 from mlir_matrix.execute.job import ActionDone, Done, infrastructure, lacking, passed_on
 from mlir_matrix.execute.options import ExecutorOptions, Limits
-from mlir_matrix.execute.sandbox import make_scratch
+from mlir_matrix.execute.sandbox import make_scratch, new_scratch
 from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.plan.graph import Action
@@ -178,7 +178,7 @@ class BazelExecutor:
     def _events(self, labels: Sequence[str], groups: str) -> Iterator[Event | None]:
         """Have Bazel build a group of files of targets, and tell what happens. Raises InfrastructureError where Bazel cannot."""
         workspace = write_workspace(self._session, self._plan, self._properties())
-        scratch = make_scratch(self._session.home)
+        scratch = make_scratch(new_scratch(self._session.home), self._session.home)
         stream, log, targets = (scratch / name for name in ("events", "log", "targets"))
         targets.write_text("".join(f"@{REPOSITORY}//{label}\n" for label in labels), encoding="utf-8")
         flags = flags_of(

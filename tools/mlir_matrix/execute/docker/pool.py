@@ -20,10 +20,9 @@ from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.docker import options
-from mlir_matrix.execute.docker.container import Slot, start
+from mlir_matrix.execute.docker.container import Pace, Slot, start
 from mlir_matrix.execute.docker.containers import reap, remove_ours
 from mlir_matrix.execute.docker.image_supply import ImageSupply
-from mlir_matrix.execute.docker.pace import Pace
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.sandbox import Folders
 from mlir_matrix.execute.worker_pool import Left, Place, Supply, is_silent, time_limit
@@ -43,8 +42,7 @@ class ContainerCrew:
         self._user = options.choose_user(settings.user, rootless=any("rootless" in option for option in secured))
         self._images = ImageSupply(place, self._daemon, self._user, settings)
         self.supply: Supply = self._images
-        self._folders = Folders(place.scratch)
-        place.store.write = self._folders.spare.write
+        self._folders = Folders(place.scratch, place.files)
         self._slots: dict[str, list[Slot]] = defaultdict(list)
         self._paces: dict[str, Pace] = defaultdict(Pace)
         self._serial = 0

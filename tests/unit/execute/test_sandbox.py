@@ -31,6 +31,7 @@ from mlir_matrix.execute.sandbox import (
     hash_outputs,
     large_outputs,
     make_scratch,
+    new_scratch,
 )
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph

@@ -44,7 +44,7 @@ def test_a_lost_input_that_was_made_anew_meanwhile(made: Result, tmp_path: Path)
     found: dict[str, Done] = {}
     scheduler: Any = Scheduler(
         graph, roots=[tmp_path], environments={"mlir": environment}, home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
-        limits=Limits(jobs=1), equip=cast(Any, None),
+        limits=Limits(jobs=1), make_pool=cast(Any, None),
     )  # fmt: skip
     scheduler._listener = lambda event: found.__setitem__(event.action.id, event.done)
     reads = graph.actions[ids[1]]

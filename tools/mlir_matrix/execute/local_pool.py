@@ -14,7 +14,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.sandbox import Folders
-from mlir_matrix.execute.worker_pool import Left, Place, Supply, is_silent, time_limit
+from mlir_matrix.execute.worker_pool import LostJob, PoolContext, Supply, is_silent, time_limit
 from mlir_matrix.execute.worker_process import WorkerProcess, start_worker
 from mlir_matrix.paths import Home
 
@@ -72,10 +72,10 @@ class PackageSupply:
             self._installer.close()
 
 
-class Pool:
+class LocalPool:
     """Processes of this machine; each forks for every job that it is sent."""
 
-    def __init__(self, place: Place, devices: Sequence[str] = ()) -> None:
+    def __init__(self, place: PoolContext, devices: Sequence[str] = ()) -> None:
         """``devices``: those that the operator grants to actions that ask for them."""
         self._place, self._devices = place, devices
         self.supply: Supply = PackageSupply(place.home, place.wake)
@@ -83,7 +83,7 @@ class Pool:
         self._workers: dict[str, WorkerProcess] = {}
         self._serial = 0
 
-    def able(self, waiting: Mapping[str, int]) -> Sequence[str]:
+    def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
         """Those in which a job would be begun at once, and not after somebody else's import."""
         return [digest for digest in waiting if self._can_take(digest)]
 
@@ -134,7 +134,7 @@ class Pool:
         if environment.digest in self._workers:
             self.remove_worker(self._workers[environment.digest])
 
-    def remove_worker(self, worker: WorkerProcess) -> tuple[str, list[Left]]:
+    def remove_worker(self, worker: WorkerProcess) -> tuple[str, list[LostJob]]:
         """Let go of a worker that is gone or makes no sense: its last words, and the jobs that it leaves behind."""
         self._place.selector.unregister(worker.fileno())
         del self._workers[worker.environment.digest]
@@ -142,7 +142,7 @@ class Pool:
         worker.stop()
         left = []
         for job in worker.pending.values():
-            left.append(Left(job=job, began=os.path.exists(f"{job.folder}/{LOG_FILE}")))
+            left.append(LostJob(job=job, began=os.path.exists(f"{job.folder}/{LOG_FILE}")))
             remove_folder(job.folder)
         return words, left
 

@@ -29,7 +29,7 @@ from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.ready_queue import Frontier
+from mlir_matrix.execute.ready_queue import ReadyQueue
 from mlir_matrix.execute.retries import ATTEMPTS, Retries
 from mlir_matrix.execute.sandbox import (
     FilePool,
@@ -40,7 +40,7 @@ from mlir_matrix.execute.sandbox import (
     make_scratch,
     new_scratch,
 )
-from mlir_matrix.execute.worker_pool import Equip, Place, Worker, time_limit, tools_of
+from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, Worker, time_limit, tools_of
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 
@@ -51,7 +51,7 @@ _TICK_S = 0.25
 
 
 class Scheduler:
-    """Runs a graph by what ``equip`` makes."""
+    """Runs a graph by what ``make_pool`` makes."""
 
     def __init__(
         self,
@@ -61,21 +61,21 @@ class Scheduler:
         environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
         home: Home,
         limits: Limits,
-        equip: Equip,
+        make_pool: PoolFactory,
     ) -> None:
         self._graph = graph
         self._environments = environments
         self._home = home
         self._limits = limits
         self._listener: Listener = ignore
-        self._equip = equip
+        self._pool_factory = make_pool
         self._by_digest = {environment.digest: environment for environment in self._resolved(environments)}
         self._scratch = new_scratch(home)
         self._files = FilePool(f"{self._scratch}/files")
         self._store = Store(home.actions, self._files.write)
         self._libraries = CLibraries(home.packages, environments, self._store)
         self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb, libraries=self._libraries)
-        self._frontier = Frontier(graph)
+        self._ready = ReadyQueue(graph)
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
         self._retries = Retries()
@@ -93,7 +93,7 @@ class Scheduler:
         """Execute; return what was done, which is everything unless the listener ended the run."""
         self._listener = listener
         try:
-            self._advance(self._frontier.first())
+            self._advance(self._ready.first())
             if self._jobs and not self._stopping:
                 self._store.prepare()
                 make_scratch(self._scratch, self._home)
@@ -119,7 +119,7 @@ class Scheduler:
         self._selector = selectors.DefaultSelector()
         try:
             self._selector.register(wake_read, selectors.EVENT_READ, None)
-            place = Place(
+            place = PoolContext(
                 selector=self._selector,
                 wake=lambda: os.write(wake, b"x"),
                 tools=tools_of(self._graph, self._environments),
@@ -129,7 +129,7 @@ class Scheduler:
                 files=self._files,
                 limits=self._limits,
             )
-            self._crew = self._equip(place)
+            self._pool = self._pool_factory(place)
             self._background = Background(place.wake)
             try:
                 self._install()
@@ -138,8 +138,8 @@ class Scheduler:
                     self._turn(wake_read)
             finally:
                 self._background.close()
-                self._crew.supply.close()
-                self._crew.close()
+                self._pool.supply.close()
+                self._pool.close()
         finally:
             self._selector.close()
             os.close(wake)
@@ -150,7 +150,7 @@ class Scheduler:
     def _install(self) -> None:
         """Ask for what is missing of every environment of an action that is not done: what waits may need more."""
         names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
-        self._crew.supply.request(self._resolved(names))
+        self._pool.supply.request(self._resolved(names))
 
     def _resolved(self, names: Iterable[str]) -> Iterator[ResolvedEnvironment]:
         found = (self._environments[name] for name in names)
@@ -172,7 +172,7 @@ class Scheduler:
                 self._stopping = True
         except LostBlob as lost:
             return self._redo(action, lost)
-        return self._frontier.complete(action.id) + self._waiting_again(action)
+        return self._ready.complete(action.id) + self._waiting_again(action)
 
     def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
         """What a known action made is damaged: execute it again, once, before those that are waiting for it."""
@@ -214,7 +214,7 @@ class Scheduler:
         if environment.digest in self._broken:
             return infrastructure(action, self._broken[environment.digest])
         self._jobs[prepared.key] = Job(action, prepared, environment)
-        self._frontier.push(prepared.key, environment.digest, like=action.id)
+        self._ready.push(prepared.key, environment.digest, like=action.id)
         return None
 
     # The loop ----------------------------------------------------------------------------------------------------
@@ -228,12 +228,12 @@ class Scheduler:
             else:
                 self._take_answers(key.data)
         self._listener(Tick(len(self._waiting)))
-        self._crew.end_silent()
+        self._pool.end_silent()
         self._look_again()
         self._dispatch()
 
     def _take_packages(self) -> None:
-        for progress in self._crew.supply.news():
+        for progress in self._pool.supply.news():
             self._listener(progress)
             if progress.error:
                 self._lose(progress.package, progress.error)
@@ -241,13 +241,13 @@ class Scheduler:
     def _lose(self, package: str, error: str) -> None:
         """A package cannot be had: what needs it becomes an infra-error, everything else goes on."""
         for environment in self._resolved(self._environments):
-            if self._crew.supply.lacks(environment, package):
+            if self._pool.supply.lacks(environment, package):
                 self._break(environment, error)
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
         self._broken[environment.digest] = reason
         self._retries.forget_losses(environment.digest)
-        for key in self._frontier.drain(environment.digest):
+        for key in self._ready.drain(environment.digest):
             self._give_up(self._jobs[key], reason)
 
     def _give_up(self, job: Job, reason: str) -> None:
@@ -287,7 +287,7 @@ class Scheduler:
             if self._finish_known(job):
                 continue
             if self._locks.is_free(job.prepared.key) or self._waiting.over(job):
-                self._frontier.push(job.prepared.key, job.environment.digest, like=job.action.id)
+                self._ready.push(job.prepared.key, job.environment.digest, like=job.action.id)
             else:
                 self._waiting.add(job, time_limit(job, self._limits))
 
@@ -299,14 +299,14 @@ class Scheduler:
             if self._running:
                 return None
             self._retries.begin(retried)
-            self._crew.renew(retried.environment)
+            self._pool.renew(retried.environment)
             return retried
-        waiting = {digest: count for digest, count in self._frontier.demand().items() if self._is_ready(digest)}
-        found = self._frontier.pop(self._crew.able(waiting))
+        waiting = {digest: count for digest, count in self._ready.demand().items() if self._is_ready(digest)}
+        found = self._ready.pop(self._pool.open_environments(waiting))
         return self._jobs[found[0]] if found else None
 
     def _is_ready(self, digest: str) -> bool:
-        return self._crew.supply.has(self._by_digest[digest]) and not self._retries.is_held_back(digest)
+        return self._pool.supply.has(self._by_digest[digest]) and not self._retries.is_held_back(digest)
 
     def _send(self, job: Job) -> None:
         if job.environment.digest in self._broken:
@@ -325,10 +325,10 @@ class Scheduler:
             self._hand_over(job)
 
     def _hand_over(self, job: Job, copied: Future[Any] | None = None) -> None:
-        """Give a job to the crew, once its large inputs are copied."""
+        """Give a job to the pool, once its large inputs are copied."""
         try:
             job.copies = copied.result() if copied is not None else {}
-            self._crew.send(job)
+            self._pool.send(job)
         except (OSError, InfrastructureError) as error:
             self._not_sent(job, error)
             return
@@ -392,7 +392,7 @@ class Scheduler:
             if job.losses >= ATTEMPTS:
                 done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
         finally:
-            self._crew.release(job)
+            self._pool.release(job)
         if done is None:
             self._retries.add(job)
             return
@@ -414,7 +414,7 @@ class Scheduler:
     def _on_worker_lost(self, worker: Worker) -> None:
         """Retry the jobs of a lost worker one at a time, after a while; a job that loses its worker twice has crashed."""
         environment = worker.environment
-        words, left = self._crew.remove_worker(worker)
+        words, left = self._pool.remove_worker(worker)
         if not left:
             return
         hopeless = self._retries.note_loss(environment.digest)

@@ -28,17 +28,17 @@ _WHITEOUT = ".wh."
 _GZIP = b"\x1f\x8b"
 
 
-def differences(blueprint: Blueprint, said: Mapping[str, Any]) -> list[str]:
+def differences(spec: Blueprint, said: Mapping[str, Any]) -> list[str]:
     """Sentences on what differs, from what the daemon says of the image; none where it is the same.
 
     Daemons call an image by the digest of its configuration, which has everything. Docker with containerd's store calls it
     by that of a manifest of its own: then layers and configuration decide.
     """
-    if said["Id"] == blueprint.id:
+    if said["Id"] == spec.id:
         return []
-    found = [*_settings(blueprint, said.get("Config") or {}), *_layers(blueprint, said)]
+    found = [*_settings(spec, said.get("Config") or {}), *_layers(spec, said)]
     by_manifest = any(digest.endswith(f"@{said['Id']}") for digest in said.get("RepoDigests") or ())
-    return found if found or by_manifest else [f"its ID is {said['Id']}, not {blueprint.id}; layers and user are right"]
+    return found if found or by_manifest else [f"its ID is {said['Id']}, not {spec.id}; layers and user are right"]
 
 
 def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[str]:
@@ -48,8 +48,8 @@ def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[st
     return list(_labels(wanted, {key: labels[key] for key in wanted if key in labels}))
 
 
-def _settings(blueprint: Blueprint, found: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in blueprint.settings.items():
+def _settings(spec: Blueprint, found: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in spec.settings.items():
         if key == "Labels":
             yield from _labels(value, found.get(key) or {})
         elif found.get(key) != value:
@@ -65,9 +65,9 @@ def _labels(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str
             yield f"its label {key} is {_shown(found.get(key))}, not {_shown(wanted.get(key))}"
 
 
-def _layers(blueprint: Blueprint, said: Mapping[str, Any]) -> Iterator[str]:
+def _layers(spec: Blueprint, said: Mapping[str, Any]) -> Iterator[str]:
     found = (said.get("RootFS") or {}).get("Layers") or []
-    for layer, digest in zip_longest(blueprint.layers, found):
+    for layer, digest in zip_longest(spec.layers, found):
         if layer is None:
             yield f"it has one more layer, {digest}"
         elif digest is None:
@@ -81,18 +81,18 @@ def _shown(value: Any, most: int = 120) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def changed_files(blueprint: Blueprint, found: Sequence[str], saved: Iterable[bytes], home: Home) -> list[str]:
+def changed_files(spec: Blueprint, found: Sequence[str], saved: Iterable[bytes], home: Home) -> list[str]:
     """Sentences on files that were changed, added or lost, the first few.
 
     ``found``: the digests of the layers that the image has; ``saved``: the image as the daemon gives it out.
     """
     wanted: Listing = {}
-    for layer, digest in zip(blueprint.layers, blueprint.diff_ids, strict=True):
+    for layer, digest in zip(spec.layers, spec.diff_ids, strict=True):
         if digest not in found:
-            wanted |= _listed(_Stream(pack(layer_members(layer, blueprint, home))))[0]
+            wanted |= _listed(_Stream(pack(layer_members(layer, spec, home))))[0]
     strange: Listing = {}
     for digest, listing in _saved_layers(_Stream(iter(saved))):
-        if digest not in blueprint.diff_ids:
+        if digest not in spec.diff_ids:
             strange |= listing
     said = list(_compared(wanted, strange))
     return said[:_MOST] + ([f"and {len(said) - _MOST} more"] if len(said) > _MOST else [])

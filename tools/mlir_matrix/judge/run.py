@@ -10,10 +10,10 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
 from mlir_matrix.events import Event, Listener, ignore
 from mlir_matrix.execute.job import ActionDone, Done
-from mlir_matrix.execute.local_pool import Pool
+from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
-from mlir_matrix.execute.worker_pool import Equip
+from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.plan.graph import Graph
@@ -78,16 +78,16 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Liste
         environments=session.environments(action.environment for action in graph.actions.values()),
         home=session.home,
         limits=limits,
-        equip=Pool,
+        make_pool=LocalPool,
     ).run(listener)
 
 
-def _equip(options: ExecutorOptions, session: Session) -> Equip:
+def _pool_factory(options: ExecutorOptions, session: Session) -> PoolFactory:
     if options.executor == "docker":
-        from mlir_matrix.execute.docker.pool import ContainerCrew  # Docker's library is slow to import
+        from mlir_matrix.execute.docker.pool import ContainerPool  # Docker's library is slow to import
 
-        return partial(ContainerCrew, settings=session.catalog.containers)
-    return partial(Pool, devices=options.devices)
+        return partial(ContainerPool, settings=session.catalog.containers)
+    return partial(LocalPool, devices=options.devices)
 
 
 def _executor(
@@ -111,7 +111,7 @@ def _executor(
         environments=environments,
         home=session.home,
         limits=limits,
-        equip=_equip(options, session),
+        make_pool=_pool_factory(options, session),
     )
 
 

@@ -14,21 +14,23 @@ from hypothesis import strategies as st
 
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.docker.container import Demultiplexer, Pace, Slot
+from mlir_matrix.execute.docker.container import Container, Demultiplexer, Pace
 from mlir_matrix.execute.docker.options import FOLDER
 
 ENVIRONMENT = ResolvedEnvironment(name="python", interpreter=own(), packages=())
 OUTPUT, ERRORS = 1, 2
 
 
-def slot(daemon: Any) -> Slot:
+def container(daemon: Any) -> Container:
     container, connection = daemon.start(daemon, "", "", {}, {"command": []})
-    return Slot(environment=ENVIRONMENT, daemon=daemon, container=container, connection=connection, folder="/here")
+    return Container(
+        environment=ENVIRONMENT, daemon=daemon, identifier=container, connection=connection, folder="/here"
+    )
 
 
 def test_what_is_asked_is_where_the_container_has_it(fake: Callable[..., Any]) -> None:
     daemon = fake()
-    made = slot(daemon)
+    made = container(daemon)
     assert made.idle
     made.send(7, "job", timeout_s=1.0, memory_mb=64)
     assert not made.idle
@@ -39,7 +41,7 @@ def test_what_is_asked_is_where_the_container_has_it(fake: Callable[..., Any]) -
 def test_an_answer_in_pieces(fake: Callable[..., Any]) -> None:
     """Between which it may complain. Until its outputs are taken its folder is for nothing else."""
     daemon = fake()
-    made = slot(daemon)
+    made = container(daemon)
     made.send(7, "job", timeout_s=1.0, memory_mb=64)
     daemon.say(OUTPUT, b'{"requestId": 7, ')
     assert made.receive() == ([], True)
@@ -54,7 +56,7 @@ def test_an_answer_in_pieces(fake: Callable[..., Any]) -> None:
 
 def test_what_makes_no_sense_is_no_worker(fake: Callable[..., Any]) -> None:
     daemon = fake()
-    made = slot(daemon)
+    made = container(daemon)
     daemon.say(OUTPUT, b"Segmentation fault\n")
     assert made.receive() == ([], False)
 
@@ -62,7 +64,7 @@ def test_what_makes_no_sense_is_no_worker(fake: Callable[..., Any]) -> None:
 def test_one_that_is_gone(fake: Callable[..., Any]) -> None:
     """Its end is told by its answers, not by what is sent to it; a lot may have been said before."""
     daemon = fake()
-    made = slot(daemon)
+    made = container(daemon)
     daemon.say(ERRORS, b"x" * 10_000 + b"\nthe last word\n")
     while made.receive()[1]:
         if made.last_words() == "the last word":
@@ -77,7 +79,7 @@ def test_one_that_is_gone(fake: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(("out_of_memory", "words"), [(True, "its container ran out of memory"), (False, "so it said")])
 def test_why_it_ended(out_of_memory: bool, words: str, fake: Callable[..., Any]) -> None:
     daemon = fake(out_of_memory=out_of_memory)
-    made = slot(daemon)
+    made = container(daemon)
     daemon.say(ERRORS, b"so it said\n")
     made.receive()
     assert made.last_words() == words

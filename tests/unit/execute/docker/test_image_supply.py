@@ -22,7 +22,7 @@ from mlir_matrix.execute.docker.image_supply import ImageSupply
 from mlir_matrix.execute.docker.options import User
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool
-from mlir_matrix.execute.worker_pool import Place
+from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
 from support.fake_containers import Fake
@@ -66,7 +66,7 @@ def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any])
     for environment in (GOOD, BAD, ODD):
         fill(home, environment)
     with selectors.DefaultSelector() as selector:
-        place = Place(
+        place = PoolContext(
             selector=selector, wake=lambda: making.woken.put(1), tools={GOOD.digest: {"judge"}}, home=home,
             scratch=tmp_path, store=Store(tmp_path), files=FilePool(str(tmp_path / "files")), limits=Limits(jobs=1),
         )  # fmt: skip

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.docker.containers import remove
 from mlir_matrix.execute.docker.options import FOLDER
-from mlir_matrix.execute.worker_process import Talk, last_line
+from mlir_matrix.execute.docker.reaper import remove
+from mlir_matrix.execute.worker_process import WorkerLink, last_line
 from mlir_matrix.images.daemon import Daemon
 
 #: Bytes of what a worker last said that are worth keeping.
@@ -68,10 +68,10 @@ class Pace:
             self._actions += 1
             self._seconds += seconds
 
-    def pays(self, waiting: int, slots: int) -> bool:
+    def pays(self, waiting: int, containers: int) -> bool:
         """Whether those that wait would be waiting for longer than another container takes to start."""
         mean = self._seconds / self._actions if self._actions else _TYPICAL_S
-        return waiting * mean / max(1, slots) > self.start_s
+        return waiting * mean / max(1, containers) > self.start_s
 
 
 def start(
@@ -106,11 +106,11 @@ def _own(stream: Any) -> socket.socket:
 
 
 @dataclass(kw_only=True)
-class Slot(Talk):
+class Container(WorkerLink):
     """A running container, seen from the side that sends it actions."""
 
     daemon: Daemon
-    container: str
+    identifier: str
     connection: socket.socket
     #: The action's folder, as this machine sees it.
     folder: str
@@ -153,7 +153,7 @@ class Slot(Talk):
         """Why it ended, as far as that is known: memory, or the end of what it wrote to its error output."""
         state: dict[str, Any] = {}
         with contextlib.suppress(InfrastructureError), self.daemon.plainly("asking how a container ended"):
-            state = self.daemon.client.api.inspect_container(self.container)["State"]
+            state = self.daemon.client.api.inspect_container(self.identifier)["State"]
         if state.get("OOMKilled"):
             return "its container ran out of memory"
         return last_line(self._said.decode(errors="replace"))
@@ -161,10 +161,10 @@ class Slot(Talk):
     def kill(self) -> None:
         """End it at once; its answers then end."""
         with contextlib.suppress(InfrastructureError), self.daemon.plainly("ending a container"):
-            self.daemon.client.api.kill(self.container)
+            self.daemon.client.api.kill(self.identifier)
 
     def close(self) -> None:
         """End it, with everything that it runs, and remove it."""
         self.connection.close()
         with contextlib.suppress(InfrastructureError):
-            remove(self.daemon, self.container)
+            remove(self.daemon, self.identifier)

@@ -20,8 +20,8 @@ from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import write_bytes
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker.container import start
-from mlir_matrix.execute.docker.containers import remove, remove_ours
 from mlir_matrix.execute.docker.options import User
+from mlir_matrix.execute.docker.reaper import remove, remove_ours
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
 from mlir_matrix.execute.local_pool import PackageSupply
 from mlir_matrix.files import Cancelled
@@ -31,7 +31,7 @@ from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
 
 if TYPE_CHECKING:
-    from mlir_matrix.execute.worker_pool import Place
+    from mlir_matrix.execute.worker_pool import PoolContext
 
 #: Seconds to wait for the thread at the end: a daemon may not be interrupted.
 _PATIENCE_S = 5.0
@@ -42,7 +42,7 @@ _MEMORY_MB, _TIMEOUT_S = 4096, 300
 class ImageSupply:
     """Says which environments have images."""
 
-    def __init__(self, place: Place, daemon: Daemon, user: User, settings: Containers) -> None:
+    def __init__(self, place: PoolContext, daemon: Daemon, user: User, settings: Containers) -> None:
         self._place = place
         self._daemon = daemon
         self._user = user
@@ -175,7 +175,7 @@ def precompile(
         daemon,
         f"environment {environment.name}",
         image.id,
-        options.host_config(binds=options.warming_binds(folder), memory_mb=_MEMORY_MB, cpus=options.cores()),
+        options.host_config(binds=options.precompile_binds(folder), memory_mb=_MEMORY_MB, cpus=options.cores()),
         options.config(options.command(environment, image, tools, home), user),
     )
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.execute.options import Means
+from mlir_matrix.execute.options import ExecutorOptions
 from mlir_matrix.session import Session, open_session
 from support.agreement import Came, check_agreement
 from support.agreement import run as run_by
@@ -52,7 +52,7 @@ def test_executors_agree(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     home = apart(containers, tmp_path / "home").folders
-    found = run_by(home, broken, Means(executor="docker"), ["mlir/linalg-loops/x86_64/{mlp,softmax}"])
+    found = run_by(home, broken, ExecutorOptions(executor="docker"), ["mlir/linalg-loops/x86_64/{mlp,softmax}"])
     check_agreement(found, local)
     assert found.executed > 10
     assert left(daemon) == []

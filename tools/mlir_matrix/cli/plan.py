@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.cli.means import device_option
+from mlir_matrix.cli.executor import device_option
 from mlir_matrix.cli.options import (
     Verb,
     catalog_option,

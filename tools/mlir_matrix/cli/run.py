@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.cli.executor import executor_options
 from mlir_matrix.cli.limits import limits_options
-from mlir_matrix.cli.means import means_options
 from mlir_matrix.cli.options import (
     NewFile,
     Verb,
@@ -21,7 +21,7 @@ from mlir_matrix.cli.options import (
     tests_argument,
 )
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.options import Limits, Means
+from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.judge.results import TestResult, exit_code, to_document
 from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 
@@ -47,7 +47,7 @@ from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 )
 @click.option("--junit", type=NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @environment_option
-@means_options
+@executor_options
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def command(
     tests: tuple[str, ...],
@@ -59,7 +59,7 @@ def command(
     keep_going: bool,
     junit: Path | None,
     swaps: dict[str, str],
-    means: Means,
+    executor: ExecutorOptions,
     quiet: bool,
 ) -> int:
     """Run tests and compare each outcome with the expected one.
@@ -76,7 +76,7 @@ def command(
         cache_dir=cache_dir,
         swaps=swaps,
         pins=pins,
-        means=means,
+        executor=executor,
         limits=limits,
         fail_fast=not keep_going,
     )

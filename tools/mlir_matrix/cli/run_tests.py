@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,8 +9,8 @@ from pathlib import Path
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli.executor import executor_words
 from mlir_matrix.cli.limits import limit_words
-from mlir_matrix.cli.means import means_words
 from mlir_matrix.cli.options import repeat_command, session, used_pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted
@@ -20,7 +18,7 @@ from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
+from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
 from mlir_matrix.text import catalog_options
 
@@ -32,18 +30,19 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
     """Run tests, and keep the results for as long as nothing changes."""
     current = session(request.catalogs, request.cache_dir, request.swaps, request.pins)
     choice = choose(current.catalog, request.tests, pins=current.pins)
-    plan = current.plan(granted(current.catalog, choice.tests(), request.means.devices))
+    plan = current.plan(granted(current.catalog, choice.tests(), request.executor.devices))
     if not plan.verdicts:
         raise UsageError(_nothing_to_run(plan))
     pins = used_pins(current, plan)
-    run = run_plan(
-        current,
-        plan,
-        means=request.means,
-        limits=request.limits,
-        fail_fast=request.fail_fast,
-        progress=chosen_progress(quiet),
-    )
+    with shown(len(plan.verdicts), quiet=quiet) as listener:
+        run = run_plan(
+            current,
+            plan,
+            options=request.executor,
+            limits=request.limits,
+            fail_fast=request.fail_fast,
+            listener=listener,
+        )
     repeat = partial(repeat_command, options=_repeated(request, current))
     report = Report(run=run, pins=pins, folders=_keep_failures(run, plan, current, repeat), repeat=repeat)
     # What is said of pins that nothing uses is no part of a report.
@@ -57,15 +56,6 @@ def _nothing_to_run(plan: Plan) -> str:
     return "no test can run: " + ("; ".join(list(reasons)[:3]) or "the suite is empty")
 
 
-def chosen_progress(quiet: bool) -> Callable[[int], Progress]:
-    """How progress is shown: a live display where somebody looks, plain lines else."""
-    # None: it was closed when we began.
-    if quiet or sys.stderr is None:
-        return Silent
-    live = sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
-    return LiveProgress if live else PlainProgress
-
-
 def _repeated(request: Request, current: Session) -> list[str]:
     """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
     options = catalog_options(request.catalogs)
@@ -73,7 +63,7 @@ def _repeated(request: Request, current: Session) -> list[str]:
     options += [word for pin in request.pins for word in ("--pin", pin)]
     options += [word for name, other in request.swaps.items() for word in ("--environment", f"{name}={other}")]
     options += [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
-    return options + means_words(request.means) + limit_words(request.limits)
+    return options + executor_words(request.executor) + limit_words(request.limits)
 
 
 def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str], str]) -> dict[str, Path]:

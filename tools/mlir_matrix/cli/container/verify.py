@@ -63,7 +63,7 @@ def _wrong(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -
     found = differences(blueprint, said)
     if not found:
         return []
-    from mlir_matrix.images.contents import changed_files  # reads the whole image
+    from mlir_matrix.images.verify import changed_files  # reads the whole image
 
     layers = said["RootFS"].get("Layers") or []
     if layers != blueprint.diff_ids:

@@ -13,8 +13,8 @@ from mlir_matrix.cli.limits import limits_options
 from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_option, pin_option, session
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import LostBlob, Store
+from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.recall import recall
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.explain import explain as explain_test
 from mlir_matrix.expand.select import whole_catalog
@@ -93,7 +93,7 @@ def _last_verdict(current: Session, test: Test) -> Mapping[str, Any] | None:
     plan = current.plan([test])
     environments = current.environments(action.environment for action in plan.graph.actions.values())
     store = Store(current.home.actions)
-    result = recall(
+    result = cached_result(
         plan.graph, plan.verdicts[test.id], roots=current.catalog.roots, environments=environments, store=store
     )
     if result is None or not result.ok:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.options import EXECUTORS, Means
+from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
 
 
@@ -53,8 +53,8 @@ _OPTIONS = (
 )
 
 
-def means_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options; the verb is given ``means``, what they come to."""
+def executor_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options; the verb receives them as ``executor``, an ExecutorOptions."""
 
     @wraps(function)
     def verb(
@@ -75,14 +75,14 @@ def means_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise UsageError(f"--device {device}: only --executor local grants devices; this is {executor}")
             if not os.path.exists(device):
                 raise UsageError(f"--device {device}: this machine has no such device")
-        means = Means(
+        chosen = ExecutorOptions(
             executor=executor,
             remote=remote,
             remote_cache=remote_cache,
             properties=tuple(map(_property, properties)),
             devices=devices,
         )
-        return function(*arguments, means=means, **more)
+        return function(*arguments, executor=chosen, **more)
 
     decorated: Callable[..., Any] = verb
     for option in reversed(_OPTIONS):
@@ -97,10 +97,10 @@ def _property(words: str) -> tuple[str, str]:
     return key, value
 
 
-def means_words(means: Means) -> list[str]:
+def executor_words(options: ExecutorOptions) -> list[str]:
     """The options that say it again."""
-    words = [] if means.executor == "local" else ["--executor", means.executor]
-    words += ["--remote", means.remote] if means.remote else []
-    words += [word for key, value in means.properties for word in ("--exec-property", f"{key}={value}")]
-    words += [word for device in means.devices for word in ("--device", device)]
-    return words + (["--remote-cache", means.remote_cache] if means.remote_cache else [])
+    words = [] if options.executor == "local" else ["--executor", options.executor]
+    words += ["--remote", options.remote] if options.remote else []
+    words += [word for key, value in options.properties for word in ("--exec-property", f"{key}={value}")]
+    words += [word for device in options.devices for word in ("--device", device)]
+    return words + (["--remote-cache", options.remote_cache] if options.remote_cache else [])

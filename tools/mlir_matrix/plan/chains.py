@@ -14,7 +14,7 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Step, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import KEEPS_IR, Recipe
-from mlir_matrix.expand.roads import Argument, Road, RoadStep
+from mlir_matrix.expand.routes import Argument, Road, RoadStep
 from mlir_matrix.plan.graph import Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import file_of, plain, signature
 from mlir_matrix.plan.run_kernels import Kernels

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Target, Workload
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.roads import Road
+from mlir_matrix.expand.routes import Road
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import add_inputs, plain, signature
 

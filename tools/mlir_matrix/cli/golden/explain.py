@@ -19,7 +19,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.explain import explain as explain_test
 from mlir_matrix.expand.select import whole_catalog
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.plan.magnitudes import plan_magnitudes
+from mlir_matrix.plan.goldens import plan_magnitudes
 from mlir_matrix.report.tolerance_text import explained, to_text
 from mlir_matrix.session import Session
 

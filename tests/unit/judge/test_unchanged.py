@@ -204,6 +204,21 @@ def test_what_changed_a_moment_ago_may_change_again_unseen(tmp_path: Path, monke
     assert UnchangedRuns(REQUEST).find() is None, "the change times are still new"
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("nfs4", False), ("fuse.sshfs", False), ("ext4", True)])
+def test_a_file_system_that_remembers_attributes(
+    kind: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path.stat().st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"1 0 {os.major(device)}:{os.minor(device)} / / rw shared:1 - {kind} there rw\n")
+    monkeypatch.setattr(fingerprint, "_MOUNTS", str(mounts))
+    UnchangedRuns(REQUEST).keep(report(tmp_path), Graph())
+    assert (UnchangedRuns(REQUEST).find() is not None) == kept
+    mounts.unlink()
+    UnchangedRuns(replace(REQUEST, pins=("llvm=1",))).keep(report(tmp_path), Graph())
+    assert UnchangedRuns(replace(REQUEST, pins=("llvm=1",))).find() is None
+
+
 def test_a_change_while_the_run_goes_on(root: Path, tmp_path: Path) -> None:
     """What the run has read is what counts, not what is there when it ends."""
     runs = UnchangedRuns(REQUEST)

@@ -114,15 +114,9 @@ class UnchangedRuns:
     def keep(self, report: Report, graph: Graph) -> None:
         """Keep the results of a run, unless they may differ the next time. Best effort: a cache may be read-only."""
         run = report.run
-        if (
-            not self._state
-            or run.relied is None
-            or run.executed
-            or run.interrupted
-            or not all(map(_is_lasting, run.results))
-        ):
-            return
-        if not all(_is_below(path) for action in graph.actions.values() for path in action.files):
+        known = not (run.executed or run.interrupted) and all(map(_is_lasting, run.results))
+        covered = all(_is_below(path) for action in graph.actions.values() for path in action.files)
+        if not (self._state and known and covered) or run.relied is None:
             return
         results = [_entry(each) for each in run.results]
         files = [file.removeprefix(f"{self._cache}/") for file in run.relied]

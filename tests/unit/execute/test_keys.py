@@ -66,6 +66,21 @@ def test_a_tools_code_counts_with_what_it_imports() -> None:
     assert tool_digest("judge") == tool_digest("judge")
 
 
+def test_only_the_backend_that_is_used_counts() -> None:
+    by_bindings, by_programs = (tool_modules("passes", backend).keys() for backend in ("bindings", "programs"))
+    assert by_bindings - by_programs == {"tools/by_bindings", "tools/bindings"}
+    assert by_programs - by_bindings == {
+        "tools/by_programs",
+        "tools/generic_form",
+        "runtime/programs",
+        "runtime/loader",
+    }
+    assert (
+        len({action_key(action(params={"backend": name}), READS, environment="e") for name in ("bindings", "programs")})
+        == 2
+    )
+
+
 def test_every_module_that_a_tool_imports_is_seen() -> None:
     """By every tool, also indirectly or inside a function: Python's own search finds no more."""
     tools = [file for file in sorted(ACTIONS_FOLDER.glob("tools/*.py")) if "\ndef run(action" in file.read_text()]

@@ -140,7 +140,7 @@ class Planner:
             tool=road.ingress.tool,
             stage="import",
             environment=road.ingress.environment,
-            params={**self._signature(workload), **_bindings(road.ingress)},
+            params={**self._signature(workload), **_backend(road.ingress)},
             inputs={"source": source},
             outputs={"ir": self._catalog.kinds[road.kind].document.file},
         )
@@ -166,7 +166,7 @@ class Planner:
         entry = self._catalog.steps[use.name]
         step: Step = entry.document
         recipe = use.recipe
-        params: dict[str, Any] = _bindings(recipe)
+        params: dict[str, Any] = _backend(recipe)
         if recipe.passes is not None:
             params["passes"] = fill(" ".join(recipe.passes.split()), use.parameters)
         if step.tool != "passes" or recipe.schedule is not None:
@@ -266,7 +266,7 @@ class Planner:
             tool=recipe.tool,
             stage="lower",
             environment=recipe.environment,
-            params={"passes": "", **_bindings(recipe)},
+            params={"passes": "", **_backend(recipe)},
             inputs={"ir": self._case(test)},
             outputs={"ir": "input.mlir"},
         )
@@ -276,13 +276,16 @@ class Planner:
         return file_of(self._catalog, entry.root, entry.cases[test.workload])
 
 
-def _bindings(recipe: Recipe) -> dict[str, Any]:
-    return {"bindings": recipe.bindings} if recipe.bindings else {}
+def _backend(recipe: Recipe) -> dict[str, Any]:
+    """Return the parameters that choose a tool's backend; the package of bindings where the environment names one."""
+    asked = {"backend": recipe.backend, "bindings": recipe.bindings}
+    return {name: value for name, value in asked.items() if value}
 
 
 def _is_native(step: Step, recipe: Recipe, parameters: Mapping[str, Any]) -> bool:
     """Bindings cannot but generate code for the CPU that they are on; programs do so where they are told, else for any."""
-    return parameters.get("cpu") == "native" if recipe.tool == "opt_object" else step.native
+    by_programs = recipe.tool == "object" and recipe.backend == "programs"
+    return parameters.get("cpu") == "native" if by_programs else step.native
 
 
 def _alone(entry: Entry[Step], recipe: Recipe) -> RoadStep:

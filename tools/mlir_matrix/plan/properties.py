@@ -183,13 +183,14 @@ class Laws:
         assert recipe is not None
         return self._planner.graph.add(
             f"same-ir/{test.workload}",
-            tool="opt_same_ir" if recipe.tool.startswith("opt_") else "same_ir",
+            tool="same_ir",
             stage="judge",
             environment=recipe.environment,
             params={
                 "relation": in_words(test.relation),
                 "other": "/".join(test.relation.cell or ()),
                 "same": ends[0] == ends[1],
+                "backend": recipe.backend or "bindings",
                 **({"bindings": recipe.bindings} if recipe.bindings else {}),
             },
             inputs={"ir": ends[0], "other": ends[1]},

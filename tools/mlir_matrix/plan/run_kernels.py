@@ -122,7 +122,7 @@ class Kernels:
             outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
         return self._graph.add(
             f"run/{workload.name}",
-            tool="run_draws",
+            tool="run",
             stage="run",
             environment=road.runner,
             params={**params, "draws": list(draws)},

@@ -13,8 +13,8 @@ from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.validation.checker import Checker
 from mlir_matrix.validation.steps import check_step
 
-#: The tools of frameworks; ``opt_import`` is what ``import_mlir`` becomes where there are programs and no bindings.
-_IMPORTER = re.compile(r"import_\w+|opt_import")
+#: The tools of frameworks.
+_IMPORTER = re.compile(r"import_\w+")
 #: What every action has of its own below /dev.
 _OWN_DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr")
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}

@@ -14,12 +14,11 @@ from mlir_matrix.validation.checker import Checker
 
 #: The tools of steps, with the keys that say what a tool does: those that it must have, those that it may have.
 _TOOL_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "passes": (("passes",), ("schedule", "patterns")),
+    "passes": (("passes",), ("schedule", "patterns", "backend")),
     "check": (("directives",), ()),
-    "object": ((), ()),
-    "opt_object": ((), ()),
+    "object": ((), ("backend",)),
 }
-_WORKING_KEYS = ("passes", "schedule", "patterns", "directives")
+_WORKING_KEYS = ("passes", "schedule", "patterns", "directives", "backend")
 _USE = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
 
 

@@ -4,7 +4,7 @@ params   ``outputs``: what the judge is told of each; ``draws``: their numbers; 
          mistake in it; a call that failed is caught), ``allowed`` (of one that must pass: it is judged whether or not it
          matters), ``outputs`` (mistakes are planted here, those in ``mutations``) or ``trivial`` (outputs that no program is
          needed for; ``arguments``: the workload's inputs)
-inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run_draws``, where there are;
+inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``, where there are;
          for ``trivial`` also ``arg-DRAW-NAME``
 outputs  ``report``: JSON, ``plants``: a list of what became of each
 

@@ -92,8 +92,11 @@ def tool_modules(tool: str, backend: str | None = None) -> dict[str, str]:
 
 @cache
 def tool_digest(tool: str, backend: str | None = None) -> str:
-    """Return their digest, so that a change to any redoes the tool's actions and no others."""
-    return digest_value(tool_modules(tool, backend))
+    """Return their digest, so that a change to any redoes the tool's actions and no others.
+
+    ``params`` does not count: it holds types alone, and a new parameter of one tool must not redo all others' actions.
+    """
+    return digest_value({name: digest for name, digest in tool_modules(tool, backend).items() if name != "params"})
 
 
 @cache

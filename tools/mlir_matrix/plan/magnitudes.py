@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mlir_matrix.actions.params import NoParams
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.plan.goldens import add_expected
@@ -25,7 +26,7 @@ def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: st
         tool="magnitudes",
         stage="judge",
         environment=environment,
-        params={},
+        params=NoParams(),
         inputs={f"golden-{name}": made for name, made in goldens.items()},
         outputs={"magnitudes": "magnitudes.json"},
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from mlir_matrix.actions.params import ImportParams, JudgeParams, NoParams, PassesParams, StepParams
 from mlir_matrix.actions.runtime.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import golden_name, is_sketched
-from mlir_matrix.catalog.models.base import Step, Workload
+from mlir_matrix.catalog.models.base import ParameterValue, Step, Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import KEEPS_IR, Recipe
@@ -17,12 +17,12 @@ from mlir_matrix.expand.roads import Argument, Road, RoadStep
 from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.once import Once
-from mlir_matrix.plan.parameters import VERDICT, file_of, judged, like_outputs, plain, signature
+from mlir_matrix.plan.parameters import VERDICT, choose_backend, file_of, judged, like_outputs, plain, signature
 from mlir_matrix.plan.properties import Laws, Tolerate
 from mlir_matrix.plan.run_kernels import Kernels
 
 #: What many actions share is one object.
-_NO_PARAMS: Mapping[str, Any] = {}
+_NO_PARAMS: NoParams = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class _Use:
     name: str
     step: Step
     recipe: Recipe
-    params: Mapping[str, Any]
+    params: StepParams
     files: Mapping[str, Input]
     #: What it gives: the name of the output, and its file; and whether that depends on the CPU of this machine.
     output: str
@@ -121,7 +121,7 @@ class Planner:
         """The one action that calls a kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``."""
         return self._kernels.run_draws(artifact, test, self._catalog.workloads[test.workload], draws)
 
-    def judging(self, test: Test) -> dict[str, Any]:
+    def judging(self, test: Test) -> JudgeParams:
         """What the judge of a test is told: its outputs with the tolerances that win."""
         workload = self._catalog.workloads[test.workload]
         bounds = tuple(self._tolerate(test, name) for name in workload.document.outputs)
@@ -135,18 +135,20 @@ class Planner:
 
     def _new_import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
         source = file_of(self._catalog, workload.root, workload.files[road.source])
+        params = self._signature(workload).copy()
+        choose_backend(params, road.ingress)
         action = self.graph.add(
             f"import/{framework}/{workload.name}",
             tool=road.ingress.tool,
             stage="import",
             environment=road.ingress.environment,
-            params={**self._signature(workload), **_backend(road.ingress)},
+            params=params,
             inputs={"source": source},
             outputs={"ir": self._catalog.kinds[road.kind].document.file},
         )
         return Produced(action, "ir")
 
-    def _signature(self, workload: Entry[Workload]) -> dict[str, Any]:
+    def _signature(self, workload: Entry[Workload]) -> ImportParams:
         key = ("signature", workload.name, *workload.document.dims.values())
         return self._once(key, lambda: signature(workload.document))  # type: ignore[no-any-return]
 
@@ -166,9 +168,10 @@ class Planner:
         entry = self._catalog.steps[use.name]
         step: Step = entry.document
         recipe = use.recipe
-        params: dict[str, Any] = _backend(recipe)
+        params: StepParams = {}
+        choose_backend(params, recipe)
         if recipe.passes is not None:
-            params["passes"] = fill(" ".join(recipe.passes.split()), use.parameters)
+            params = PassesParams(**params, passes=fill(" ".join(recipe.passes.split()), use.parameters))
         if step.tool != "passes" or recipe.schedule is not None:
             params["parameters"] = {name: plain(value) for name, value in use.parameters.items()}
         files: dict[str, Input] = {
@@ -261,12 +264,14 @@ class Planner:
         """The action that prints the IR of an IR test as MLIR does, whatever the file calls its values."""
         recipe = test.recipe
         assert recipe is not None
+        params: PassesParams = {"passes": ""}
+        choose_backend(params, recipe)
         return self.graph.add(
             "printed",
             tool=recipe.tool,
             stage="lower",
             environment=recipe.environment,
-            params={"passes": "", **_backend(recipe)},
+            params=params,
             inputs={"ir": self._case(test)},
             outputs={"ir": "input.mlir"},
         )
@@ -276,13 +281,7 @@ class Planner:
         return file_of(self._catalog, entry.root, entry.cases[test.workload])
 
 
-def _backend(recipe: Recipe) -> dict[str, Any]:
-    """Return the parameters that choose a tool's backend; the package of bindings where the environment names one."""
-    asked = {"backend": recipe.backend, "bindings": recipe.bindings}
-    return {name: value for name, value in asked.items() if value}
-
-
-def _is_native(step: Step, recipe: Recipe, parameters: Mapping[str, Any]) -> bool:
+def _is_native(step: Step, recipe: Recipe, parameters: Mapping[str, ParameterValue]) -> bool:
     """Bindings cannot but generate code for the CPU that they are on; programs do so where they are told, else for any."""
     by_programs = recipe.tool == "object" and recipe.backend == "programs"
     return parameters.get("cpu") == "native" if by_programs else step.native

@@ -11,6 +11,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
+from mlir_matrix.actions.params import BackendParams, StepParams
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools.interface import Type
 
@@ -29,23 +30,23 @@ class Backend(Protocol):
         """Import in the warm parent what every child needs."""
 
     def transform(
-        self, action: Action, passes: str, *, schedule: str | None = None, patterns: str | None = None
+        self, action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
     ) -> None:
         """Read ``ir``, apply patterns, run passes with a schedule, write ``ir``."""
 
-    def compile_object(self, action: Action, level: int, target: str) -> None:
+    def compile_object(self, action: Action[StepParams], level: int, target: str) -> None:
         """Compile ``ir``, in the LLVM dialect, to an object file."""
 
-    def take_in(self, action: Action) -> tuple[Sequence[Type], Sequence[Type]]:
+    def take_in(self, action: Action[BackendParams]) -> tuple[Sequence[Type], Sequence[Type]]:
         """Read ``source``, write it normalised as ``ir``; return the types of @main's arguments and results."""
 
-    def printed(self, action: Action, names: Mapping[str, str]) -> list[Printed]:
+    def printed(self, action: Action[BackendParams], names: Mapping[str, str]) -> list[Printed]:
         """Print inputs; ``names`` maps each to what diagnostics call it."""
 
 
-def backend_of(action: Action) -> Backend:
+def backend_of(action: Action[BackendParams]) -> Backend:
     """Import and return the backend that an action asks for."""
-    return _load(str(action.params["backend"]))
+    return _load(action.params["backend"])
 
 
 def preload() -> None:

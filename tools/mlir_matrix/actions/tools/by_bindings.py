@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.params import BackendParams, StepParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 from mlir_matrix.actions.tools import bindings, kernel
 from mlir_matrix.actions.tools.backend import Printed
@@ -23,12 +24,14 @@ _MARK = "transform.with_named_sequence"
 
 
 @contextmanager
-def _session(action: Action) -> Iterator[Session]:
-    with bindings.load(str(action.params.get("bindings") or bindings.default_root())).session() as session:
+def _session(action: Action[BackendParams]) -> Iterator[Session]:
+    with bindings.load(action.params.get("bindings") or bindings.default_root()).session() as session:
         yield session
 
 
-def transform(action: Action, passes: str, *, schedule: str | None = None, patterns: str | None = None) -> None:
+def transform(
+    action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
+) -> None:
     """See ``Backend``. The schedule is part of the module only while the passes run."""
     with _session(action) as session:
         module = session.parse(action.inputs["ir"])
@@ -69,7 +72,7 @@ def _detach(module: Any) -> None:
     del module.operation.attributes[_MARK]
 
 
-def compile_object(action: Action, level: int, target: str) -> None:
+def compile_object(action: Action[StepParams], level: int, target: str) -> None:
     """See ``Backend``. The execution engine is the bindings' only code generator; it runs nothing of the kernel here."""
     with _session(action) as session:
         module = session.parse(action.inputs["ir"])
@@ -122,7 +125,7 @@ class _Built:
         return str(self.kind)
 
 
-def take_in(action: Action) -> tuple[Sequence[_Built], Sequence[_Built]]:
+def take_in(action: Action[BackendParams]) -> tuple[Sequence[_Built], Sequence[_Built]]:
     """See ``Backend``."""
     with _session(action) as session:
         module = session.parse(action.inputs["source"], "the file")
@@ -140,7 +143,7 @@ def _signature(ir: Any, module: Any) -> tuple[Sequence[_Built], Sequence[_Built]
     raise ActionFailed("the file has no func.func @main")
 
 
-def printed(action: Action, names: Mapping[str, str]) -> list[Printed]:
+def printed(action: Action[BackendParams], names: Mapping[str, str]) -> list[Printed]:
     """See ``Backend``."""
     with _session(action) as session:
         modules = [session.parse(action.inputs[name], what) for name, what in names.items()]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.params import BackendParams, StepParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.tools import kernel
@@ -27,7 +28,9 @@ def preload() -> None:
     """Import nothing: programs are started anew for each action."""
 
 
-def transform(action: Action, passes: str, *, schedule: str | None = None, patterns: str | None = None) -> None:
+def transform(
+    action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
+) -> None:
     """See ``Backend``. Raises ActionFailed for patterns, which ``mlir-opt`` cannot read."""
     if patterns is not None:
         raise ActionFailed("PDL patterns need MLIR's Python bindings; mlir-opt applies none")
@@ -51,7 +54,7 @@ def anchored(passes: str) -> str:
     return passes if programs.before("mlir-opt", _ANCHORED) else f"builtin.module({passes})"
 
 
-def compile_object(action: Action, level: int, target: str) -> None:
+def compile_object(action: Action[StepParams], level: int, target: str) -> None:
     """See ``Backend``. Without ``cpu`` the code is for a level that every machine of the architecture has.
 
     Nothing is contracted: a fused multiply-add is made only where the IR has one.
@@ -80,7 +83,7 @@ def _machine(parameters: Mapping[str, Any]) -> list[str]:
     return [f"-mtriple={triple}", f"-mcpu={cpu}", *([f"-mattr={features}"] if features else [])]
 
 
-def take_in(action: Action) -> tuple[Sequence[Written], Sequence[Written]]:
+def take_in(action: Action[BackendParams]) -> tuple[Sequence[Written], Sequence[Written]]:
     """See ``Backend``."""
     _optimise(action.inputs["source"], "", action.outputs["ir"])
     # In the generic form every operation spells its attributes the same way, whatever its syntax in this release.
@@ -88,12 +91,12 @@ def take_in(action: Action) -> tuple[Sequence[Written], Sequence[Written]]:
     return signature(read_text("generic.mlir", "the IR"))
 
 
-def printed(action: Action, names: Mapping[str, str]) -> list[Printed]:
+def printed(action: Action[BackendParams], names: Mapping[str, str]) -> list[Printed]:
     """See ``Backend``."""
     return [Printed(_text(action, name, _GENERIC), _text(action, name)) for name in names]
 
 
-def _text(action: Action, name: str, *form: str) -> str:
+def _text(action: Action[BackendParams], name: str, *form: str) -> str:
     target = f"{name}{len(form)}.mlir"
     _optimise(action.inputs[name], "", target, *form)
     return read_text(target, "the IR").rstrip("\n") + "\n"

@@ -6,6 +6,7 @@ must be open), ``backend``, optionally ``bindings``. Input: ``source``. Output: 
 
 from __future__ import annotations
 
+from mlir_matrix.actions.params import ImportParams
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import backend
 from mlir_matrix.actions.tools.interface import complaints, refuse
@@ -13,7 +14,7 @@ from mlir_matrix.actions.tools.interface import complaints, refuse
 preload = backend.preload
 
 
-def run(action: Action) -> None:
+def run(action: Action[ImportParams]) -> None:
     """Read ``source``, write ``ir``; ActionFailed when the file is not what the workload declares."""
     taken, given = backend.backend_of(action).take_in(action)
     refuse(complaints(action.params, taken, given))

@@ -7,13 +7,14 @@ Input: ``ir`` in the LLVM dialect. Output: the object file, under any name.
 
 from __future__ import annotations
 
+from mlir_matrix.actions.params import StepParams
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import backend, kernel
 
 preload = backend.preload
 
 
-def run(action: Action) -> None:
+def run(action: Action[StepParams]) -> None:
     """Read ``ir``, write the object."""
     level = kernel.opt_level(action)
     # The name of the output is its kind, which is the step's to choose.

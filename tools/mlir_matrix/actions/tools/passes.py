@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mlir_matrix.actions.params import PassesParams
 from mlir_matrix.actions.runtime.contract import Action, read_text
 from mlir_matrix.actions.runtime.template import fill
 from mlir_matrix.actions.tools import backend
@@ -17,14 +18,14 @@ from mlir_matrix.actions.tools import backend
 preload = backend.preload
 
 
-def run(action: Action) -> None:
+def run(action: Action[PassesParams]) -> None:
     """Read ``ir``, run the passes, write ``ir``; ActionFailed carries the compiler's diagnostics."""
     schedule, patterns = (_companion(action, name) for name in ("schedule", "patterns"))
     tool = backend.backend_of(action)
-    tool.transform(action, str(action.params["passes"]), schedule=schedule, patterns=patterns)
+    tool.transform(action, action.params["passes"], schedule=schedule, patterns=patterns)
 
 
-def _companion(action: Action, name: str) -> str | None:
+def _companion(action: Action[PassesParams], name: str) -> str | None:
     """Fill the parameters into a file of the step and return its path; diagnostics show its lines."""
     if name not in action.inputs:
         return None

@@ -24,8 +24,8 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from mlir_matrix.actions.params import RunParams, Tensor
 from mlir_matrix.actions.runtime import isolation, programs
 from mlir_matrix.actions.runtime.contract import (
     Action,
@@ -47,7 +47,7 @@ _STACK = 64 << 20
 _TEXT_LIMIT = 64 << 10
 
 
-def run(action: Action) -> None:
+def run(action: Action[RunParams]) -> None:
     """Raise ActionFailed where the kernel or what it returned is wrong, ActionCrashed where a signal ended it.
 
     With several draws these are written down. An OSError or MachineFailed is the machine's: a file that cannot be read.
@@ -58,7 +58,7 @@ def run(action: Action) -> None:
         _call(action)
 
 
-def _failures(action: Action) -> Iterator[tuple[int, str]]:
+def _failures(action: Action[RunParams]) -> Iterator[tuple[int, str]]:
     """Call the kernel on one draw after the other; yield the reasons of calls that failed."""
     for draw in action.params["draws"]:
         one = _of_draw(action, draw)
@@ -73,7 +73,7 @@ def _failures(action: Action) -> Iterator[tuple[int, str]]:
             Path(path).write_bytes(b"")
 
 
-def _of_draw(action: Action, draw: int) -> Action:
+def _of_draw(action: Action[RunParams], draw: int) -> Action[RunParams]:
     """Return the call of one draw, with the names of a single call."""
     params = action.params
     inputs = {f"arg-{each['name']}": action.inputs[f"arg-{draw}-{each['name']}"] for each in params["arguments"]}
@@ -84,7 +84,7 @@ def _of_draw(action: Action, draw: int) -> Action:
     )
 
 
-def _call(action: Action) -> None:
+def _call(action: Action[RunParams]) -> None:
     with tempfile.TemporaryDirectory(prefix="run-", dir=".") as folder:
         kernel = _executable(Path(action.inputs["kernel"]).absolute(), Path(folder).absolute())
         command = [*_runner(action.params.get("runner", ())), str(kernel), *driver_arguments(action)]
@@ -110,7 +110,7 @@ def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str]
         return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
 
 
-def check_written(action: Action) -> None:
+def check_written(action: Action[RunParams]) -> None:
     """Refuse a kernel that ended the driver before that wrote the results, and with exit code 0."""
     missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
@@ -122,7 +122,7 @@ def _runner(words: Sequence[str]) -> list[str]:
     return [*programs.command(words[0]), *words[1:]] if words else []
 
 
-def driver_arguments(action: Action) -> list[str]:
+def driver_arguments(action: Action[RunParams]) -> list[str]:
     """The driver's command line, without its name."""
     params = action.params
     words: list[str] = []
@@ -134,7 +134,7 @@ def driver_arguments(action: Action) -> list[str]:
     return [*words, "--timings", METRICS]
 
 
-def _spec(tensor: Mapping[str, Any], path: str) -> str:
+def _spec(tensor: Tensor, path: str) -> str:
     """What the driver is told of a tensor: ``f32:8x?:y.npy``."""
     sizes: Sequence[int | None] = tensor["shape"]
     return f"{tensor['dtype']}:{'x'.join('?' if size is None else str(size) for size in sizes)}:{path}"

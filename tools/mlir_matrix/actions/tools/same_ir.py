@@ -14,6 +14,7 @@ import difflib
 import re
 from typing import Any
 
+from mlir_matrix.actions.params import SameIrParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import backend
 from mlir_matrix.actions.tools.relation import of_relation
@@ -25,7 +26,7 @@ _MOST = 60
 _OPERATION = re.compile(r'^\s*(?:%[^=]*= )?"[\w.$-]+"\(', re.MULTILINE)
 
 
-def run(action: Action) -> None:
+def run(action: Action[SameIrParams]) -> None:
     """Write the verdict; ActionFailed where one of the two does not parse."""
     told = action.params
     this, other = backend.backend_of(action).printed(action, {"ir": "the IR", "other": "the other IR"})

@@ -1,8 +1,7 @@
-"""The crew of ``--executor docker``: workers in warm containers, each with one action at a time.
+"""The worker pool of ``--executor docker``: warm containers, each with one action at a time.
 
-Containers are few and stay: to start one takes a tenth of a second and the import of what its tools need, to use one again
-no more than a worker of this machine. Nothing of an action stays in one: the worker ends its processes, we empty its folder,
-and there is no other place that it could write to.
+Starting a container takes a tenth of a second and the imports of its tools; using it again costs no more than a local
+worker. Nothing of an action stays: the worker ends its processes and we empty its folder, the only one it can write to.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from mlir_matrix.images.daemon import connect
 
 
 class ContainerPool:
-    """Slots of containers, by environment."""
+    """Containers by environment."""
 
     def __init__(self, place: PoolContext, settings: Containers) -> None:
-        """Raises InfrastructureError where there is no daemon."""
+        """Raise InfrastructureError if no daemon answers."""
         self._place = place
         self._daemon = connect()
         reap(self._daemon)
@@ -47,11 +46,11 @@ class ContainerPool:
         self._paces: dict[str, Pace] = defaultdict(Pace)
         self._serial = 0
         if os.geteuid() == 0:
-            # Another user reads what we write for it.
+            # The user of the containers reads our files.
             os.umask(0o022)
 
     def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
-        """Those that have a container to spare or none at all; if there are none, those for which another container would pay."""
+        """Return environments with an idle container or none at all; else those for which another container pays."""
         free = [digest for digest in waiting if self._idle(digest) or not self._containers[digest]]
         return free or [digest for digest, count in waiting.items() if self._pays(digest, count)]
 
@@ -63,7 +62,7 @@ class ContainerPool:
         return all(container.warm for container in containers) and self._paces[digest].pays(waiting, len(containers))
 
     def send(self, job: Job) -> None:
-        """Have a job executed in a container's folder."""
+        """Send a job to an idle container, or a new one."""
         container = self._idle(job.environment.digest) or self._open(job.environment)
         job.folder = container.folder
         try:
@@ -101,7 +100,7 @@ class ContainerPool:
         return container
 
     def release(self, job: Job) -> None:
-        """Empty the folder of a job that has been answered, for the next one."""
+        """Empty the folder of an answered job, for the next one."""
         containers = self._containers[job.environment.digest]
         container = next((container for container in containers if container.folder == job.folder), None)
         if container is None:
@@ -112,18 +111,18 @@ class ContainerPool:
         self._empty(container)
 
     def _empty(self, container: Container) -> None:
-        """Empty a container's folder. The container ends with a folder that is not as it was: its mounts cannot be exchanged."""
+        """Empty a container's folder. If that fails, end the container: its mounts cannot be exchanged."""
         container.held = False
         if not self._folders.empty(container.folder):
             self.remove_worker(container)
 
     def renew(self, environment: ResolvedEnvironment) -> None:
-        """End an environment's containers, which are idle."""
+        """End the idle containers of an environment."""
         for container in list(self._containers[environment.digest]):
             self.remove_worker(container)
 
     def remove_worker(self, worker: Container) -> tuple[str, list[LostJob]]:
-        """Let go of a container that is gone or makes no sense: its last words, and the job that it leaves behind."""
+        """Remove a container that has ended or answers nonsense. Return its last output and its unfinished job."""
         if worker not in self._containers[worker.environment.digest]:
             return "", []
         self._place.selector.unregister(worker.connection)
@@ -138,7 +137,7 @@ class ContainerPool:
         return words, left
 
     def end_silent(self) -> None:
-        """End containers that do not even say that an action took too long."""
+        """End containers that do not answer even after the time limit."""
         for container in self._all():
             if is_silent(container, self._place.limits):
                 container.kill()

@@ -75,11 +75,11 @@ class PackageSupply:
 class LocalPool:
     """Worker processes of this machine, one per environment. Each forks for every job."""
 
-    def __init__(self, place: PoolContext, devices: Sequence[str] = ()) -> None:
+    def __init__(self, context: PoolContext, devices: Sequence[str] = ()) -> None:
         """``devices``: those that the operator grants to actions that ask for them."""
-        self._place, self._devices = place, devices
-        self.supply: Supply = PackageSupply(place.home, place.wake)
-        self._folders = Folders(place.scratch, place.files)
+        self._context, self._devices = context, devices
+        self.supply: Supply = PackageSupply(context.home, context.wake)
+        self._folders = Folders(context.scratch, context.files)
         self._workers: dict[str, WorkerProcess] = {}
         self._serial = 0
 
@@ -95,14 +95,14 @@ class LocalPool:
         """Send a job to its worker, with a folder of its own."""
         job.folder = self._folders.take()
         try:
-            self._folders.fill(job.folder, job.prepared, self._place.store, job.copies)
+            self._folders.fill(job.folder, job.prepared, self._context.store, job.copies)
             self._pass_on(job)
         except OSError:
             remove_folder(job.folder)
             raise
 
     def _pass_on(self, job: Job) -> None:
-        worker, limits = self._worker(job.environment), self._place.limits
+        worker, limits = self._worker(job.environment), self._context.limits
         self._serial += 1
         try:
             worker.send(self._serial, job.folder, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
@@ -115,14 +115,14 @@ class LocalPool:
         if worker is None:
             worker = start_worker(
                 environment,
-                self._place.tools[environment.digest],
-                store=self._place.home.packages,
-                bytecode=self._place.home.bytecode,
-                scratch=self._place.scratch,
+                self._context.tools[environment.digest],
+                store=self._context.home.packages,
+                bytecode=self._context.home.bytecode,
+                scratch=self._context.scratch,
                 devices=self._devices,
             )
             self._workers[environment.digest] = worker
-            self._place.selector.register(worker.fileno(), selectors.EVENT_READ, worker)
+            self._context.selector.register(worker.fileno(), selectors.EVENT_READ, worker)
         return worker
 
     def release(self, job: Job) -> None:
@@ -136,7 +136,7 @@ class LocalPool:
 
     def remove_worker(self, worker: WorkerProcess) -> tuple[str, list[LostJob]]:
         """Remove a worker that has ended or answers nonsense. Return its last output and its unfinished jobs."""
-        self._place.selector.unregister(worker.fileno())
+        self._context.selector.unregister(worker.fileno())
         del self._workers[worker.environment.digest]
         words = worker.last_words()
         worker.stop()
@@ -149,7 +149,7 @@ class LocalPool:
     def end_silent(self) -> None:
         """End workers that do not answer even after the time limit: stopped, or stuck in an import."""
         for worker in self._workers.values():
-            if is_silent(worker, self._place.limits):
+            if is_silent(worker, self._context.limits):
                 worker.kill()
 
     def close(self) -> None:

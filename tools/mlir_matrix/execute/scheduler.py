@@ -118,7 +118,7 @@ class Scheduler:
         self._selector = selectors.DefaultSelector()
         try:
             self._selector.register(wake_read, selectors.EVENT_READ, None)
-            place = PoolContext(
+            context = PoolContext(
                 selector=self._selector,
                 wake=lambda: os.write(wake, b"x"),
                 tools=tools_of(self._graph, self._environments),
@@ -128,8 +128,8 @@ class Scheduler:
                 files=self._files,
                 limits=self._limits,
             )
-            self._pool = self._pool_factory(place)
-            self._background = Background(place.wake)
+            self._pool = self._pool_factory(context)
+            self._background = Background(context.wake)
             try:
                 self._install()
                 self._dispatch()

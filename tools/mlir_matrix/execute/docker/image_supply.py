@@ -42,12 +42,12 @@ _MEMORY_MB, _TIMEOUT_S = 4096, 300
 class ImageSupply:
     """Makes images, and knows which environments have one."""
 
-    def __init__(self, place: PoolContext, daemon: Daemon, user: User, settings: Containers) -> None:
-        self._place = place
+    def __init__(self, context: PoolContext, daemon: Daemon, user: User, settings: Containers) -> None:
+        self._context = context
         self._daemon = daemon
         self._user = user
         self._settings = settings
-        self._packages = PackageSupply(place.home, place.wake)
+        self._packages = PackageSupply(context.home, context.wake)
         #: Environments whose packages are not complete.
         self._waiting: dict[str, ResolvedEnvironment] = {}
         self._images: dict[str, Image] = {}
@@ -124,17 +124,17 @@ class ImageSupply:
             self._wake()
 
     def _make(self, environment: ResolvedEnvironment) -> Image:
-        place = self._place
+        context = self._context
         made = images.ensure(
-            [environment], home=place.home, daemon=self._daemon, listener=self._tell, settings=self._settings
+            [environment], home=context.home, daemon=self._daemon, listener=self._tell, settings=self._settings
         )
         image = made[environment.digest]
         precompile(
             self._daemon,
             environment,
             image,
-            tools=place.tools.get(environment.digest, set()),
-            home=place.home,
+            tools=context.tools.get(environment.digest, set()),
+            home=context.home,
             user=self._user,
         )
         return image
@@ -142,7 +142,7 @@ class ImageSupply:
     def _wake(self) -> None:
         if self._cancelled.is_set():
             raise Cancelled
-        self._place.wake()
+        self._context.wake()
 
     def _tell(self, progress: PackageProgress) -> None:
         self._events.append(progress)

@@ -31,17 +31,17 @@ from mlir_matrix.images.daemon import connect
 class ContainerPool:
     """Containers by environment."""
 
-    def __init__(self, place: PoolContext, settings: Containers) -> None:
+    def __init__(self, context: PoolContext, settings: Containers) -> None:
         """Raise InfrastructureError if no daemon answers."""
-        self._place = place
+        self._context = context
         self._daemon = connect()
         reap(self._daemon)
         with self._daemon.plainly("asking what it can do"):
             secured = self._daemon.client.api.info().get("SecurityOptions") or []
         self._user = options.choose_user(settings.user, rootless=any("rootless" in option for option in secured))
-        self._images = ImageSupply(place, self._daemon, self._user, settings)
+        self._images = ImageSupply(context, self._daemon, self._user, settings)
         self.supply: Supply = self._images
-        self._folders = Folders(place.scratch, place.files)
+        self._folders = Folders(context.scratch, context.files)
         self._containers: dict[str, list[Container]] = defaultdict(list)
         self._paces: dict[str, Pace] = defaultdict(Pace)
         self._serial = 0
@@ -66,28 +66,28 @@ class ContainerPool:
         container = self._idle(job.environment.digest) or self._open(job.environment)
         job.folder = container.folder
         try:
-            self._folders.fill(container.folder, job.prepared, self._place.store, job.copies)
+            self._folders.fill(container.folder, job.prepared, self._context.store, job.copies)
         except OSError:
             self._empty(container)
             raise
         self._serial += 1
-        limits = self._place.limits
+        limits = self._context.limits
         container.send(self._serial, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
 
     def _open(self, environment: ResolvedEnvironment) -> Container:
-        place, tools = self._place, self._place.tools[environment.digest]
+        context, tools = self._context, self._context.tools[environment.digest]
         image = self._images.image(environment)
         folder = self._folders.take()
         try:
             self._user.give(folder, f"{folder}/{OUTPUT_FOLDER}")
-            binds = options.action_binds(folder, options.bytecode_folder(environment, place.home))
-            cpus = options.cpus_of(tools, place.limits)
+            binds = options.action_binds(folder, options.bytecode_folder(environment, context.home))
+            cpus = options.cpus_of(tools, context.limits)
             identifier, connection = start(
                 self._daemon,
                 f"environment {environment.name}",
                 image.id,
-                options.host_config(binds=binds, memory_mb=options.memory_of(place.limits), cpus=cpus),
-                options.config(options.command(environment, image, tools, place.home), self._user),
+                options.host_config(binds=binds, memory_mb=options.memory_of(context.limits), cpus=cpus),
+                options.config(options.command(environment, image, tools, context.home), self._user),
             )
         except BaseException:
             remove_folder(folder)
@@ -96,7 +96,7 @@ class ContainerPool:
             environment=environment, daemon=self._daemon, identifier=identifier, connection=connection, folder=folder
         )
         self._containers[environment.digest].append(container)
-        place.selector.register(container.fileno(), selectors.EVENT_READ, container)
+        context.selector.register(container.fileno(), selectors.EVENT_READ, container)
         return container
 
     def release(self, job: Job) -> None:
@@ -125,7 +125,7 @@ class ContainerPool:
         """Remove a container that has ended or answers nonsense. Return its last output and its unfinished job."""
         if worker not in self._containers[worker.environment.digest]:
             return "", []
-        self._place.selector.unregister(worker.connection)
+        self._context.selector.unregister(worker.connection)
         self._containers[worker.environment.digest].remove(worker)
         words = worker.last_words()
         worker.close()
@@ -139,7 +139,7 @@ class ContainerPool:
     def end_silent(self) -> None:
         """End containers that do not answer even after the time limit."""
         for container in self._all():
-            if is_silent(container, self._place.limits):
+            if is_silent(container, self._context.limits):
                 container.kill()
 
     def _all(self) -> list[Container]:

@@ -22,7 +22,6 @@ from support.farm import Farm, unsupported
 from support.farm import farm as start_farm
 from support.house import House, end_bazel
 
-pytestmark = pytest.mark.slow
 #: After so many actions the worker of most actions vanishes for so many seconds.
 KILL_AFTER, GONE_S = 20, 3
 POOLS = (("pool", "one"), ("zig:pool", "two"))

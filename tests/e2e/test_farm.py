@@ -93,7 +93,6 @@ def test_pools(running: Farm, remote: Remote) -> None:
     one.start()
 
 
-@pytest.mark.slow
 def test_a_pool_without_a_worker(
     running: Farm, current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from support.daemon import Daemon, unsupported
 from support.house import House, new_home
 from support.podman import podmand
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(unsupported()), reason=unsupported())]
+pytestmark = pytest.mark.skipif(bool(unsupported()), reason=unsupported())
 #: Of what programs try one of each kind: what they take, where they reach, what they leave.
 CASES = [
     "memory", "memory_of_many", "forks_without_end", "descriptors", "endless",
@@ -29,10 +29,16 @@ OLDER = "podman=4.3.1"
 
 
 @pytest.fixture(scope="module")
-def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """Podman's service, where other tests have Docker's daemon."""
+def podman(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Podman's service."""
     with podmand(current, tmp_path_factory.mktemp("podman")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def daemon(podman: Daemon) -> Daemon:
+    """Podman's service, where other tests have Docker's daemon."""
+    return podman
 
 
 @pytest.fixture(scope="module")

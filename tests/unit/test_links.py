@@ -1,4 +1,4 @@
-"""Links within README.md and docs/ lead somewhere."""
+"""Links and paths in README.md and docs/ lead somewhere."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+#: Paths of sources. Placeholders, such as NAME, are in capitals.
+_SOURCE = re.compile(r"`([a-z0-9_.-]+(?:/[a-z0-9_.-]+)*(?:/|/[a-z0-9_-]+\.(?:py|yaml|txt|bzl)))`")
 
 
 def links(page: Path) -> list[str]:
@@ -39,3 +41,13 @@ def test_links_of_a_page_resolve(page: Path) -> None:
 def test_the_readme_leads_to_every_page() -> None:
     named = {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(REPOSITORY / "README.md")}
     assert set(PAGES[1:]) <= named
+
+
+@pytest.mark.parametrize("page", ["maintainer.md", "internals.md"])
+def test_sources_that_a_page_names_exist(page: str) -> None:
+    text = _FENCED.sub("", (REPOSITORY / "docs" / page).read_text(encoding="utf-8"))
+    # Folders below an action's or the cache's are no sources.
+    named = {path for path in _SOURCE.findall(text) if page == "maintainer.md" or not path.endswith("/")}
+    assert len(named) > 5
+    package = REPOSITORY / "tools" / "mlir_matrix"
+    assert not [path for path in named if not (REPOSITORY / path).exists() and not any(package.rglob(path))]

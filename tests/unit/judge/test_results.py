@@ -15,9 +15,9 @@ from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.test_sets import Rule
+from mlir_matrix.judge.result_maker import ResultMaker
 from mlir_matrix.judge.results import TestResult, exit_code, outcomes_digest, summarise, to_document
 from mlir_matrix.plan.graph import Graph, Produced
-from mlir_matrix.result_maker import ResultMaker
 
 _PASS = {"outcome": "pass", "reason": "all right", "metrics": {"elements": 4}}
 VERDICTS = {

@@ -18,6 +18,7 @@ from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains import bazel as module
 from mlir_matrix.toolchains.bazel import Bazel, Probe, locate, probe
+from mlir_matrix.validation import validate
 from support import debs, rolling
 from support.fake_bazel import BUILDS, Fakes
 
@@ -116,7 +117,7 @@ def opened(tmp_path: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> Ope
         mirror = debs.Mirror(tmp_path / "www")
         rolling.write(tmp_path / "catalog", rolling.files("1.0"), mirror)
         monkeypatch.setenv("MATRIX_DEB_MIRROR", mirror.base)
-        catalog = load([tmp_path / "catalog"])
+        catalog = validate(load([tmp_path / "catalog"]))
         home = Home(cache=tmp_path / "home", state=fakes.state, actions=tmp_path / "home" / "actions")
         return Session(catalog=catalog, home=home, pins=Pins(catalog))
 

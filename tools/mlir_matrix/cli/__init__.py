@@ -1,4 +1,4 @@
-"""The command line. Each verb is a module of its own, imported only when it is the one that was asked for."""
+"""The command line. Each verb is a module, imported only when it is called."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mlir_matrix.errors import InfrastructureError, MatrixError
 
 #: Verb → what it does, for ``matrix --help``, which must not import them all.
 VERBS = {
-    "plan": "Show which tests would run, and why each is in or out.",
-    "run": "Run tests and compare the outcomes with what the suite expects.",
-    "explain": "Say everything that decides one test, with file and line.",
-    "compare": "Compare files or folders of numbers, with a census of what is wrong.",
-    "golden": "What is right, and how far from it is right enough.",
-    "opposing": "Find IR tests that cannot both pass.",
-    "schema": "Print the JSON Schema of a kind of file.",
-    "toolchain": "Lock, fetch, check and move on compilers and frameworks.",
-    "container": "Make images of the environments, and check them.",
-    "doctor": "Say what this machine has, and what is missing for which tests.",
+    "plan": "Show which tests would run, and why.",
+    "run": "Run tests and compare each outcome with the expected one.",
+    "explain": "Show everything that decides one test, with file and line.",
+    "compare": "Compare the numbers in two files or folders.",
+    "golden": "Manage expected outputs and numeric tolerances.",
+    "opposing": "Find pairs of IR tests that cannot both pass.",
+    "schema": "Print the JSON Schema of a file format.",
+    "toolchain": "Lock, install, verify and upgrade compilers and frameworks.",
+    "container": "Build and verify container images of environments.",
+    "doctor": "Report what this machine has and what it lacks.",
 }
 
 _MODULES = {"opposing": "conflicts"}
@@ -43,7 +43,7 @@ COLLECTING = (100_000, 20, 20)
 )
 @click.version_option(package_name=None, version="0.1.0", prog_name="matrix")
 def matrix() -> None:
-    """Does this framework, through this MLIR pipeline, on this target, still give the right answer?"""
+    """Test MLIR pipelines end to end: framework × pipeline × target, compared with float64 references."""
 
 
 class _Stopped(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""``matrix compare``: two files or folders of numbers, with a census of what is wrong."""
+"""``matrix compare``: compare the numbers in two files or folders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class Bound(click.ParamType[float]):
 @click.command(
     "compare",
     cls=Verb,
-    short_help="Compare files or folders of numbers.",
     examples=(
         "matrix compare out.npy expected.npy --rtol 1e-5 --atol 1e-6",
         "matrix compare out.bin expected.bin --dtype bf16 --shape 128,256 --max-ulp 2",
@@ -46,34 +45,54 @@ class Bound(click.ParamType[float]):
 )
 @click.argument("actual", type=click.Path(path_type=Path))
 @click.argument("expected", type=click.Path(path_type=Path))
-@click.option("--rtol", type=Bound(), help="Relative bound, of the expected element.")
-@click.option("--atol", type=Bound(), help="Absolute bound; it adds to the relative one.")
-@click.option("--max-ulp", type=Bound(), help="Units in the last place; an element within them is right, too.")
-@click.option("--l1", type=Bound(), help="Bound on the L1 norm of the error by that of what is expected.")
-@click.option("--l2", type=Bound(), help="The same for L2.")
-@click.option("--max-norm", type=Bound(), help="The same for the largest element.")
-@click.option("--cosine", type=click.FloatRange(-1, 1), help="The least cosine of the angle between the two.")
+@click.option("--rtol", type=Bound(), help="Bound the error relative to the expected element.")
+@click.option("--atol", type=Bound(), help="Bound the absolute error; added to the relative bound.")
+@click.option("--max-ulp", type=Bound(), help="Also accept an element within BOUND units in the last place.")
+@click.option("--l1", type=Bound(), help="Bound the relative L1 norm of the error.")
+@click.option("--l2", type=Bound(), help="Bound the relative L2 norm of the error.")
+@click.option("--max-norm", type=Bound(), help="Bound the relative maximum norm of the error.")
 @click.option(
-    "--nan", type=click.Choice(["same", "refuse"]), default="same", show_default=True, help="Where NaN is right."
+    "--cosine", type=click.FloatRange(-1, 1), metavar="COSINE", help="Require at least this cosine similarity."
 )
 @click.option(
-    "--inf", type=click.Choice(["same", "refuse"]), default="same", show_default=True, help="Where infinities are."
+    "--nan",
+    type=click.Choice(["same", "refuse"]),
+    default="same",
+    show_default=True,
+    help="Accept NaN only where it is expected, or never.",
 )
 @click.option(
-    "--zeros", type=click.Choice(["same", "distinct"]), default="same", show_default=True, help="Whether 0 is -0."
+    "--inf",
+    type=click.Choice(["same", "refuse"]),
+    default="same",
+    show_default=True,
+    help="Accept infinities only where expected, or never.",
 )
 @click.option(
-    "--subnormals", type=click.Choice(["keep", "flush"]), default="keep", show_default=True, help="Or count them as 0."
+    "--zeros",
+    type=click.Choice(["same", "distinct"]),
+    default="same",
+    show_default=True,
+    help="Treat 0 and -0 as equal, or not.",
 )
 @click.option(
-    "--dtype", help="What the elements of raw files are, or of .npy files that hold bits: f32, bf16, f8E4M3FN, …"
+    "--subnormals",
+    type=click.Choice(["keep", "flush"]),
+    default="keep",
+    show_default=True,
+    help="Keep subnormals, or flush them to 0.",
 )
-@click.option("--shape", metavar="SIZES", help="The shape of raw files: 128,256.")
-@click.option("--golden", is_flag=True, help="EXPECTED holds doubles, a reference for elements of a narrower type.")
 @click.option(
-    "--ignore-whitespace", is_flag=True, help="In text, take line breaks for blanks, which are never compared."
+    "--dtype",
+    metavar="DTYPE",
+    help="Read raw files, or .npy files that hold bits, as DTYPE: f32, bf16, f8E4M3FN, …",
 )
-@click.option("--picture", type=NewFile(), metavar="FILE", help="Draw a map of the error: .png or .svg.")
+@click.option("--shape", metavar="SIZES", help="Read raw files with this shape, e.g. 128,256.")
+@click.option("--golden", is_flag=True, help="Read EXPECTED as float64, whatever the dtype of ACTUAL.")
+@click.option(
+    "--ignore-whitespace", is_flag=True, help="Ignore line breaks in text. Other whitespace is never compared."
+)
+@click.option("--picture", type=NewFile(), metavar="FILE", help="Draw a map of the error to FILE, .png or .svg.")
 @format_option("text", "json")
 def command(
     actual: Path,
@@ -87,10 +106,12 @@ def command(
     ignore_whitespace: bool,
     **bounds: Any,
 ) -> int:
-    """Compare ACTUAL with EXPECTED: .npy, .npz, raw elements, text with numbers, or folders of these, file by file.
+    """Compare the numbers in ACTUAL with those in EXPECTED.
 
-    An element is right when |a - e| <= atol + rtol * |e|, or within --max-ulp; bounds that are not given are 0. Norms bound the
-    output as a whole. Dtype and shape must be the same. Exit code 1 where something is wrong, 2 where something cannot be read.
+    Each is a .npy, .npz, raw or text file, or a folder of such files. An element is right if |a - e| <= atol + rtol * |e|, or if
+    it is within --max-ulp. Bounds that are not given are 0. Norms bound the whole output. Dtypes and shapes must be equal.
+
+    Exit code: 0 everything agrees; 1 something differs; 2 an input cannot be read.
     """
     from mlir_matrix.compare.result import Comparison
     from mlir_matrix.compare.trees import compare_paths

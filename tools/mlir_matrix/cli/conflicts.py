@@ -1,4 +1,4 @@
-"""``matrix opposing``: pairs of IR tests that cannot both pass."""
+"""``matrix opposing``: find pairs of IR tests that cannot both pass."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class _Seen:
     ),
 )
 @tests_argument
-@click.option("--over", metavar="COMPONENT=RELEASE,…", help="See them under each of these releases.")
+@click.option("--over", metavar="COMPONENT=RELEASE,…", help="Compare results of these releases, e.g. llvm=19,22.")
 @click.option(
     "--results",
     "documents",
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help="Run nothing: see them in what matrix run --format json gave. May be given several times.",
+    help="Run nothing; read results from FILE, written by matrix run --format json. Repeatable.",
 )
 @catalog_option
 @pin_option
@@ -88,10 +88,11 @@ def command(
     form: str,
     limits: Limits,
 ) -> int:
-    """Find IR tests that oppose each other: whatever makes one pass breaks the other.
+    """Find pairs of IR tests that cannot both pass.
 
-    TESTS are suites, globs and identifiers; the IR tests among them count. A suite may state pairs that are known
-    ('opposing'). Exit code: 1 where a pair is found that is not stated, or one is stated and not found.
+    Only IR tests among the selected tests count. A suite can list known pairs under 'opposing'.
+
+    Exit code 1: a pair is found that no suite lists, or a listed pair is not found.
     """
     current = session(catalogs, cache_dir, pins=pins)
     ir_tests = [test for test in choose(current.catalog, tests, pins=current.pins).tests() if test.is_ir]

@@ -1,4 +1,4 @@
-"""``matrix doctor``: what this machine has."""
+"""``matrix doctor``: report what this machine has and what it lacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from mlir_matrix.toolchains.names import NOT_TO_BE_HAD, TO_FETCH
 @format_option("table", "json")
 @catalog_option
 def command(pins: tuple[str, ...], form: str, catalogs: tuple[Path, ...]) -> None:
-    """Say what this machine has, what is fetched, what is missing for which tests, and which pins are about to vanish."""
+    """Report what this machine has and what it lacks.
+
+    The report has programs, packages, tests that cannot run, and pinned releases that will vanish from their source.
+    """
     found = examine(session(catalogs, pins=pins))
     if form == "json":
         click.echo(json.dumps(found, indent=1))

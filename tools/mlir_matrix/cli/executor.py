@@ -1,4 +1,4 @@
-"""``--executor`` and what belongs to it."""
+"""``--executor`` and the options of executors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ device_option = click.option(
     multiple=True,
     callback=_devices,
     metavar="PATH",
-    help="Grant a device, e.g. /dev/kvm, to the kernels of targets that declare it. Repeatable.",
+    help="Grant a device, e.g. /dev/kvm, to kernels of targets that declare it. Repeatable.",
 )
 _OPTIONS = (
     click.option(
@@ -36,17 +36,19 @@ _OPTIONS = (
         type=click.Choice(EXECUTORS),
         default="local",
         show_default=True,
-        help="What executes the actions.",
+        help="Execute actions in this way.",
     ),
-    click.option("--remote", metavar="URL", default="", help="Bazel: the remote execution service, grpc://HOST:PORT."),
+    click.option(
+        "--remote", metavar="URL", default="", help="Bazel: use the remote execution service at grpc://HOST:PORT."
+    ),
     click.option(
         "--exec-property",
         "properties",
         multiple=True,
         metavar="[ENVIRONMENT:]KEY=VALUE",
-        help="Bazel: what the service is told of actions, e.g. pool=big or zig:pool=small. Repeatable.",
+        help="Bazel: set an execution property, e.g. pool=big or zig:pool=small. Repeatable.",
     ),
-    click.option("--remote-cache", metavar="URL", default="", help="Bazel: the remote cache."),
+    click.option("--remote-cache", metavar="URL", default="", help="Bazel: use the remote cache at URL."),
     device_option,
 )
 

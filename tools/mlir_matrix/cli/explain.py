@@ -1,4 +1,4 @@
-"""``matrix explain``: everything that decides one test."""
+"""``matrix explain``: show everything that decides one test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ from mlir_matrix.session import Session
 @click.option(
     "--suite",
     default=None,
-    help=f"The suite whose rules are explained. Default: {DEFAULT_SUITE}, else another that has the test.",
+    metavar="SUITE",
+    help=f"Explain the rules of SUITE. Default: {DEFAULT_SUITE}, else another suite that has the test.",
 )
 @catalog_option
 @pin_option
@@ -49,9 +50,9 @@ def command(
     swaps: dict[str, str],
     form: str,
 ) -> None:
-    """Say everything that decides test ID: rules, steps and parameters, actions, environments, tolerance layers.
+    """Show everything that decides test ID: rules, route, parameters, actions, environments, tolerance layers.
 
-    Every rule comes with its file and line.
+    Each rule has its file and line.
     """
     current = session(catalogs, swaps=swaps, pins=pins)
     expansion, *others = _holders(current, identifier, suite)

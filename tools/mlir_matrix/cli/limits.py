@@ -1,4 +1,4 @@
-"""What an action may use, as options: ``--timeout``, ``--memory`` and ``--jobs``, and the words that repeat them."""
+"""Options that limit actions: ``--timeout``, ``--memory`` and ``--jobs``, and the words that repeat them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,24 @@ _TIMEOUT = click.option(
     type=Seconds(0.1, 86_400),
     default=_USUAL.timeout_s,
     show_default=True,
-    help="Seconds an action may take.",
+    metavar="SECONDS",
+    help="Stop an action after this time.",
 )
 _MEMORY = click.option(
     "--memory",
     type=click.IntRange(64, 1 << 20),
     default=_USUAL.memory_mb,
     show_default=True,
-    help="MiB an action may use.",
+    metavar="MIB",
+    help="Limit the memory of an action.",
 )
 _JOBS = click.option(
-    "--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Actions at a time. Default: the cores."
+    "--jobs",
+    "-j",
+    type=click.IntRange(1, 512),
+    default=None,
+    metavar="N",
+    help="Run N actions at a time. Default: one per core.",
 )
 
 

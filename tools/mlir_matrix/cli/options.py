@@ -90,19 +90,24 @@ def catalog_option(function: F) -> F:
         multiple=True,
         type=Folder(),
         metavar="DIR",
-        help="A folder laid out like this repository, whose files join the catalog. Repeatable.",
+        help="Add the catalog in DIR, a folder laid out like this repository. Repeatable.",
     )(function)
 
 
 def cache_option(function: F) -> F:
     """``--cache-dir DIR``."""
-    return click.option("--cache-dir", type=Folder(), metavar="DIR", help="Keep the action cache here.")(function)
+    return click.option("--cache-dir", type=Folder(), metavar="DIR", help="Keep the action cache in DIR.")(function)
 
 
 def format_option(*formats: str) -> Callable[[F], F]:
     """``--format``; the first is the default."""
     return click.option(
-        "--format", "form", type=click.Choice(formats), default=formats[0], show_default=True, help="How to print it."
+        "--format",
+        "form",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="Print the result in this format.",
     )
 
 
@@ -111,7 +116,7 @@ def sealed_option(function: F) -> F:
     return click.option(
         "--sealed",
         is_flag=True,
-        help="Environments as containers and Bazel have them: with an interpreter of their own.",
+        help="Give environments an interpreter of their own, as containers and Bazel do.",
     )(function)
 
 
@@ -140,7 +145,7 @@ def environment_option(function: F) -> F:
         multiple=True,
         callback=_substitutions,
         metavar="NAME=OTHER",
-        help="Use environment OTHER where NAME is asked for. Repeatable.",
+        help="Use environment OTHER instead of NAME. Repeatable.",
     )(function)
 
 

@@ -1,4 +1,4 @@
-"""``matrix plan``: which tests, which actions, which environments."""
+"""``matrix plan``: show tests, actions and environments of a run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _BATCH = 2_000
     "--check",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Print nothing; exit with 1 where FILE, made by --format json, is not this plan any more.",
+    help="Print nothing; exit with 1 if FILE, written by --format json, is stale.",
 )
 def command(
     tests: tuple[str, ...],
@@ -65,9 +65,10 @@ def command(
     form: str,
     check: Path | None,
 ) -> int:
-    """Show which tests would run, what is unsupported and why, and what they need.
+    """Show which tests would run and why, without running them.
 
-    Without arguments it is the suite smoke. A glob is matched segment by segment; with a suite before it, it narrows the suite.
+    Without arguments, plan the suite smoke. A glob matches segment by segment. A suite and a glob select the tests of the suite
+    that match the glob.
     """
     current = session(catalogs, swaps=swaps, pins=pins)
     choice = choose(current.catalog, tests, pins=current.pins)

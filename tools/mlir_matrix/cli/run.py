@@ -1,4 +1,4 @@
-"""``matrix run``: run tests and compare what comes out with what the suite expects."""
+"""``matrix run``: run tests and compare each outcome with the expected one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mlir_matrix.cli.options import (
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.judge.results import TestResult, exit_code, to_document
-from mlir_matrix.unchanged import Request, UnchangedRuns
+from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 
 
 @click.command(
@@ -42,11 +42,13 @@ from mlir_matrix.unchanged import Request, UnchangedRuns
 @cache_option
 @format_option("table", "json")
 @limits_options()
-@click.option("--keep-going/--fail-fast", default=True, help="Whether a surprise ends the run. Default: keep going.")
-@click.option("--junit", type=NewFile(), metavar="FILE", help="Also write JUnit XML.")
+@click.option(
+    "--keep-going/--fail-fast", default=True, help="Continue after an unexpected outcome, or stop. Default: continue."
+)
+@click.option("--junit", type=NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @environment_option
 @executor_options
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def command(
     tests: tuple[str, ...],
     catalogs: tuple[Path, ...],
@@ -60,10 +62,13 @@ def command(
     executor: ExecutorOptions,
     quiet: bool,
 ) -> int:
-    """Run tests; without arguments the suite smoke.
+    """Run tests and compare each outcome with the expected one.
 
-    What was run before and reads the same bytes is not run again. Exit code: 0 all as expected, 1 something under test is
-    not, 2 the command or the files are wrong, 3 the infrastructure failed and nothing under test did.
+    Without arguments, run the suite smoke. An action whose inputs did not change is not run again; its result comes from the
+    cache.
+
+    Exit code: 0 all outcomes as expected; 1 something under test is not as expected; 2 the command or the files are wrong; 3 the
+    infrastructure failed, and nothing under test did.
     """
     request = Request(
         tests=tests,

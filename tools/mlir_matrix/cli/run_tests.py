@@ -1,4 +1,4 @@
-"""What ``matrix run`` does where something has changed: plan, execute and keep what failed."""
+"""Plan and execute the tests of ``matrix run``, and keep the files of failures."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
+from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
 from mlir_matrix.text import catalog_options
-from mlir_matrix.unchanged import Report, Request, UnchangedRuns
 
 #: More folders of failures than anyone reads; the rest is named.
 _KEPT_FAILURES = 50

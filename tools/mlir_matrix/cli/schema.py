@@ -1,4 +1,4 @@
-"""``matrix schema``: the JSON Schemas that editors and other programs read."""
+"""``matrix schema``: print the JSON Schemas that editors and other programs read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mlir_matrix.names import did_you_mean
 @click.command("schema", cls=Verb, examples=("matrix schema", "matrix schema workload"))
 @click.argument("name", metavar="[NAME]", required=False)
 def command(name: str | None) -> None:
-    """Print the JSON Schema of a kind of file (workload, step, suite, …) or document (plan, results).
+    """Print the JSON Schema of a file format (workload, step, suite, …) or of a document (plan, results).
 
-    Without NAME it lists the names. The schemas also stand in docs/schemas, where the first line of each YAML file points.
+    Without NAME, list all names. The same schemas are in docs/schemas.
     """
     from mlir_matrix.report.schemas.export import NAMES, schema
 

@@ -15,10 +15,10 @@ from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.result_maker import ResultMaker
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.result_maker import ResultMaker
 from mlir_matrix.session import Environment, Session
 
 

@@ -1,4 +1,4 @@
-"""``matrix container``: images of environments."""
+"""``matrix container``: build and verify container images of environments."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from mlir_matrix.cli.options import LazyVerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
-    "build": Listed("container.build", "build", "Make the images that are not there."),
-    "list": Listed("container.list", "list_images", "Environments and their images."),
-    "verify": Listed("container.verify", "verify", "Compare images with what the locks give."),
+    "build": Listed("container.build", "build", "Build missing images."),
+    "list": Listed("container.list", "list_images", "List environments and their images."),
+    "verify": Listed("container.verify", "verify", "Compare images with their lock files."),
 }
 
 
@@ -23,4 +23,7 @@ VERBS = {
     examples=("matrix container build mlir", "matrix container list", "matrix container verify mlir"),
 )
 def command() -> None:
-    """Images for containers, one an environment, made from the same locks: the same lock gives the same image ID."""
+    """Build and verify container images, one for each environment.
+
+    Images are made from lock files: the same lock file gives the same image ID.
+    """

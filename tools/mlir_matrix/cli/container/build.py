@@ -1,4 +1,4 @@
-"""``matrix container build``: make the images that are not there."""
+"""``matrix container build``: build missing images."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]
 @click.command(
     "build",
     cls=Verb,
-    short_help="Make the images that are not there.",
     examples=(
         "matrix container build",
         "matrix container build mlir torch",
@@ -41,15 +40,15 @@ images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]
 )
 @images_argument
 @pin_option
-@click.option("--push", is_flag=True, help="Bring them to the registry of containers/images.yaml, too.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--push", is_flag=True, help="Also push the images to the registry in containers/images.yaml.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @catalog_option
 def build(names: tuple[str, ...], pins: tuple[str, ...], push: bool, quiet: bool, catalogs: tuple[Path, ...]) -> int:
-    """Make the images of environments, or of what tests need (default: what the suite smoke needs).
+    """Build the images of environments, or of all environments that tests need.
 
-    Nothing of this machine is in them, and nothing is pulled to make them: packages are those of the locks, fetched where they
-    are not here. An image that is there and right is left alone. Where containers/images.yaml names a registry, images come
-    from there if it has them.
+    Without arguments, build what the suite smoke needs. An image contains only packages from lock files; missing packages are
+    downloaded. No base image is pulled. An image that is already correct is kept. If containers/images.yaml names a registry,
+    images that it has are pulled from there.
     """
     current = session(catalogs, pins=pins)
     registry = current.catalog.containers.registry

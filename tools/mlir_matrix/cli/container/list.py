@@ -1,4 +1,4 @@
-"""``matrix container list``: environments and their images."""
+"""``matrix container list``: list environments and their images."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from mlir_matrix.text import megabytes
 @click.command(
     "list",
     cls=Verb,
-    short_help="Environments and their images.",
     examples=("matrix container list", "matrix container list mlir llvm-releases --format json"),
 )
 @images_argument
@@ -35,9 +34,10 @@ from mlir_matrix.text import megabytes
 @format_option("table", "json")
 @catalog_option
 def list_images(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: tuple[Path, ...]) -> None:
-    """The images of environments, or of what tests need (default: what the suite smoke needs, and all that are here).
+    """List the images of environments, or of all environments that tests need.
 
-    One is present, absent, or stale: of other locks than those that count now, or changed since it was made.
+    Without arguments, list what the suite smoke needs and every image on this machine. A state is present, absent or stale. An
+    image is stale if its lock file or its contents changed.
     """
     current = session(catalogs, pins=pins)
     daemon = connect()

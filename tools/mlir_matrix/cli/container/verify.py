@@ -1,4 +1,4 @@
-"""``matrix container verify``: whether images are what the locks give."""
+"""``matrix container verify``: compare images with their lock files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from mlir_matrix.text import counted
 @click.command(
     "verify",
     cls=Verb,
-    short_help="Compare images with what the locks give.",
     examples=("matrix container verify", "matrix container verify mlir"),
 )
 @images_argument
 @pin_option
 @catalog_option
 def verify(names: tuple[str, ...], pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> int:
-    """Work out from the packages here, reading every byte, what the images must be, and compare: of environments, or of what
-    tests need (default: what the suite smoke needs).
+    """Compare images with what their lock files give, by reading every byte of the installed packages.
 
-    Exit code 3 where an image is absent or another one; which layers and files differ is said.
+    Without arguments, verify what the suite smoke needs. The layers and files that differ are listed.
+
+    Exit code: 0 all images are as their lock files say; 3 an image is absent or differs.
     """
     current = session(catalogs, pins=pins)
     environments, reasons = chosen(current, names or (DEFAULT_SUITE,))

@@ -1,4 +1,4 @@
-"""``matrix golden``: what is right, and how far from it is right enough."""
+"""``matrix golden``: manage expected outputs and numeric tolerances."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mlir_matrix.cli.options import LazyVerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
-    "update": Listed("golden.update", "update", "Compute the expected outputs anew and compare."),
-    "calibrate": Listed("golden.calibrate", "calibrate_command", "Propose tolerances from the errors of many draws."),
-    "explain": Listed("golden.explain", "explain", "Say which bounds apply to a test, and why."),
-    "audit": Listed("golden.audit", "audit", "Plant miscompiles: do the tolerances catch them?"),
+    "update": Listed("golden.update", "update", "Compute expected outputs again and compare."),
+    "calibrate": Listed("golden.calibrate", "calibrate_command", "Propose tolerances from measured errors."),
+    "explain": Listed("golden.explain", "explain", "Show which bounds apply to a test, and why."),
+    "audit": Listed("golden.audit", "audit", "Measure which planted miscompiles the tolerances catch."),
 }
 
 
@@ -29,4 +29,7 @@ VERBS = {
     ),
 )
 def command() -> None:
-    """Expected outputs, computed in double by the workloads' references and never by a compiler, and how exact is right."""
+    """Manage expected outputs and numeric tolerances.
+
+    Expected outputs (goldens) are computed in float64 by the workloads' references, never by a compiler.
+    """

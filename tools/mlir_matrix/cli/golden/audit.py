@@ -1,4 +1,4 @@
-"""``matrix golden audit``: do the tolerances catch real miscompiles?"""
+"""``matrix golden audit``: measure which planted miscompiles the tolerances catch."""
 
 from __future__ import annotations
 
@@ -39,16 +39,22 @@ _TROUBLE = frozenset({"infra-error", "skipped"})
 @click.command(
     "audit",
     cls=Verb,
-    short_help="Plant miscompiles: do the tolerances catch them?",
     examples=(
         "matrix golden audit --seeds 50",
         "matrix golden audit 'mlir/linalg-loops/x86_64/{matmul,softmax}' --mutations 'narrow-*'",
         "matrix golden audit --format json",
     ),
 )
-@click.argument("tests", nargs=-1, metavar="[TESTS]...")
-@click.option("--seeds", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Draws of the inputs.")
-@click.option("--mutations", "glob", default="*", metavar="GLOB", help="Plant only these.")
+@click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 10_000),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Draw the inputs N times.",
+)
+@click.option("--mutations", "glob", default="*", metavar="GLOB", help="Plant only mutants whose name matches GLOB.")
 @format_option("text", "json")
 @catalog_option
 @cache_option
@@ -62,11 +68,13 @@ def audit(
     cache_dir: Path | None,
     limits: Limits,
 ) -> int:
-    """Plant miscompiles in TESTS (default: every workload as linalg, through linalg-loops) and judge what comes out.
+    """Plant mutants (miscompiles) in tests and report which of them the tolerances catch.
 
-    A miscompile matters where its error exceeds, on some element, what sound arithmetic may come to, a bound that is computed
-    from the inputs and apart from the tolerances. Exit code 1 where under 99 % of those that matter are caught, or none matters,
-    where something that is allowed (contraction, reassociation) is flagged, or where an output that takes no program passes.
+    Without arguments, audit every workload as linalg, through linalg-loops. A mutant matters if its error on some element exceeds
+    the forward error bound of sound arithmetic. That bound is computed from the inputs, not from the tolerances.
+
+    Exit code 1: fewer than 99 % of the mutants that matter are caught, or none matters; an allowed change (contraction,
+    reassociation) is flagged; or an output that needs no program passes.
     """
     current = session(catalogs, cache_dir)
     chosen = _choose(current, tests or (_DEFAULT,))

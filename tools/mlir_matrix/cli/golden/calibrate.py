@@ -1,4 +1,4 @@
-"""``matrix golden calibrate``: tolerances held against the errors of many draws, and what they should be."""
+"""``matrix golden calibrate``: propose tolerances from the errors of many draws."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ _Bounded = Mapping[str, Resolved]
 @click.command(
     "calibrate",
     cls=Verb,
-    short_help="Propose tolerances from the errors of many draws.",
     examples=(
         "matrix golden calibrate '*/linalg-*/x86_64/matmul'",
         "matrix golden calibrate smoke --seeds 50 --false-alarm 1e-9 --patch tolerances.patch",
@@ -63,7 +62,8 @@ _Bounded = Mapping[str, Resolved]
     type=click.IntRange(LEAST + 2, 10_000),
     default=20,
     show_default=True,
-    help="Draws of the inputs for each test.",
+    metavar="N",
+    help="Draw the inputs of each test N times.",
 )
 @click.option(
     "--false-alarm",
@@ -71,14 +71,15 @@ _Bounded = Mapping[str, Resolved]
     type=click.FloatRange(1e-15, 0.1),
     default=1e-6,
     show_default=True,
-    help="Share of right runs of a test that may fail.",
+    metavar="RATE",
+    help="Allow correct runs to fail at this rate.",
 )
 @click.option(
     "--patch",
     "file",
     type=NewFile(),
     metavar="FILE",
-    help="Write the proposals there, for git apply. Tolerances themselves are never changed.",
+    help="Write the proposals to FILE, for git apply. No tolerance is changed.",
 )
 @catalog_option
 @pin_option
@@ -96,10 +97,13 @@ def calibrate_command(
     limits: Limits,
     form: str,
 ) -> int:
-    """Run tests (default: the suite smoke) on many draws of their inputs, each against the reference, and propose tolerances.
+    """Run tests on many draws of their inputs and propose tolerances.
 
-    For each tolerance layer it fits a Gumbel distribution to the largest errors of the worst test's runs, and proposes the
-    bounds beyond which the asked share of them lies. Exit code 1 where a test failed.
+    Without arguments, use the suite smoke. Each run is compared with the reference. For each tolerance layer, a Gumbel
+    distribution is fitted to the largest errors of the worst test. The proposed bounds keep the rate of false alarms below
+    --false-alarm.
+
+    Exit code 1: a test failed.
     """
     current = session(catalogs, cache_dir, pins=pins)
     chosen = list(granted(current.catalog, choose(current.catalog, tests, pins=current.pins).tests()))

@@ -1,4 +1,4 @@
-"""``matrix golden explain``: what is right enough for one test, and why."""
+"""``matrix golden explain``: show which bounds apply to a test, and why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.explain import explain as explain_test
 from mlir_matrix.expand.select import whole_catalog
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.plan.magnitudes import plan_magnitudes
+from mlir_matrix.plan.goldens import plan_magnitudes
 from mlir_matrix.report.tolerance_text import explained, to_text
 from mlir_matrix.session import Session
 
@@ -27,7 +27,6 @@ from mlir_matrix.session import Session
 @click.command(
     "explain",
     cls=Verb,
-    short_help="Say which bounds apply to a test, and why.",
     examples=(
         "matrix golden explain pytorch/linalg-loops/x86_64/matmul",
         "matrix golden explain mlir/math-poly/x86_64/tanh --format json",
@@ -47,9 +46,9 @@ def explain(
     limits: Limits,
     form: str,
 ) -> None:
-    """Say what is right enough for the outputs of test ID: facts, tolerance layers, the winner's expressions in numbers.
+    """Show the tolerance layers that apply to the outputs of test ID, and the winning bounds in numbers.
 
-    Nothing is run but a look at the goldens. The share of the bounds that the last verdict used is told where it is known.
+    Nothing is run except a check of the goldens. If the last verdict is cached, its share of the bounds is shown.
     """
     current = session(catalogs, cache_dir, pins=pins)
     test = _find(current, identifier)

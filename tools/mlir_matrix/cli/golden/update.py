@@ -1,4 +1,4 @@
-"""``matrix golden update``: expected outputs, made from the references."""
+"""``matrix golden update``: compute expected outputs with the references and compare."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ class _Failure:
 @click.command(
     "update",
     cls=Verb,
-    short_help="Compute them anew and compare.",
     examples=(
         "matrix golden update",
         "matrix golden update --write softmax",
@@ -75,7 +74,7 @@ class _Failure:
     ),
 )
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
-@click.option("--write", is_flag=True, help="Write what differs. Without it nothing is written.")
+@click.option("--write", is_flag=True, help="Write goldens that differ. Without this option, nothing is written.")
 @format_option("text", "json")
 @catalog_option
 @cache_option
@@ -88,12 +87,13 @@ def update(
     cache_dir: Path | None,
     limits: Limits,
 ) -> int:
-    """Compute the expected outputs of WORKLOADS (default: all) and compare them with the goldens that are there.
+    """Compute expected outputs again and compare them with the goldens on disk.
 
-    Of what differs it says in how many elements, and by how much at most. What differs by no more than the reference itself
-    rounds, as on another architecture, is left as it is. Outputs of more than 1 MiB are kept as a sketch; workloads with
-    ``golden: computed`` have none. Exit code 1 where
-    goldens differ and nothing was written.
+    Without arguments, do this for all workloads. The report counts the elements that differ and gives the largest difference. A
+    golden that differs only by rounding of the reference is kept. An output of more than 1 MiB is stored as a sketch. Workloads
+    with ``golden: computed`` have no golden.
+
+    Exit code 1: goldens differ, and nothing was written.
     """
     current = session(catalogs, cache_dir)
     entries = [_find(current, name) for name in dict.fromkeys(workloads) or sorted(current.catalog.workloads)]

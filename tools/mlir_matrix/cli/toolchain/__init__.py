@@ -1,4 +1,4 @@
-"""``matrix toolchain``: what environments consist of, and what of it is here."""
+"""``matrix toolchain``: lock, install, verify and upgrade compilers and frameworks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mlir_matrix.cli.options import LazyVerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
-    "lock": Listed("toolchain.lock", "lock", "Write locks."),
-    "fetch": Listed("toolchain.fetch", "fetch", "Bring what locks name."),
-    "verify": Listed("toolchain.verify", "verify", "Read everything that is here and compare it with its hashes."),
-    "list": Listed("toolchain.list", "list_releases", "Components and their releases."),
-    "which": Listed("toolchain.which", "which", "The path of a tool."),
-    "roll": Listed("toolchain.roll", "roll_releases", "Try newer releases, propose those that are green."),
-    "gc": Listed("toolchain.gc", "gc", "Remove what no lock names."),
+    "lock": Listed("toolchain.lock", "lock", "Write lock files."),
+    "fetch": Listed("toolchain.fetch", "fetch", "Download and install locked packages."),
+    "verify": Listed("toolchain.verify", "verify", "Check every byte of installed packages."),
+    "list": Listed("toolchain.list", "list_releases", "List components and their releases."),
+    "which": Listed("toolchain.which", "which", "Print the path of a tool."),
+    "roll": Listed("toolchain.roll", "roll_releases", "Test newer releases and propose those that pass."),
+    "gc": Listed("toolchain.gc", "gc", "Remove packages that no lock file names."),
 }
 
 
@@ -27,4 +27,7 @@ VERBS = {
     examples=("matrix toolchain list llvm", "matrix toolchain fetch llvm@19", "matrix toolchain which mlir-opt@19"),
 )
 def command() -> None:
-    """Lock, fetch and check compilers and frameworks, side by side, without installing anything on the machine."""
+    """Lock, install, verify and upgrade compilers and frameworks.
+
+    All releases stand side by side in the cache folder. Nothing is installed on the machine.
+    """

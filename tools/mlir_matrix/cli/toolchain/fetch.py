@@ -1,4 +1,4 @@
-"""``matrix toolchain fetch``: bring what locks name."""
+"""``matrix toolchain fetch``: download and install locked packages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 @click.command(
     "fetch",
     cls=Verb,
-    short_help="Bring what locks name.",
     examples=(
         "matrix toolchain fetch",
         "matrix toolchain fetch llvm@19 llvm@23",
@@ -46,13 +45,11 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 @pin_option
 @click.option(
     "--from", "others", multiple=True, type=Folder(), metavar="DIR",
-    help="Also take artifacts from here: another's store, or any folder of wheels and packages. Repeatable.",
+    help="Also take archives from DIR, the cache folder of another user or any folder of packages. Repeatable.",
 )  # fmt: skip
-@click.option(
-    "--dry-run", is_flag=True, help="Name what is missing, with the commands that builds of sources take. Run none."
-)
+@click.option("--dry-run", is_flag=True, help="List what is missing and the commands of source builds; run none.")
 @sealed_option
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @format_option("text", "json")
 @catalog_option
 def fetch(
@@ -65,13 +62,13 @@ def fetch(
     form: str,
     catalogs: tuple[Path, ...],
 ) -> int:
-    """Bring what environments, releases or tests need (default: what the suite smoke needs).
+    """Download and install what environments, releases or tests need.
 
-    Everything is checked against the SHA-256 of its lock. What is there already is looked at, by sizes and times, and made
-    again where files are gone or changed (``verify`` reads every byte). What was begun is gone on with. Nothing is installed on
-    the machine.
+    Without arguments, fetch what the suite smoke needs. Every byte is checked against the SHA-256 in the lock file. Installed
+    packages are checked by size and time, and repaired if files are missing or changed; ``toolchain verify`` reads every byte.
+    Interrupted downloads resume.
 
-    Archives of what is installed are fetched again only where ``verify`` found them damaged, not where ``gc --artifacts``
+    Archives of installed packages are downloaded again only if ``toolchain verify`` found them damaged, not if ``gc --artifacts``
     removed them.
     """
     for other in others:

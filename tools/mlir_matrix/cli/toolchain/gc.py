@@ -1,4 +1,4 @@
-"""``matrix toolchain gc``: what nobody needs any more."""
+"""``matrix toolchain gc``: remove packages that no lock file names."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
 @click.command(
     "gc",
     cls=Verb,
-    short_help="Remove what no lock names.",
     examples=("matrix toolchain gc --dry-run", "matrix toolchain gc --artifacts"),
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
 @click.option(
-    "--artifacts", is_flag=True, help="Also the archives of what is installed: it could not be made again offline."
+    "--artifacts",
+    is_flag=True,
+    help="Also remove archives of installed packages, which then cannot be repaired offline.",
 )
-@click.option("--alone", is_flag=True, help="Keep nothing for other catalogs that the same home is used with.")
+@click.option("--alone", is_flag=True, help="Keep nothing for other catalogs with the same cache folder.")
 @catalog_option
 def gc(dry_run: bool, artifacts: bool, alone: bool, catalogs: tuple[Path, ...]) -> None:
-    """Remove packages, prefixes and artifacts that no lock of the catalog names, and what was left half done.
+    """Remove packages, prefixes and artifacts that no lock file names, and incomplete files.
 
-    What somebody is at work on stays, and so do, without --artifacts, all archives that a lock names. Other catalogs, and
-    other checkouts, that the same home is used with have a say as long as they are there.
+    Files in use are kept. Archives that a lock file names are kept, unless --artifacts is given. Files that other catalogs or
+    checkouts with the same cache folder need are kept, unless --alone is given.
     """
     current = session(catalogs)
     packages, store = current.home.packages, Artifacts(current.home.artifacts)

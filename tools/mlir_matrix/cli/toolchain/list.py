@@ -1,4 +1,4 @@
-"""``matrix toolchain list``: what there is, and what of it is here."""
+"""``matrix toolchain list``: list releases, where they come from, and their states."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_BUILD, c_librar
 @click.command(
     "list",
     cls=Verb,
-    short_help="Components and their releases.",
     examples=("matrix toolchain list", "matrix toolchain list llvm iree --format json"),
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
@@ -35,9 +34,10 @@ from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_BUILD, c_librar
 @format_option("table", "json")
 @catalog_option
 def list_releases(components: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: tuple[Path, ...]) -> None:
-    """Every release of COMPONENTS (default: all): where it comes from, what it was made of, and whether it is here.
+    """List every release of components: its source, durability, size and state.
 
-    A star marks the pinned one. Rolling releases vanish from where they come from: what was fetched stays.
+    Without arguments, list all components. A star marks the pinned release. A rolling release vanishes from its source; a
+    downloaded one stays usable.
     """
     current = session(catalogs, pins=pins)
     for name in components:

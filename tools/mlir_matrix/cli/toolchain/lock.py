@@ -1,4 +1,4 @@
-"""``matrix toolchain lock``: find out what releases consist of, and write it down."""
+"""``matrix toolchain lock``: write lock files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from mlir_matrix.toolchains.names import Thing, things
 @click.command(
     "lock",
     cls=Verb,
-    short_help="Write locks.",
     examples=(
         "matrix toolchain lock",
         "matrix toolchain lock mlir torch --python cp311",
@@ -35,14 +34,21 @@ from mlir_matrix.toolchains.names import Thing, things
     ),
 )
 @click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]]...")
-@click.option("--python", "tags", multiple=True, type=click.Choice(SUPPORTED), help="Interpreters. Default: all.")
+@click.option(
+    "--python",
+    "tags",
+    multiple=True,
+    type=click.Choice(SUPPORTED),
+    help="Lock for this Python version. Default: all. Repeatable.",
+)
 @pin_option
 @catalog_option
 def lock(names: tuple[str, ...], tags: tuple[str, ...], pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> int:
-    """Write the locks of environments and releases (default: of all environments).
+    """Write the lock files of environments and releases.
 
-    A lock lists every package with its version, size and SHA-256: for an environment for each interpreter that all of its
-    packages have wheels for, for a release of Debian packages with everything down to the C library.
+    Without arguments, lock all environments. A lock file lists every package with version, size and SHA-256. An environment has
+    one lock file for each Python version that all its packages support. A release of Debian packages has one lock file, which
+    includes the C library.
     """
     current = session(catalogs, pins=pins)
     failed = False

@@ -1,4 +1,4 @@
-"""``matrix toolchain roll``: try newer releases and propose what is green."""
+"""``matrix toolchain roll``: test newer releases and propose those that pass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ _NAMED = 10
 @click.command(
     "roll",
     cls=Verb,
-    short_help="Try newer releases, propose those that are green.",
     examples=(
         "matrix toolchain roll",
         "matrix toolchain roll qemu-user --suite aarch64",
@@ -38,9 +37,9 @@ _NAMED = 10
     ),
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
-@click.option("--suite", default=DEFAULT_SUITE, show_default=True, help="The suite that must stay as expected.")
+@click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
 @limits_options()
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @cache_option
 @catalog_option
 def roll_releases(
@@ -51,14 +50,15 @@ def roll_releases(
     cache_dir: Path | None,
     catalogs: tuple[Path, ...],
 ) -> int:
-    """Try the newer releases of COMPONENTS (default: all), one component at a time, by the tests that they touch.
+    """Test newer releases of components and propose those that pass.
 
-    What is green becomes a patch of toolchains/known-good.yaml on stdout, once the whole suite is as expected under all of it;
-    what is not is told with the tests that break.
+    Without arguments, try all components, one at a time. Only tests that use the component run. If the whole suite is as expected
+    with all releases that passed, a patch of toolchains/known-good.yaml goes to stdout. Other releases are listed with the tests
+    that they break.
 
-    Exit code: 0 all as expected, or nothing is newer; 1 a component has newer releases and none is green, or green ones break
-    something together; 2 the command or the files are wrong, or no test of the suite uses what is named; 3 the machine could not
-    try everything, and nothing under test failed.
+    Exit code: 0 a newer release passes, or nothing is newer; 1 no newer release passes, or together they break a test; 2 the
+    command or the files are wrong, or no test of the suite uses the component; 3 the machine could not try everything, and nothing
+    under test failed.
     """
     current = session(catalogs, cache_dir)
     _check(current.catalog, components, suite)

@@ -1,4 +1,4 @@
-"""``matrix toolchain verify``: whether what is here is still what it was."""
+"""``matrix toolchain verify``: check every byte of installed packages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from mlir_matrix.toolchains.names import artifact_names, c_libraries, locked_thi
 @click.command(
     "verify",
     cls=Verb,
-    short_help="Read everything that is here and compare it with its hashes.",
     examples=("matrix toolchain verify", "matrix toolchain verify llvm@19"),
 )
 @names_argument
@@ -32,10 +31,11 @@ from mlir_matrix.toolchains.names import artifact_names, c_libraries, locked_thi
 @format_option("table", "json")
 @catalog_option
 def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: tuple[Path, ...]) -> int:
-    """Read every byte of what is here, installed and kept, and name what is damaged: of these, else of everything.
+    """Check every byte of installed packages and downloaded archives.
 
-    What is damaged is taken away, so that nothing uses it; ``matrix toolchain fetch`` makes it again. Exit code 3 where
-    something is damaged.
+    Without arguments, verify everything. Damaged packages and archives are removed; ``matrix toolchain fetch`` makes them again.
+
+    Exit code: 0 nothing is damaged; 3 something is damaged.
     """
     current = session(catalogs, pins=pins)
     held = _named(current, names) if names else list(locked_things(current))

@@ -1,4 +1,4 @@
-"""``matrix toolchain which``: where a tool is."""
+"""``matrix toolchain which``: print the path of a tool."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from mlir_matrix.toolchains.names import of_release
 @click.command(
     "which",
     cls=Verb,
-    short_help="The path of a tool.",
     examples=("matrix toolchain which mlir-opt@19", "$(matrix toolchain which llc@22) --version"),
 )
 @click.argument("tool", metavar="TOOL[@RELEASE]")
 @pin_option
 @catalog_option
 def which(tool: str, pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
-    """Print the path by which TOOL of the pinned release, or of RELEASE, can be run by hand."""
+    """Print the path of TOOL from the pinned release or from RELEASE, to run it by hand."""
     current = session(catalogs, pins=pins)
     name, mark, wanted = tool.partition("@")
     if mark and not wanted:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
 #: Command lines whose results are kept.
 _MOST = 16
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,7 +109,7 @@ def test_another_image_of_that_name_is_replaced(home: Home, daemon: Any) -> None
 
 def test_a_daemon_that_does_not_keep_it(home: Home, daemon: Any) -> None:
     daemon.forgets = True
-    with pytest.raises(InfrastructureError, match=r"was given mlir-matrix/numpy:.* and has another image, or none"):
+    with pytest.raises(InfrastructureError, match=r"loaded mlir-matrix/numpy:.* but has another image, or none"):
         have([installed(home, "numpy")], home, daemon)
 
 

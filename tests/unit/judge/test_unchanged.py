@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +21,7 @@ from mlir_matrix.judge.results import Run, TestResult, to_document
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.plan.graph import File, Graph
 
+TOOLS = Path(unchanged.__file__).parents[2]
 _NAMES = {"framework": "jax", "pipeline": "p", "target": "t"}
 PASS = TestResult(
     id="jax/p/t/a", **_NAMES, workload="a", outcome="pass", stage="judge", expected=True, reason="", cached=True,
@@ -262,3 +265,11 @@ def test_only_some_are_kept(tmp_path: Path) -> None:
     assert len(list((tmp_path / "home" / "actions" / "unchanged").iterdir())) == 16
     assert UnchangedRuns(replace(REQUEST, tests=("19",))).find() is not None
     assert UnchangedRuns(replace(REQUEST, tests=("0",))).find() is None
+
+
+def test_an_unchanged_run_imports_little() -> None:
+    """What the verb and its summary need: no models, no planner, no library that is slow to import."""
+    modules = "mlir_matrix.cli.run, mlir_matrix.judge.unchanged, mlir_matrix.report.summary"
+    heavy = "{'pydantic', 'yaml', 'numpy', 'mlir_matrix.session', 'mlir_matrix.plan', 'mlir_matrix.execute.scheduler'}"
+    code = f"import sys, {modules}; sys.exit(str(found) if (found := {heavy} & set(sys.modules)) else 0)"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(TOOLS)})

@@ -54,7 +54,7 @@ _OPTIONS = (
 
 
 def executor_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options; the verb receives them as ``executor``, an ExecutorOptions."""
+    """Add the options; the verb receives them as ``executor``, an ExecutorOptions."""
 
     @wraps(function)
     def verb(
@@ -98,7 +98,7 @@ def _property(words: str) -> tuple[str, str]:
 
 
 def executor_words(options: ExecutorOptions) -> list[str]:
-    """The options that say it again."""
+    """Return the options that repeat this choice."""
     words = [] if options.executor == "local" else ["--executor", options.executor]
     words += ["--remote", options.remote] if options.remote else []
     words += [word for key, value in options.properties for word in ("--exec-property", f"{key}={value}")]

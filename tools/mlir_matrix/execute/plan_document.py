@@ -1,4 +1,4 @@
-"""A plan as JSON: every test with its reason, every action with what it reads and who needs it."""
+"""A plan as JSON: every test with its reason, every action with its inputs and the tests that need it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ _PASSING = ("bytes", "missing", "packages")
 
 
 def lasting(document: dict[str, Any]) -> dict[str, Any]:
-    """A plan document without what differs from machine to machine, or from day to day."""
+    """Return a plan document without what differs between machines or days."""
     environments = [
         {key: value for key, value in environment.items() if key not in _PASSING}
         for environment in document["environments"]
@@ -122,7 +122,7 @@ def lasting(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _needed(plan: Plan) -> dict[str, list[str]]:
-    """For every action the tests that need it."""
+    """Return the tests that need each action."""
     needed: dict[str, list[str]] = {identifier: [] for identifier in plan.graph.actions}
     for test, verdict in plan.verdicts.items():
         for identifier in plan.graph.needed_by(verdict):
@@ -138,7 +138,7 @@ def _input(ref: Input, path: str) -> dict[str, Any]:
 
 
 def action_document(action: Action, graph: Graph) -> dict[str, Any]:
-    """An action without the tests that need it."""
+    """Return an action without the tests that need it."""
     paths = input_names(action, graph)
     return {
         "id": action.id,
@@ -158,7 +158,7 @@ def _action(action: Action, graph: Graph, tests: Sequence[str]) -> dict[str, Any
 
 
 def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
-    """What an environment is made of: each unit's folder among the packages, the part that it plays, and whose release it is."""
+    """Return the packages of an environment: folder, role, and the component they belong to."""
     owners = {
         f"{name} {version}": _owner(entry)
         for entry, release in releases
@@ -183,7 +183,7 @@ def _owner(entry: Entry[Component]) -> dict[str, Any]:
 
 
 def environment_document(environment: Environment, session: Session) -> dict[str, Any]:
-    """An environment: its digest, what it costs and what is still to be fetched, or why it cannot be had."""
+    """Return an environment: its digest, its cost and downloads, or why it is unavailable."""
     entry: dict[str, Any] = {"name": environment.name, "pins": session.pins_of(environment.name)}
     if not isinstance(environment, ResolvedEnvironment):
         return {**entry, "unavailable": environment.reason}

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -78,7 +79,7 @@ class UnchangedRuns:
         roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
         self._cache = str(find_home(cache_dir=request.cache_dir).actions)
         self._folder = f"{self._cache}/unchanged"
-        self._file = f"{self._folder}/{digest_value([roots, request.words()])}.json"
+        self._file = f"{self._folder}/{digest_value([sys.executable, roots, request.words()])}.json"
         self._sources = Fingerprint()
         self._state = ""
         # The other executors ask programs of this machine.

@@ -53,6 +53,8 @@ int main() {
 #endif
 }
 """
+#: Seconds that nobody else sleeps at the same time.
+FOREVER = f"3000.{os.getpid()}"
 
 
 def git(folder: Path, *words: str) -> str:
@@ -280,7 +282,7 @@ def test_closing_ends_a_build(home: Path, repository: Repository) -> None:
     """With all that it runs, and nothing is left."""
     text = (
         "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
-        "add_custom_target(forever ALL COMMAND sleep 3000.25)\n"
+        f"add_custom_target(forever ALL COMMAND sleep {FOREVER})\n"
     )
     found = build(repository, repository.commit(CMakeLists_txt=text))
     events: list[PackageProgress] = []
@@ -292,14 +294,14 @@ def test_closing_ends_a_build(home: Path, repository: Repository) -> None:
         time.sleep(0.05)
     closer = threading.Thread(target=installer.close)
     closer.start()
-    closer.join(30)
+    closer.join(120)
     assert not closer.is_alive()
     assert not _sleeping()
     assert left(home) == set()
     assert not [event for event in events if event.error or event.done]
 
 
-def _sleeping(seconds: str = "3000.25") -> bool:
+def _sleeping(seconds: str = FOREVER) -> bool:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -385,7 +387,7 @@ threading.Thread(
 @needs_compiler
 def test_a_killed_build_ends(home: Path) -> None:
     """With all that it runs: it would write on into what the next one makes there."""
-    seconds = "3000.5"
+    seconds = f"3001.{os.getpid()}"
     (home / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
         f"add_custom_target(forever ALL COMMAND sleep {seconds})\n"
@@ -394,13 +396,15 @@ def test_a_killed_build_ends(home: Path) -> None:
     command = ["env", "-i", f"PATH={os.environ['PATH']}", "ninja", "-C", str(home / "b")]
     environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[3])}
     process = subprocess.Popen([sys.executable, "-c", BUILD, str(home / "log"), *command], env=environment)
-    until = time.monotonic() + 60
-    while not _sleeping(seconds):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
-    until = time.monotonic() + 10
+    try:
+        until = time.monotonic() + 120
+        while not _sleeping(seconds):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    until = time.monotonic() + 120
     while _sleeping(seconds):
         assert time.monotonic() < until, "it goes on"
         time.sleep(0.05)

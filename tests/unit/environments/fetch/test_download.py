@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from mlir_matrix.environments.fetch.http import Routes, Transport
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
 from support.loopback import Behaviour, serve
+from support.machine import start_python
 
 DATA = bytes(range(256)) * 4000
 TOOLS = Path(sys.modules[download.__module__].__file__ or "").parents[3]
@@ -288,11 +289,11 @@ def test_cancelled_while_nothing_comes(server: Behaviour, store: Artifacts) -> N
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert server.reached.wait(10)
+    assert server.reached.wait(120)
     time.sleep(0.1)
     cancelled.set()
     transport.abort()
-    thread.join(5)
+    thread.join(25)
     assert not thread.is_alive()
     assert isinstance(caught[0], Cancelled), caught
     transport.close()
@@ -314,21 +315,19 @@ except Exception as error:
 """
 
 
-def start(store: Artifacts, address: str, limit: int = 0) -> subprocess.Popen[str]:
+def start(store: Artifacts, address: str, limit: int = 0) -> AbstractContextManager[subprocess.Popen[str]]:
     thing = wanted(address)
-    command = [sys.executable, "-c", SCRIPT, str(store.folder), thing.sha256, str(thing.size), address, str(limit)]
-    env = {**os.environ, "PYTHONPATH": str(TOOLS)}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return start_python("-c", SCRIPT, str(store.folder), thing.sha256, str(thing.size), address, str(limit))
 
 
 def test_two_processes(server: Behaviour, store: Artifacts) -> None:
     """One fetches, the other waits and takes what is there."""
     server.hold = threading.Event()
-    first, second = start(store, f"{server.address}/f"), start(store, f"{server.address}/f")
-    assert server.reached.wait(10)
-    time.sleep(0.5)
-    server.hold.set()
-    assert first.communicate(timeout=20)[0] == second.communicate(timeout=20)[0] == ""
+    with start(store, f"{server.address}/f") as first, start(store, f"{server.address}/f") as second:
+        assert server.reached.wait(120)
+        time.sleep(0.5)
+        server.hold.set()
+        assert first.communicate(timeout=120)[0] == second.communicate(timeout=120)[0] == ""
     assert store.path(wanted().sha256).read_bytes() == DATA
     assert len(server.requests) == 1
     assert left(store) == [""]
@@ -337,15 +336,13 @@ def test_two_processes(server: Behaviour, store: Artifacts) -> None:
 def test_a_killed_fetch(server: Behaviour, store: Artifacts) -> None:
     """Goes on where it was; its lock is nobody's."""
     server.hold = threading.Event()
-    process = start(store, f"{server.address}/f")
-    assert server.reached.wait(10)
     part = store.part(wanted().sha256)
-    until = time.monotonic() + 10
-    while not part.exists() or part.stat().st_size < 400_000:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=10)
+    with start(store, f"{server.address}/f"):
+        assert server.reached.wait(120)
+        until = time.monotonic() + 120
+        while not part.exists() or part.stat().st_size < 400_000:
+            assert time.monotonic() < until
+            time.sleep(0.02)
     there = part.stat().st_size
     server.hold.set()
     server.hold = None
@@ -355,7 +352,8 @@ def test_a_killed_fetch(server: Behaviour, store: Artifacts) -> None:
 
 def test_full_disk(server: Behaviour, store: Artifacts) -> None:
     """Said so, and the half file is removed: it would be in everybody's way."""
-    out = start(store, f"{server.address}/f", limit=500_000).communicate(timeout=20)[0]
+    with start(store, f"{server.address}/f", limit=500_000) as process:
+        out = process.communicate(timeout=120)[0]
     assert out.startswith("InfrastructureError thing 1.0 cannot be kept: the disk is full"), out
     assert left(store) == []
 

@@ -7,12 +7,12 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,7 @@ from mlir_matrix.events import PackageProgress
 from mlir_matrix.files import Cancelled
 from support.debs import SCRIPT, Member, Mirror, folder, link, release
 from support.loopback import serve
+from support.machine import start_python
 
 
 class Stage:
@@ -282,7 +283,7 @@ def test_cancelled(stage: Stage) -> None:
         stage.bases = (server.address,)
 
         def cancel() -> None:
-            server.reached.wait(10)
+            server.reached.wait(120)
             cancelled.set()
 
         threading.Thread(target=cancel).start()
@@ -311,20 +312,18 @@ except Exception as error:
 """
 
 
-def start(stage: Stage, base: str, *, limit: int = 0) -> subprocess.Popen[str]:
+def start(stage: Stage, base: str, *, limit: int = 0) -> AbstractContextManager[subprocess.Popen[str]]:
     import datetime
 
     text = stage.lock.text(made=datetime.date(2026, 1, 1))
-    env = {**os.environ, "PYTHONPATH": str(Path(debian.__file__).parents[3]), "no_proxy": "*"}
-    command = [sys.executable, "-c", RUN, str(stage.root / "home"), text, base, str(limit)]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return start_python("-c", RUN, str(stage.root / "home"), text, base, str(limit), no_proxy="*")
 
 
 def test_two_processes(stage: Stage) -> None:
     """Fetch each package once, and make the prefix once."""
     with serve(stage.mirror.root) as server:
-        processes = [start(stage, server.address) for _ in range(2)]
-        assert [process.communicate(timeout=30)[0] for process in processes] == ["", ""]
+        with start(stage, server.address) as one, start(stage, server.address) as other:
+            assert [process.communicate(timeout=120)[0] for process in (one, other)] == ["", ""]
         assert len(server.requests) == len(stage.lock.packages)
     assert stage.left == [stage.lock.folder]
 
@@ -333,10 +332,8 @@ def test_killed(stage: Stage) -> None:
     """What it leaves is swept by the next one."""
     with serve(stage.mirror.root) as server:
         server.hold = threading.Event()
-        process = start(stage, server.address)
-        assert server.reached.wait(20)
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=10)
+        with start(stage, server.address):
+            assert server.reached.wait(120)
     assert [name for name in stage.left if name.startswith(".new-")]
     assert damaged(stage.provide(), thorough=True) == []
     assert stage.left == [stage.lock.folder]
@@ -346,7 +343,8 @@ def test_full_disk(stage: Stage) -> None:
     """While unpacking: packages are small and what is in them is not."""
     big = stage.mirror.add("big", Member("./usr/big", bytes(5_000_000)))
     stage.lock = dataclasses.replace(stage.lock, packages=(*stage.lock.packages, big))
-    out = start(stage, stage.mirror.base, limit=1_000_000).communicate(timeout=30)[0]
+    with start(stage, stage.mirror.base, limit=1_000_000) as process:
+        out = process.communicate(timeout=120)[0]
     assert out.startswith("InfrastructureError tool 2.0: big 1:2.0+b1~x-3 cannot be unpacked: the disk is full"), out
     assert stage.left == []
     assert damaged(stage.provide(), thorough=True) == []

@@ -174,7 +174,7 @@ def test_made_again_while_it_was_to_be_removed(unit: Unit) -> None:
         assert other.is_alive(), "whoever makes it holds its lock"
         (folder / name).write_bytes(whole)
         os.utime(folder / name, ns=(status.st_atime_ns, status.st_mtime_ns))
-    other.join(10)
+    other.join(120)
     assert not other.is_alive()
     assert thing.damage(folder, thorough=True) == []
 

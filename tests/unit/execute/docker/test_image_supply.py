@@ -79,7 +79,7 @@ def news(supply: ImageSupply, making: Making, environment: ResolvedEnvironment) 
     """What is told until an environment has its image or has failed."""
     told: list[PackageProgress] = []
     while not (supply.has(environment) or any(event.error for event in told)):
-        making.woken.get(timeout=10)
+        making.woken.get(timeout=120)
         told += supply.news()
     return told
 

@@ -17,14 +17,15 @@ from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, Unav
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean
 from mlir_matrix.paths import Home, find_home, repository
+from mlir_matrix.tolerances.numerics import Numerics
+from mlir_matrix.tolerances.resolve import Resolved
+from mlir_matrix.tolerances.resolve import resolve as resolve_tolerance
 from mlir_matrix.validation import validate
 
 if TYPE_CHECKING:
     # What is about toolchains alone need not wait for these.
     from mlir_matrix.expand.expansion import Test
     from mlir_matrix.plan.planner import Plan
-    from mlir_matrix.tolerances.numerics import Numerics
-    from mlir_matrix.tolerances.resolve import Resolved
 
 Environment = ResolvedEnvironment | UnavailableEnvironment
 
@@ -84,14 +85,10 @@ class Session:
     @cached_property
     def numerics(self) -> Numerics:
         """What the catalog states about the numerics of tests."""
-        from mlir_matrix.tolerances.numerics import Numerics
-
         return Numerics(self.catalog)
 
     def tolerance(self, test: Test, output: str) -> Resolved:
         """The bounds that apply to one output of a test."""
-        from mlir_matrix.tolerances.resolve import resolve as resolve_tolerance
-
         workload = self.catalog.workloads[test.workload].document
         return resolve_tolerance(
             self.catalog.layers,

@@ -26,7 +26,6 @@ from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.recipes import PASSES
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.conflicts import Held, Pair, by_input, candidates, found
 from mlir_matrix.judge.results import SCHEMA as RESULTS
@@ -133,7 +132,7 @@ def _configurations(current: Session, over: str | None) -> dict[str, Pins]:
 def _observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limits) -> _Seen:
     """Run the tests under some pins, and hold each output against the directives of all tests with the same input."""
     chosen = choose(current.catalog, arguments, pins=pins).tests()
-    tests = {test.id: test for test in chosen if test.is_ir and test.recipe and test.recipe.tool in PASSES}
+    tests = {test.id: test for test in chosen if test.is_ir and test.recipe and test.recipe.tool == "passes"}
     planner = Planner(current.catalog, current.tolerance, pins)
     verdicts = {name: planner.add(test) for name, test in tests.items()}
     printed = {name: planner.printed(test) for name, test in tests.items()}

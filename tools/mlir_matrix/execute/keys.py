@@ -77,10 +77,12 @@ def _module_of(path: str) -> str:
     return ""
 
 
-def tool_modules(tool: str) -> dict[str, str]:
-    """Return all our modules that a tool runs, with their digests."""
+def tool_modules(tool: str, backend: str | None = None) -> dict[str, str]:
+    """Return all modules of ours that a tool runs with a backend, with their digests."""
     seen: dict[str, str] = {}
     todo = [f"tools/{tool}", *_ALWAYS]
+    if backend:
+        todo.append(f"tools/by_{backend}")
     while todo:
         module = todo.pop()
         if module not in seen:
@@ -90,9 +92,12 @@ def tool_modules(tool: str) -> dict[str, str]:
 
 
 @cache
-def tool_digest(tool: str) -> str:
-    """Return the digest of a tool's code. A change to it redoes the tool's actions and no others."""
-    return digest_value(tool_modules(tool))
+def tool_digest(tool: str, backend: str | None = None) -> str:
+    """Return their digest, so that a change to any redoes the tool's actions and no others.
+
+    ``params`` does not count: it holds types alone, and a new parameter of one tool must not redo all others' actions.
+    """
+    return digest_value({name: digest for name, digest in tool_modules(tool, backend).items() if name != "params"})
 
 
 class Read(NamedTuple):
@@ -138,7 +143,13 @@ def request(action: Action, inputs: Mapping[str, str]) -> dict[str, Any]:
 
 def action_key(action: Action, inputs: Iterable[Read], *, environment: str) -> str:
     """Return the key of an action's result; ``environment`` is the digest of the environment."""
-    words = [action.tool, action.stage, action.params_digest, environment, tool_digest(action.tool)]
+    words = [
+        action.tool,
+        action.stage,
+        action.params_digest,
+        environment,
+        tool_digest(action.tool, action.params.get("backend")),
+    ]
     words.append(cpu_digest() if action.native else "")
     for read in inputs:
         words += read[:3]

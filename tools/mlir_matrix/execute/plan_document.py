@@ -43,8 +43,16 @@ def document_parts(tests: Iterable[Test], plan: Plan, session: Session, *, seale
         "environments": [environment_document(item, session) for item in environments.values()],
         "targets": _targets(plan, session),
         "variables": CLEAN_ENVIRONMENT,
-        "tools": {tool: sorted(tool_modules(tool)) for tool in sorted({action.tool for action in actions})},
+        "tools": _tools(actions),
     }
+
+
+def _tools(actions: Iterable[Action]) -> dict[str, list[str]]:
+    """Return the modules of each tool, with those of all backends that its actions ask for."""
+    found: dict[str, set[str]] = {}
+    for tool, backend in sorted({(action.tool, action.params.get("backend") or "") for action in actions}):
+        found.setdefault(tool, set()).update(tool_modules(tool, backend))
+    return {tool: sorted(modules) for tool, modules in found.items()}
 
 
 def to_lines(document: Mapping[str, Any]) -> Iterator[str]:

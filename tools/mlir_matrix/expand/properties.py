@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir_matrix.catalog.models.base import Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Law, Permutation, SameIr, Scaling
-from mlir_matrix.expand.recipes import PASSES, Recipe, Unsupported
+from mlir_matrix.expand.recipes import Recipe, Unsupported
 from mlir_matrix.expand.routes import Connector, Road, listed
 from mlir_matrix.expand.test_sets import Key, Stated
 from mlir_matrix.names import did_you_mean
@@ -98,7 +98,7 @@ def reader(road: Road, kind: str) -> Recipe | None:
     before = [step.recipe for step in reversed(road.steps[:end]) if step.recipe.tool != "check"]
     if after:
         return after[0]
-    return before[0] if before and before[0].tool in PASSES else None
+    return before[0] if before and before[0].tool == "passes" else None
 
 
 def senseless(workload: Workload, law: Law) -> str:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from mlir_matrix.actions.params import (
+    DifferenceParams,
+    JudgedOutput,
+    JudgeParams,
+    NoParams,
+    SignatureParams,
+    SketchOutput,
+    SketchParams,
+)
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import SKETCH, golden_name, is_sketched
 from mlir_matrix.catalog.models.base import Workload
@@ -47,7 +55,7 @@ class Update:
     differences: str
     #: The action that says which trivial outputs pass, and what it is told: an entry for each output under each set of bounds.
     weak: str
-    told: list[dict[str, Any]]
+    told: list[JudgedOutput]
 
 
 def plan_update(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, Update]]:
@@ -69,7 +77,7 @@ def _add_update(
             tool="sketch",
             stage="run",
             environment=environment,
-            params={"outputs": [_told(document, name) for name in sketched]},
+            params=SketchParams(outputs=[_told(document, name) for name in sketched]),
             inputs={f"expected-{name}": made[name] for name in sketched},
             outputs={f"sketch-{name}": f"{name}{SKETCH}" for name in sketched},
         )
@@ -77,6 +85,7 @@ def _add_update(
     # The bound of the reference's own rounding is of the reference, and its inputs.
     computed = graph.actions[reference]
     files: dict[str, Input] = dict(computed.inputs)
+    described = signature(document)
     for name in document.outputs:
         path = workload.golden / golden_name(document, name)
         files[f"new-{name}"] = made[name]
@@ -86,13 +95,13 @@ def _add_update(
         tool="golden_difference",
         stage="run",
         environment=environment,
-        params={
-            "inputs": computed.params["inputs"],
-            "outputs": [
+        params=DifferenceParams(
+            inputs=described["inputs"],
+            outputs=[
                 {**spec, "sketch": spec["name"] in sketched, "compare": document.outputs[spec["name"]].compare}
-                for spec in computed.params["outputs"]
+                for spec in described["outputs"]
             ],
-        },
+        ),
         inputs=files,
         outputs={"differences": "differences.json"},
     )
@@ -106,7 +115,7 @@ def _add_update(
         tool="weak",
         stage="judge",
         environment=environment,
-        params={"outputs": told},
+        params=JudgeParams(outputs=told),
         inputs={
             **{f"{'sketch' if name in sketched else 'expected'}-{name}": file for name, file in made.items()},
             **like_outputs(graph, workload, environment),
@@ -130,14 +139,14 @@ def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: st
         tool="magnitudes",
         stage="judge",
         environment=environment,
-        params={},
+        params=NoParams(),
         inputs={f"golden-{name}": made for name, made in goldens.items()},
         outputs={"magnitudes": "magnitudes.json"},
     )
     return graph, action
 
 
-def _told(workload: Workload, name: str) -> dict[str, Any]:
+def _told(workload: Workload, name: str) -> SketchOutput:
     output = workload.outputs[name]
     shape = sizes(output.shape, workload.dims)
     return {"name": name, "dtype": output.dtype, "shape": shape, "compare": output.compare}
@@ -161,7 +170,7 @@ def _add(
         tool=tool,
         stage=stage,
         environment=environment,
-        params={"inputs": described["inputs"], "outputs": described["outputs"]},
+        params=SignatureParams(inputs=described["inputs"], outputs=described["outputs"]),
         inputs={
             "source": file_of(catalog, workload.root, workload.reference),
             **{f"arg-{name}": Produced(made, name) for name in workload.document.inputs},

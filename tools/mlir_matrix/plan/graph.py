@@ -73,9 +73,9 @@ class Graph:
 
     actions: dict[str, Action] = field(default_factory=dict)
     #: Digests of parameter objects by identity; the object is kept so that its identity stays its own.
-    _params: dict[int, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    _params: dict[int, tuple[Mapping[str, object], str]] = field(default_factory=dict)
 
-    def _params_digest(self, params: Mapping[str, Any]) -> str:
+    def _params_digest(self, params: Mapping[str, object]) -> str:
         known = self._params.get(id(params))
         if known is None:
             known = self._params[id(params)] = (params, digest_value(params))
@@ -88,7 +88,7 @@ class Graph:
         tool: str,
         stage: str,
         environment: str,
-        params: Mapping[str, Any],
+        params: Mapping[str, object],
         inputs: Mapping[str, Input],
         outputs: Mapping[str, str],
         native: bool = False,

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from mlir_matrix.actions.params import JudgeParams, NoParams, PassesParams
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import golden_name, is_sketched
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.chains import Chains, bindings_params
+from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import VERDICT, file_of, judged, like_outputs
+from mlir_matrix.plan.parameters import VERDICT, choose_backend, file_of, judged, like_outputs
 from mlir_matrix.plan.properties import Laws, Tolerate
 
 #: What many actions share is one object.
-_NO_PARAMS: Mapping[str, Any] = {}
+_NO_PARAMS: NoParams = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Planner:
         self._tolerate = tolerate
         self._laws = Laws(self.chains, catalog, tolerate, self._numpy)
         #: Parameters of judges, by workload and layers.
-        self._judging: dict[tuple[str, tuple[tuple[str, float, float], ...]], dict[str, Any]] = {}
+        self._judging: dict[tuple[str, tuple[tuple[str, float, float], ...]], JudgeParams] = {}
         #: By workload: its goldens, and the inputs that are like an output.
         self._goldens: dict[str, Mapping[str, Input]] = {}
         self._like: dict[str, Mapping[str, Input]] = {}
@@ -68,7 +68,7 @@ class Planner:
     def _execution_test(self, test: Test) -> str:
         return self.judge(test, self.chains.run(test, self.chains.compile(test)))
 
-    def judging(self, test: Test) -> dict[str, Any]:
+    def judging(self, test: Test) -> JudgeParams:
         """What the judge of a test is told: its outputs with the tolerances that win."""
         workload = self._catalog.workloads[test.workload]
         bounds = tuple(self._tolerate(test, name) for name in workload.document.outputs)
@@ -134,12 +134,14 @@ class Planner:
         """The action that prints the IR of an IR test as MLIR does, whatever the file calls its values."""
         recipe = test.recipe
         assert recipe is not None
+        params: PassesParams = {"passes": ""}
+        choose_backend(params, recipe)
         return self.graph.add(
             "printed",
             tool=recipe.tool,
             stage="lower",
             environment=recipe.environment,
-            params={"passes": "", **bindings_params(recipe)},
+            params=params,
             inputs={"ir": self._case(test)},
             outputs={"ir": "input.mlir"},
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from mlir_matrix.actions.params import CodegenParams, LinkKitParams, NoParams, RunParams
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Target, Workload
+from mlir_matrix.catalog.models.base import ParameterValue, Target, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import Road
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
@@ -23,7 +24,7 @@ DRIVER_SOURCES = tuple(
 )  # fmt: skip
 #: The tool of targets that compile a kernel in memory and call it there.
 JIT = "run_jit"
-_NO_PARAMS: Mapping[str, Any] = {}
+_NO_PARAMS: NoParams = {}
 _KERNEL = {"kernel": "kernel"}
 
 
@@ -47,8 +48,8 @@ class Kernels:
         self._catalog, self._graph, self._numpy = catalog, graph, numpy
         self._runs: dict[tuple[object, ...], str] = {}
         #: What runs of a workload on a target have in common; and their parameters with values of a pipeline's.
-        self._running: dict[tuple[object, ...], tuple[dict[str, Input], dict[str, Any], dict[str, str]]] = {}
-        self._told: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._running: dict[tuple[object, ...], tuple[dict[str, Input], RunParams, dict[str, str]]] = {}
+        self._told: dict[tuple[object, ...], RunParams] = {}
         self._links: dict[tuple[Produced, str, str], Produced] = {}
         self._compiled: dict[tuple[object, ...], Produced] = {}
         #: By target and environment: the library that calls kernels; by triple and environment: what they are linked with.
@@ -82,7 +83,7 @@ class Kernels:
         target: str,
         road: Road,
         workload: Entry[Workload],
-        values: Mapping[str, Any],
+        values: Mapping[str, ParameterValue],
         given: _Inputs,
     ) -> str:
         document = self._catalog.targets[target].document
@@ -94,12 +95,12 @@ class Kernels:
                 (target, road.linker),
                 lambda: self._kit(document.triple, road.linker, "library", "driver.so"),
             )
-            told = {"parameters": {name: plain(value) for name, value in values.items()}}
+            told: CodegenParams = {"parameters": {name: plain(value) for name, value in values.items()}}
             compiling = (artifact, library, road.runner, tuple(values.items()))
             compiled = cached(self._compiled, compiling, lambda: self._compile(artifact, library, road.runner, told))
             kernel = {"ir": compiled, "driver": library}
             key = (workload.name, document.runner, document.devices, tuple(values.items()))
-            params = cached(self._told, key, lambda: {**params, **told})
+            params = cached(self._told, key, lambda: RunParams(**params, **told))
         else:
             kernel = {"kernel": self._linked(artifact, target, road)}
         return self._graph.add(
@@ -130,10 +131,10 @@ class Kernels:
             outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
         return self._graph.add(
             f"run/{workload.name}",
-            tool="run_draws",
+            tool="run",
             stage="run",
             environment=road.runner,
-            params={**params, "draws": list(draws)},
+            params=RunParams(**params, draws=list(draws)),
             inputs=inputs,
             outputs=outputs,
             native=bool(document.devices),
@@ -144,7 +145,7 @@ class Kernels:
         key = (artifact, target, road.linker)
         return cached(self._links, key, lambda: self._link(artifact, triple, road.linker))
 
-    def _compile(self, ir: Produced, library: Produced, environment: str, params: Mapping[str, Any]) -> Produced:
+    def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
         """An action of its own: an action has one stage, and what cannot be compiled is no failure of the run."""
         action = self._graph.add(
             "compile",
@@ -184,7 +185,7 @@ class Kernels:
             tool="link_kit",
             stage="codegen",
             environment=environment,
-            params={"triple": triple},
+            params=LinkKitParams(triple=triple),
             inputs=sources,
             outputs={name: file},
         )
@@ -192,22 +193,25 @@ class Kernels:
 
     def _ran(
         self, workload: Entry[Workload], target: Target, given: _Inputs
-    ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
+    ) -> tuple[dict[str, Input], RunParams, dict[str, str]]:
         key = (workload.name, target.runner, target.devices, given)
         return cached(self._running, key, lambda: self._new_running(workload, target, given))
 
     def _new_running(
         self, workload: Entry[Workload], target: Target, given: _Inputs
-    ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
+    ) -> tuple[dict[str, Input], RunParams, dict[str, str]]:
         """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
         made = dict(given.arguments) or self._drawn(workload, given.draw)
         described = signature(workload.document)
-        params = {"arguments": described["inputs"], "results": described["outputs"]}
+        params: RunParams = {"arguments": described["inputs"], "results": described["outputs"]}
         # Only what a target has: the keys of all others stay as they are.
-        asked = {"runner": list(target.runner), "devices": list(target.devices)}
+        if target.runner:
+            params["runner"] = list(target.runner)
+        if target.devices:
+            params["devices"] = list(target.devices)
         return (
             {f"arg-{name}": made[name] for name in workload.document.inputs},
-            params | {name: words for name, words in asked.items() if words},
+            params,
             {f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
         )
 

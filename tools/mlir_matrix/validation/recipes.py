@@ -14,20 +14,19 @@ from mlir_matrix.catalog.yaml_reader import Key, SourceError, read_text
 from mlir_matrix.names import did_you_mean, nearest, printable
 from mlir_matrix.validation.checker import Checker
 
-#: The tools of frameworks; ``opt_import`` is what ``import_mlir`` becomes where there are programs and no bindings.
-_IMPORTER = re.compile(r"import_\w+|opt_import")
+#: The tools of frameworks.
+_IMPORTER = re.compile(r"import_\w+")
 #: What every action has of its own below /dev.
 _OWN_DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr")
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 #: The tools of steps, with the keys that say what a tool does: those that it must have, those that it may have.
 _TOOL_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "passes": (("passes",), ("schedule", "patterns")),
+    "passes": (("passes",), ("schedule", "patterns", "backend")),
     "check": (("directives",), ()),
-    "object": ((), ()),
-    "opt_object": ((), ()),
+    "object": ((), ("backend",)),
 }
-_WORKING_KEYS = ("passes", "schedule", "patterns", "directives")
+_WORKING_KEYS = ("passes", "schedule", "patterns", "directives", "backend")
 _USE = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
 
 

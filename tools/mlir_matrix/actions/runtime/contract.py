@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 #: Of an action's folder: what it is given, and what it is to write.
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
@@ -20,11 +20,15 @@ prefixes: dict[str, str] = {}
 programs: dict[str, tuple[str, str]] = {}
 
 
+#: The parameters of a tool: one of the types of ``actions/params``.
+Params_co = TypeVar("Params_co", bound=Mapping[str, object], covariant=True)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Action:
+class Action(Generic[Params_co]):
     """One request: parameters, and the files to read and write, all relative to the current folder."""
 
-    params: Mapping[str, Any]
+    params: Params_co
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
 

@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NoReturn
 
 from mlir_matrix.actions.runtime import isolation
@@ -136,9 +135,3 @@ def clean(text: str) -> str:
     if len(text) > _TEXT_LIMIT:
         text = f"{text[:_TEXT_LIMIT]}\n[cut]"
     return text + "\n" if text else ""
-
-
-def write_scratch(name: str, text: str) -> str:
-    """A file of our own in the action's folder; returns its path."""
-    Path(name).write_text(text, encoding="utf-8")
-    return name

@@ -20,10 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from mlir_matrix.actions import params
 from mlir_matrix.actions.numerics import dtypes, error_bound_numpy
 from mlir_matrix.actions.numerics.accuracy import FORMATS, Format
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.numerics.error_bound import Bounded, lift
+from mlir_matrix.actions.params import SignatureParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools.import_common import Tensor, check_arguments, declared
 from mlir_matrix.actions.tools.reference import argument, as_tuple, check_results, module_of
@@ -31,19 +33,19 @@ from mlir_matrix.actions.tools.reference import argument, as_tuple, check_result
 _OWN = "forward_error"
 
 
-def run(action: Action) -> None:
+def run(action: Action[SignatureParams]) -> None:
     """Compute and write every expected output and its bound. What the reference itself raises is left to the caller."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = action.params["outputs"]
     source = action.inputs["source"]
-    expected, bounds = bounded_reference(source, arguments, specs, declared(action, "inputs"))
+    expected, bounds = bounded_reference(source, arguments, specs, declared(action.params["inputs"]))
     for spec, right, bound in zip(specs, expected, bounds, strict=True):
         dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], right)
         dtypes.save_npy(action.outputs[f"bound-{spec['name']}"], bound)
 
 
 def bounded_reference(
-    source: str, arguments: Sequence[Array], specs: Sequence[Mapping[str, Any]], inputs: Sequence[Tensor]
+    source: str, arguments: Sequence[Array], specs: Sequence[params.Tensor], inputs: Sequence[Tensor]
 ) -> tuple[list[Array], list[Doubles]]:
     """What is right, and how far from it one may be, for each output. Raises :class:`ActionFailed`."""
     module = module_of(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlir_matrix.actions.params import CodegenParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: The C interface of ``@main``, by which the driver calls a kernel.
@@ -15,7 +16,7 @@ MAX_RANK = 32
 _LEVELS = (0, 1, 2, 3)
 
 
-def opt_level(action: Action) -> int:
+def opt_level(action: Action[CodegenParams]) -> int:
     """The level at which an action is to have LLVM optimise. ActionFailed where there is no such level."""
     level = action.params.get("parameters", {}).get("opt-level", 2)
     # True is 1 to Python.

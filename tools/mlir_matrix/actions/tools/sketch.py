@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from mlir_matrix.actions.numerics import dtypes, prng
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array, Doubles
 from mlir_matrix.actions.numerics.sketch_format import BLOCK, PROJECTIONS, SAMPLES
+from mlir_matrix.actions.params import SketchParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: What the first number of a sketch says, and which form of it this is.
@@ -43,7 +44,7 @@ _SIGN = np.uint64(1 << 63)
 _NAN_WORD = np.uint64(0x7FF8_0000_0000_0000)
 
 
-def run(action: Action) -> None:
+def run(action: Action[SketchParams]) -> None:
     """Write the sketch of each expected output."""
     for spec in action.params["outputs"]:
         name, dtype = spec["name"], spec["dtype"]

@@ -1,9 +1,4 @@
-"""Take in hand-written MLIR by ``mlir-opt``: what ``import_mlir`` does by bindings.
-
-The file is parsed and verified by the pinned release itself, its ``@main`` held against what the workload declares.
-Parameters: ``inputs`` and ``outputs`` (lists of ``name``, ``shape``, ``dtype`` and, for inputs, ``dynamic``: axes that must
-be open). Input: ``source``. Output: ``ir``.
-"""
+"""Read the signature of ``@main`` from a module in MLIR's generic form."""
 
 from __future__ import annotations
 
@@ -11,11 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, read_text
-from mlir_matrix.actions.tools import opt_passes
-from mlir_matrix.actions.tools.interface import complaints, refuse
+from mlir_matrix.actions.runtime.contract import ActionFailed
 
-_GENERIC = "generic.mlir"
 _NAME = '"main"'
 #: Where a function of the module itself begins and where its body, its only region, ends.
 _OPENING, _CLOSING = '  "func.func"() ', "  }) "
@@ -23,15 +15,6 @@ _ATTRIBUTE = re.compile(r"([\w.$]+) = (.*)", re.DOTALL)
 #: What bounds a type; a string, whose brackets mean nothing, and an arrow are taken whole.
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|->|[(){}<>\[\],]')
 _TYPE = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([a-z][a-z0-9]*)>")
-
-
-def run(action: Action) -> None:
-    """Read ``source``, write ``ir``; ActionFailed when the file is not what the workload declares."""
-    opt_passes.optimise(action.inputs["source"], "", action.outputs["ir"])
-    # In the generic form every operation spells its attributes the same way, whatever its syntax in this release.
-    opt_passes.optimise(action.inputs["source"], "", _GENERIC, "--mlir-print-op-generic")
-    taken, given = signature(read_text(_GENERIC, "the IR"))
-    refuse(complaints(action.params, taken, given))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.actions.runtime.contract import ActionFailed
-from mlir_matrix.actions.tools.opt_import import Written, signature
+from mlir_matrix.actions.tools.generic_form import Written, signature
 
 #: As 15 and 16 print it, with the attributes after the body, and as 17 and later do.
 OLD = """\
@@ -161,6 +161,7 @@ def test_types(text: str, tensor: Any) -> None:
 
 
 X = {"name": "x", "shape": [4, 8], "dtype": "f32", "dynamic": []}
+PARAMS = {"inputs": [X], "outputs": [X], "backend": "programs"}
 SOURCE = """// a remark
 func.func private @other(tensor<2xf32>)
 func.func @main(%x: tensor<4x8xf32>) -> tensor<?x8xf32> {
@@ -192,7 +193,7 @@ def test_whatever_a_release_prints_around_it(environments: Any, tmp_path: Path, 
 
     def take(source: str) -> Any:
         return environments.perform(
-            f"mlir@llvm={release}", "opt_import", tmp_path / str(next(count)), params={"inputs": [X], "outputs": [X]},
+            f"mlir@llvm={release}", "import_mlir", tmp_path / str(next(count)), params=PARAMS,
             inputs={"source": source}, outputs={"ir": "ir.mlir"}, stage="import",
         ).outcome  # fmt: skip
 
@@ -208,7 +209,7 @@ def test_by_real_releases(environments: Any, tmp_path: Path, release: str) -> No
 
     def take(name: str, source: str) -> Any:
         return environments.perform(
-            f"mlir@llvm={release}", "opt_import", tmp_path / name, params={"inputs": [X], "outputs": [X]},
+            f"mlir@llvm={release}", "import_mlir", tmp_path / name, params=PARAMS,
             inputs={"source": source}, outputs={"ir": "ir.mlir"}, stage="import",
         )  # fmt: skip
 

@@ -228,7 +228,8 @@ class _Maker:
         if self._relation:
             workload, relation = workload.partition(OF)[0], relation or self._relation
         return Test(
-            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected, relation, weak_fails
+            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected, relation,
+            weak_fails,
         )  # fmt: skip
 
 

@@ -54,9 +54,9 @@ def relate(connector: Connector, stated: Stated, test: Key, road: Road) -> Relat
     if isinstance(other, Unsupported):
         return Unsupported(f"what it is compared with, {'/'.join(cell)}/{workload}, is unsupported: {other.reason}")
     if isinstance(law, SameIr):
-        for where, way in (((framework, pipeline, target), road), (cell, other)):
-            if place(way, law.at) is None:
-                passed = listed(dict.fromkeys((way.kind, *(step.gives for step in way.steps))))
+        for where, each in (((framework, pipeline, target), road), (cell, other)):
+            if place(each, law.at) is None:
+                passed = listed(dict.fromkeys((each.kind, *(step.gives for step in each.steps))))
                 return Unsupported(f"the road of {'/'.join(where)}/{workload} does not pass {law.at}, only {passed}")
         if reader(road, law.at) is None:
             return Unsupported(f"what {law.at} is on the road of {framework}/{pipeline}/{target} is no IR to compare")

@@ -130,7 +130,7 @@ class Connector:
             return ways
         if self.catalog.workloads[workload].document.requires:
             return self._fitting(framework, workload, ways, pins)
-        key = (framework, workload, tuple([way.source for way in ways]))
+        key = (framework, workload, tuple([route.source for route in ways]))
         choice = self._choices.get(key)
         if choice is None:
             choice = self._choices[key] = self._choose(*key)
@@ -138,7 +138,7 @@ class Connector:
 
     def _fitting(self, framework: str, workload: str, ways: Sequence[Road], pins: str) -> Road | Unsupported:
         """The road of a workload that does not go with all releases."""
-        found = self._choose(framework, workload, tuple([way.source for way in ways]))
+        found = self._choose(framework, workload, tuple([route.source for route in ways]))
         if isinstance(found, Unsupported):
             return found
         entry = self.catalog.workloads[workload]

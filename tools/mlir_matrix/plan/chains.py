@@ -146,7 +146,8 @@ class Chains:
         outputs = {output: self._catalog.kinds[use.gives].document.file}
         native = _is_native(step, recipe, use.parameters)
         return _Use(
-            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output, outputs=outputs, native=native,
+            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output,
+            outputs=outputs, native=native,
         )  # fmt: skip
 
     def _new_step(self, use: _Use, artifact: Input) -> Produced:

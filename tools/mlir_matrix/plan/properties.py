@@ -73,7 +73,8 @@ class Laws:
         assert relation.cell is not None
         framework, pipeline, target = relation.cell
         return replace(
-            test, framework=framework, pipeline=pipeline, target=target, road=relation.road, relation=None, expectation=None
+            test, framework=framework, pipeline=pipeline, target=target, road=relation.road, relation=None,
+            expectation=None,
         )  # fmt: skip
 
     def _agreement(self, test: Test) -> str:

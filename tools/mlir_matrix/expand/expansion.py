@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.pins import MARK, read_pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.properties import Relation, relate
@@ -36,7 +37,7 @@ class Test:
     #: What the step of an IR test is.
     recipe: Recipe | None
     #: ``unsupported`` where that is already known, else None.
-    outcome: str | None
+    outcome: Outcome | None
     #: ``in by FILE:LINE:COLUMN``, why it is unsupported, or who left it out and why.
     reason: str
     #: The ``expect`` rule that holds for it.
@@ -160,7 +161,7 @@ class Expansion:
                 continue
             found, relation = self._found(row, workload)
             if isinstance(found, Unsupported):
-                yield make(workload, reason=found.reason, outcome="unsupported")
+                yield make(workload, reason=found.reason, outcome=Outcome.UNSUPPORTED)
                 continue
             expectation = _first(expects, workload)
             if expectation and self.default and not self.default.has((framework, pipeline, target, workload, pins)):
@@ -217,7 +218,7 @@ class _Maker:
         *,
         reason: str,
         found: Road | Recipe | None = None,
-        outcome: str | None = None,
+        outcome: Outcome | None = None,
         expectation: Rule | None = None,
         selected: bool = False,
         relation: Relation | None = None,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test
@@ -91,7 +92,7 @@ def _mutate(
     return planner.graph.add(
         f"mutate/{test.workload}",
         tool="mutate",
-        stage="lower",
+        stage=Stage.LOWER,
         environment=recipe.environment,
         params={"bindings": recipe.bindings, **told},
         inputs={"ir": loops},
@@ -196,7 +197,7 @@ class Auditor:
         return self._planner.graph.add(
             f"audit/{test.workload}",
             tool="audit",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._numpy,
             params={**self._planner.judging(test), "kind": kind, "draws": list(draws), **told},
             inputs=files,

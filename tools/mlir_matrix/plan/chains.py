@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.actions.runtime.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Step, Workload
@@ -104,7 +105,7 @@ class Chains:
         action = self.graph.add(
             f"import/{framework}/{workload.name}",
             tool=road.ingress.tool,
-            stage="import",
+            stage=Stage.IMPORT,
             environment=road.ingress.environment,
             params={**self._signature(workload), **bindings_params(road.ingress)},
             inputs={"source": source},
@@ -154,7 +155,7 @@ class Chains:
         action = self.graph.add(
             use.name,
             tool=use.recipe.tool,
-            stage=use.step.stage,
+            stage=Stage(use.step.stage),
             environment=use.recipe.environment,
             params=use.params,
             inputs={"ir": artifact, **use.files},

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import SKETCH, golden_name, is_sketched
 from mlir_matrix.catalog.models.base import Workload
@@ -35,7 +36,9 @@ def add_expected(graph: Graph, catalog: Catalog, workload: Entry[Workload], envi
 
     It belongs to the judge's stage: where it fails, no program under test did.
     """
-    action = _add(graph, catalog, workload, environment, draw=0, tool="reference", gives=("expected",), stage="judge")
+    action = _add(
+        graph, catalog, workload, environment, draw=0, tool="reference", gives=("expected",), stage=Stage.JUDGE
+    )
     return {name: Produced(action, f"expected-{name}") for name in workload.document.outputs}
 
 
@@ -67,7 +70,7 @@ def _add_update(
         action = graph.add(
             f"sketch/{workload.name}",
             tool="sketch",
-            stage="run",
+            stage=Stage.RUN,
             environment=environment,
             params={"outputs": [_told(document, name) for name in sketched]},
             inputs={f"expected-{name}": made[name] for name in sketched},
@@ -84,7 +87,7 @@ def _add_update(
     differences = graph.add(
         f"golden-difference/{workload.name}",
         tool="golden_difference",
-        stage="run",
+        stage=Stage.RUN,
         environment=environment,
         params={
             "inputs": computed.params["inputs"],
@@ -104,7 +107,7 @@ def _add_update(
     weak = graph.add(
         f"weak/{workload.name}",
         tool="weak",
-        stage="judge",
+        stage=Stage.JUDGE,
         environment=environment,
         params={"outputs": told},
         inputs={
@@ -128,7 +131,7 @@ def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: st
     action = graph.add(
         f"magnitudes/{workload.name}",
         tool="magnitudes",
-        stage="judge",
+        stage=Stage.JUDGE,
         environment=environment,
         params={},
         inputs={f"golden-{name}": made for name, made in goldens.items()},
@@ -152,7 +155,7 @@ def _add(
     draw: int,
     tool: str,
     gives: tuple[str, ...],
-    stage: str = "run",
+    stage: Stage = Stage.RUN,
 ) -> str:
     made = add_inputs(graph, workload, environment, draw=draw)
     described = signature(workload.document)

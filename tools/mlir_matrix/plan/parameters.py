@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import Output, ParameterValue, Tensor, Workload
@@ -56,7 +57,7 @@ def add_inputs(graph: Graph, workload: Entry[Workload], environment: str = "nump
     return graph.add(
         f"inputs/{workload.name}",
         tool="inputs",
-        stage="import",
+        stage=Stage.IMPORT,
         environment=environment,
         params=inputs_params(workload.document, draw),
         inputs={},

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import golden_name, is_sketched
 from mlir_matrix.catalog.models.base import Workload
@@ -93,7 +94,7 @@ class Planner:
         return self.graph.add(
             f"judge/{workload.name}",
             tool="judge",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._numpy,
             params=params,
             inputs=files,
@@ -123,7 +124,7 @@ class Planner:
         return self.graph.add(
             f"filecheck/{test.pipeline}/{test.workload}",
             tool="irtest",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._filecheck,
             params=_NO_PARAMS,
             inputs={"ir": ir, "test": self._case(test)},
@@ -137,7 +138,7 @@ class Planner:
         return self.graph.add(
             "printed",
             tool=recipe.tool,
-            stage="lower",
+            stage=Stage.LOWER,
             environment=recipe.environment,
             params={"passes": "", **bindings_params(recipe)},
             inputs={"ir": self._case(test)},

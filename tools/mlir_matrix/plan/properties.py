@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
@@ -110,7 +111,7 @@ class Laws:
         changed = self._chains.graph.add(
             f"transform/{workload.name}",
             tool="transform",
-            stage="import",
+            stage=Stage.IMPORT,
             environment=self._numpy,
             params={"inputs": told},
             inputs={name: Produced(plain, name) for name in ops},
@@ -144,7 +145,7 @@ class Laws:
         return self._chains.graph.add(
             f"relate/{test.workload}",
             tool="relate",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._numpy,
             params=params,
             inputs=inputs,
@@ -180,7 +181,7 @@ class Laws:
         return self._chains.graph.add(
             f"same-ir/{test.workload}",
             tool="opt_same_ir" if recipe.tool.startswith("opt_") else "same_ir",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=recipe.environment,
             params={
                 "relation": in_words(test.relation),

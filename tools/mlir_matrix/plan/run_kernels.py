@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Target, Workload
 from mlir_matrix.expand.expansion import Test
@@ -105,7 +106,7 @@ class Kernels:
         return self._graph.add(
             f"run/{workload.name}",
             tool=document.tool,
-            stage="run",
+            stage=Stage.RUN,
             environment=road.runner,
             params=params,
             inputs={**kernel, **arguments},
@@ -131,7 +132,7 @@ class Kernels:
         return self._graph.add(
             f"run/{workload.name}",
             tool="run_draws",
-            stage="run",
+            stage=Stage.RUN,
             environment=road.runner,
             params={**params, "draws": list(draws)},
             inputs=inputs,
@@ -149,7 +150,7 @@ class Kernels:
         action = self._graph.add(
             "compile",
             tool="compile_jit",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
             params=params,
             inputs={"ir": ir, "driver": library},
@@ -168,7 +169,7 @@ class Kernels:
         action = self._graph.add(
             "link",
             tool="link",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
             params=_NO_PARAMS,
             inputs={"object": kernel, **kit},
@@ -182,7 +183,7 @@ class Kernels:
         action = self._graph.add(
             f"{name}/{triple}",
             tool="link_kit",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
             params={"triple": triple},
             inputs=sources,

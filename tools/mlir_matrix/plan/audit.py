@@ -1,8 +1,8 @@
-"""The graph that plants miscompiles in tests and judges what comes out of them.
+"""Plan mutation tests: change the IR or the outputs of tests and judge the results.
 
-Two rounds: the first brings every test to loops and counts where each mutation could be planted (:func:`plan_sites`); the second,
-in the same graph, plants them, runs them with several draws of the inputs and judges (:func:`plan_plants`). Draws are taken ten at
-a time, so that asking for more of them repeats none, and no action takes long.
+There are two rounds in one graph. The first lowers every test to loops and counts the sites of each mutation
+(:func:`plan_sites`). The second adds the mutants, runs them with several draws of the inputs and judges them
+(:class:`Auditor`). An action takes ten draws: asking for more draws repeats none, and no action takes long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The graph that computes goldens: a workload's inputs, then its reference."""
+"""Plan the actions that compute goldens and measure them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlir_matrix.tolerances.resolve import resolve_everywhere
 def add_reference(
     graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
 ) -> str:
-    """Add the action that computes what is right for one draw of the inputs; its outputs are ``expected-NAME``."""
+    """Add the action that computes the reference for one draw of the inputs; its outputs are ``expected-NAME``."""
     return _add(graph, catalog, workload, environment, draw=draw, tool="reference", gives=("expected",))
 
 
@@ -54,7 +54,7 @@ class Update:
 
 
 def plan_update(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, Update]]:
-    """The graph, and what it has for each workload."""
+    """Return the graph, and the actions of each workload in it."""
     graph, numerics = Graph(), Numerics(catalog)
     return graph, {entry.name: _add_update(graph, catalog, numerics, entry) for entry in workloads}
 
@@ -120,7 +120,7 @@ def _add_update(
 
 
 def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: str = "numpy") -> tuple[Graph, str]:
-    """The graph, and its action, whose output ``magnitudes`` says how large the elements are."""
+    """Return the graph that measures a workload's goldens, and its action; its output is ``magnitudes``."""
     graph = Graph()
     goldens: Mapping[str, Input] = {
         name: file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)

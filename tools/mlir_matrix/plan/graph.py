@@ -1,4 +1,4 @@
-"""The graph of actions: what each reads, runs and writes, and which of them each test ends in."""
+"""The graph of actions: what each reads, runs and writes."""
 
 from __future__ import annotations
 

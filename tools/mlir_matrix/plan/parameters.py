@@ -1,4 +1,4 @@
-"""What actions are told of a workload: its files, the sizes of its tensors, how its inputs are made."""
+"""Make the parameters of actions from a workload: its files, the sizes of its tensors, its inputs."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def found_place(roots: Sequence[Path], text: str) -> str:
 
 
 def judged(catalog: Catalog, workload: Workload, bounds: Iterable[Resolved]) -> list[dict[str, Any]]:
-    """What the judge is told of each output."""
+    """Return the judge's parameters of each output."""
     return [
         {
             "name": name,

@@ -1,8 +1,7 @@
-"""Roads: how a framework's output reaches what a target runs, through a pipeline; or the sentence why it cannot.
+"""Find roads: the steps from the kind that a framework emits to a kind that a target accepts; or why there are none.
 
-What fits is derived from the level-typed declarations and the pins, never listed by hand. A road belongs to a cell under
-a set of pins; only where a framework emits several kinds does the choice between its roads depend on which sources a
-workload has.
+Roads follow from the declared kinds of steps and from the pins. A road belongs to a cell under a set of pins. Where a
+framework emits several kinds, the sources of a workload decide which road it takes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every verb begins with: the catalog, the user's folders, the chosen tests and their plan."""
+"""Open the session of a command: the catalog, the user's folders, the chosen tests and their plan."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Session:
         return tuple(root / "toolchains" / "locks" for root in self.catalog.roots)
 
     def environment(self, reference: str, *, sealed: bool = False) -> Environment:
-        """What an environment is on this machine; ``reference`` is its name as plans have it, pins included.
+        """Resolve an environment on this machine; ``reference`` is its name in plans, pins included.
 
         ``sealed``: with nothing in it that is this machine's, the interpreter included.
         """

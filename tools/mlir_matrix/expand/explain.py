@@ -1,4 +1,4 @@
-"""Why a test is in or out: every rule that speaks about it, the road that it takes, and what its plan adds to that."""
+"""Explain a test: the rules that match it, its road, and its plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that is known about a test before it runs. ``actions``, ``environments``, ``tolerances``: from the caller."""
+    """What is known about a test before it runs. ``actions``, ``environments``, ``tolerances``: from the caller."""
 
     test: Test
     suite: str | None

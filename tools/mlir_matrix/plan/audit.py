@@ -1,8 +1,8 @@
-"""The graph that plants miscompiles in tests and judges what comes out of them.
+"""Plan mutation tests: change the IR or the outputs of tests and judge the results.
 
-Two rounds: the first brings every test to loops and counts where each mutation could be planted (:func:`plan_sites`); the second,
-in the same graph, plants them, runs them with several draws of the inputs and judges (:func:`plan_plants`). Draws are taken ten at
-a time, so that asking for more of them repeats none, and no action takes long.
+There are two rounds in one graph. The first lowers every test to loops and counts the sites of each mutation
+(:func:`plan_sites`). The second adds the mutants, runs them with several draws of the inputs and judges them
+(:class:`Auditor`). An action takes ten draws: asking for more draws repeats none, and no action takes long.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir_matrix.actions.params import AuditParams, MutateParams
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test
@@ -93,7 +94,7 @@ def _mutate(
     return planner.graph.add(
         f"mutate/{test.workload}",
         tool="mutate",
-        stage="lower",
+        stage=Stage.LOWER,
         environment=recipe.environment,
         params=told,
         inputs={"ir": loops},
@@ -215,7 +216,7 @@ class Auditor:
         return self._planner.graph.add(
             f"audit/{test.workload}",
             tool="audit",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._numpy,
             params=params,
             inputs=files,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlir_matrix.actions.params import ImportParams, PassesParams, StepParams
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.actions.runtime.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import ParameterValue, Step, Workload
@@ -106,7 +107,7 @@ class Chains:
         action = self.graph.add(
             f"import/{framework}/{workload.name}",
             tool=road.ingress.tool,
-            stage="import",
+            stage=Stage.IMPORT,
             environment=road.ingress.environment,
             params=params,
             inputs={"source": source},
@@ -149,14 +150,15 @@ class Chains:
         outputs = {output: self._catalog.kinds[use.gives].document.file}
         native = _is_native(step, recipe, use.parameters)
         return _Use(
-            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output, outputs=outputs, native=native,
+            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output,
+            outputs=outputs, native=native,
         )  # fmt: skip
 
     def _new_step(self, use: _Use, artifact: Input) -> Produced:
         action = self.graph.add(
             use.name,
             tool=use.recipe.tool,
-            stage=use.step.stage,
+            stage=Stage(use.step.stage),
             environment=use.recipe.environment,
             params=use.params,
             inputs={"ir": artifact, **use.files},

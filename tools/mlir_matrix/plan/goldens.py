@@ -1,4 +1,4 @@
-"""The graph that computes goldens: a workload's inputs, then its reference."""
+"""Plan the actions that compute goldens and measure them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mlir_matrix.actions.params import (
     SketchOutput,
     SketchParams,
 )
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import SKETCH, golden_name, is_sketched
 from mlir_matrix.catalog.models.base import Workload
@@ -26,7 +27,7 @@ from mlir_matrix.tolerances.resolve import resolve_everywhere
 def add_reference(
     graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
 ) -> str:
-    """Add the action that computes what is right for one draw of the inputs; its outputs are ``expected-NAME``."""
+    """Add the action that computes the reference for one draw of the inputs; its outputs are ``expected-NAME``."""
     return _add(graph, catalog, workload, environment, draw=draw, tool="reference", gives=("expected",))
 
 
@@ -43,7 +44,9 @@ def add_expected(graph: Graph, catalog: Catalog, workload: Entry[Workload], envi
 
     It belongs to the judge's stage: where it fails, no program under test did.
     """
-    action = _add(graph, catalog, workload, environment, draw=0, tool="reference", gives=("expected",), stage="judge")
+    action = _add(
+        graph, catalog, workload, environment, draw=0, tool="reference", gives=("expected",), stage=Stage.JUDGE
+    )
     return {name: Produced(action, f"expected-{name}") for name in workload.document.outputs}
 
 
@@ -59,7 +62,7 @@ class Update:
 
 
 def plan_update(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, Update]]:
-    """The graph, and what it has for each workload."""
+    """Return the graph, and the actions of each workload in it."""
     graph, numerics = Graph(), Numerics(catalog)
     return graph, {entry.name: _add_update(graph, catalog, numerics, entry) for entry in workloads}
 
@@ -75,7 +78,7 @@ def _add_update(
         action = graph.add(
             f"sketch/{workload.name}",
             tool="sketch",
-            stage="run",
+            stage=Stage.RUN,
             environment=environment,
             params=SketchParams(outputs=[_told(document, name) for name in sketched]),
             inputs={f"expected-{name}": made[name] for name in sketched},
@@ -93,7 +96,7 @@ def _add_update(
     differences = graph.add(
         f"golden-difference/{workload.name}",
         tool="golden_difference",
-        stage="run",
+        stage=Stage.RUN,
         environment=environment,
         params=DifferenceParams(
             inputs=described["inputs"],
@@ -113,7 +116,7 @@ def _add_update(
     weak = graph.add(
         f"weak/{workload.name}",
         tool="weak",
-        stage="judge",
+        stage=Stage.JUDGE,
         environment=environment,
         params=JudgeParams(outputs=told),
         inputs={
@@ -126,7 +129,7 @@ def _add_update(
 
 
 def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: str = "numpy") -> tuple[Graph, str]:
-    """The graph, and its action, whose output ``magnitudes`` says how large the elements are."""
+    """Return the graph that measures a workload's goldens, and its action; its output is ``magnitudes``."""
     graph = Graph()
     goldens: Mapping[str, Input] = {
         name: file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
@@ -137,7 +140,7 @@ def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: st
     action = graph.add(
         f"magnitudes/{workload.name}",
         tool="magnitudes",
-        stage="judge",
+        stage=Stage.JUDGE,
         environment=environment,
         params=NoParams(),
         inputs={f"golden-{name}": made for name, made in goldens.items()},
@@ -161,7 +164,7 @@ def _add(
     draw: int,
     tool: str,
     gives: tuple[str, ...],
-    stage: str = "run",
+    stage: Stage = Stage.RUN,
 ) -> str:
     made = add_inputs(graph, workload, environment, draw=draw)
     described = signature(workload.document)

@@ -1,4 +1,4 @@
-"""The graph of actions: what each reads, runs and writes, and which of them each test ends in."""
+"""The graph of actions: what each reads, runs and writes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.digest import digest_bytes, digest_value
 
 K = TypeVar("K")
@@ -48,7 +49,7 @@ class Action:
 
     id: str
     tool: str
-    stage: str
+    stage: Stage
     environment: str
     params: Mapping[str, Any]
     inputs: Mapping[str, Input]
@@ -86,7 +87,7 @@ class Graph:
         label: str,
         *,
         tool: str,
-        stage: str,
+        stage: Stage,
         environment: str,
         params: Mapping[str, object],
         inputs: Mapping[str, Input],

@@ -1,4 +1,4 @@
-"""What actions are told of a workload: its files, the sizes of its tensors, how its inputs are made."""
+"""Make the parameters of actions from a workload: its files, the sizes of its tensors, its inputs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mlir_matrix.actions.params import (
     StepParams,
     Value,
 )
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import Output, ParameterValue, Tensor, Workload
@@ -74,7 +75,7 @@ def add_inputs(graph: Graph, workload: Entry[Workload], environment: str = "nump
     return graph.add(
         f"inputs/{workload.name}",
         tool="inputs",
-        stage="import",
+        stage=Stage.IMPORT,
         environment=environment,
         params=inputs_params(workload.document, draw),
         inputs={},

@@ -17,6 +17,7 @@ from mlir_matrix.actions.params import (
     TransformInput,
     TransformParams,
 )
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
@@ -77,7 +78,8 @@ class Laws:
         assert relation.cell is not None
         framework, pipeline, target = relation.cell
         return replace(
-            test, framework=framework, pipeline=pipeline, target=target, road=relation.road, relation=None, expectation=None
+            test, framework=framework, pipeline=pipeline, target=target, road=relation.road, relation=None,
+            expectation=None,
         )  # fmt: skip
 
     def _agreement(self, test: Test) -> str:
@@ -115,7 +117,7 @@ class Laws:
         changed = self._chains.graph.add(
             f"transform/{workload.name}",
             tool="transform",
-            stage="import",
+            stage=Stage.IMPORT,
             environment=self._numpy,
             params=TransformParams(inputs=told),
             inputs={name: Produced(plain, name) for name in ops},
@@ -149,7 +151,7 @@ class Laws:
         return self._chains.graph.add(
             f"relate/{test.workload}",
             tool="relate",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._numpy,
             params=params,
             inputs=inputs,
@@ -194,7 +196,7 @@ class Laws:
         return self._chains.graph.add(
             f"same-ir/{test.workload}",
             tool="same_ir",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=recipe.environment,
             params=params,
             inputs={"ir": ends[0], "other": ends[1]},

@@ -1,4 +1,4 @@
-"""What runs an artifact on a target: the kit that it is linked with or called by, and the call itself."""
+"""Add the actions that link a kernel with its driver and run it on a target."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mlir_matrix.actions.params import CodegenParams, LinkKitParams, NoParams, RunParams
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import ParameterValue, Target, Workload
 from mlir_matrix.expand.expansion import Test
@@ -29,7 +30,7 @@ _KERNEL = {"kernel": "kernel"}
 
 
 class _Inputs(NamedTuple):
-    """What a run is given: a draw, the sizes of the dimensions, arguments instead of those that are drawn."""
+    """The inputs of a run: a draw, the sizes of the dimensions, arguments that replace drawn ones."""
 
     draw: int
     sizes: tuple[int, ...]
@@ -41,7 +42,7 @@ def _inputs(workload: Entry[Workload], draw: int, arguments: Mapping[str, Produc
 
 
 class Kernels:
-    """Adds links and runs to a graph; tests that differ in nothing that a run is told share it."""
+    """Adds links and runs to a graph; tests with equal parameters and inputs share a run."""
 
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
         """``numpy`` is the environment that makes inputs."""
@@ -65,7 +66,7 @@ class Kernels:
         draw: int = 0,
         arguments: Mapping[str, Produced] | None = None,
     ) -> str:
-        """The action that calls a kernel with inputs of draw ``draw``. Tests that differ in nothing that it is told share it.
+        """Add the action that calls a kernel with inputs of draw ``draw``. Tests with equal parameters and inputs share it.
 
         ``arguments``: by input, instead of those of the draw.
         """
@@ -106,7 +107,7 @@ class Kernels:
         return self._graph.add(
             f"run/{workload.name}",
             tool=document.tool,
-            stage="run",
+            stage=Stage.RUN,
             environment=road.runner,
             params=params,
             inputs={**kernel, **arguments},
@@ -115,9 +116,9 @@ class Kernels:
         )
 
     def run_draws(self, artifact: Produced, test: Test, workload: Entry[Workload], draws: Sequence[int]) -> str:
-        """The action that calls a linked kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``.
+        """Add the action that calls a linked kernel with the inputs of several draws; its outputs: ``out-DRAW-NAME``, ``failures``.
 
-        One that fails on a draw is not failed by that. Raises ValueError for a target that compiles kernels as it calls them.
+        A draw that fails does not fail the action. Raises ValueError for a target that compiles kernels in memory.
         """
         road, document = test.road, self._catalog.targets[test.target].document
         assert road is not None
@@ -132,7 +133,7 @@ class Kernels:
         return self._graph.add(
             f"run/{workload.name}",
             tool="run",
-            stage="run",
+            stage=Stage.RUN,
             environment=road.runner,
             params=RunParams(**params, draws=list(draws)),
             inputs=inputs,
@@ -146,11 +147,11 @@ class Kernels:
         return cached(self._links, key, lambda: self._link(artifact, triple, road.linker))
 
     def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
-        """An action of its own: an action has one stage, and what cannot be compiled is no failure of the run."""
+        """Add the compilation as its own action: a failed compilation must not count as a failed run."""
         action = self._graph.add(
             "compile",
             tool="compile_jit",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
             params=params,
             inputs={"ir": ir, "driver": library},
@@ -169,7 +170,7 @@ class Kernels:
         action = self._graph.add(
             "link",
             tool="link",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
             params=_NO_PARAMS,
             inputs={"object": kernel, **kit},
@@ -178,12 +179,12 @@ class Kernels:
         return Produced(action, "kernel")
 
     def _kit(self, triple: str, environment: str, name: str, file: str) -> Produced:
-        """A part of what every kernel of a target is linked with or called by."""
+        """Add an action that builds a part of the driver of a target."""
         sources = {} if name == "runtime" else {Path(path).name: File(0, path) for path in DRIVER_SOURCES}
         action = self._graph.add(
             f"{name}/{triple}",
             tool="link_kit",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
             params=LinkKitParams(triple=triple),
             inputs=sources,
@@ -200,7 +201,7 @@ class Kernels:
     def _new_running(
         self, workload: Entry[Workload], target: Target, given: _Inputs
     ) -> tuple[dict[str, Input], RunParams, dict[str, str]]:
-        """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
+        """Return what all runs of a workload share: the files of arguments, the parameters, the outputs."""
         made = dict(given.arguments) or self._drawn(workload, given.draw)
         described = signature(workload.document)
         params: RunParams = {"arguments": described["inputs"], "results": described["outputs"]}

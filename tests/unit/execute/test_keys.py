@@ -87,7 +87,6 @@ def test_only_the_backend_that_is_used_counts() -> None:
         "tools/by_programs",
         "tools/generic_form",
         "runtime/programs",
-        "runtime/loader",
     }
     assert (
         len({action_key(action(params={"backend": name}), READS, environment="e") for name in ("bindings", "programs")})

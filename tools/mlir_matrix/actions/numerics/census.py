@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mlir_matrix.actions.numerics.counts import Counts, count
-from mlir_matrix.actions.numerics.criteria import Block, Criteria, Mask, compare_block
+from mlir_matrix.actions.numerics.criteria import Block, Counts, Criteria, Mask, compare_block, count
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.numerics.error_location import where
 from mlir_matrix.actions.numerics.error_stats import Moments

@@ -25,6 +25,12 @@ from mlir_matrix.actions.numerics.accuracy import Format
 from mlir_matrix.actions.numerics.dtypes import Doubles
 from mlir_matrix.actions.runtime.contract import ActionFailed
 
+#: What a function of NumPy does to these arrays: called with the format and the function's own arguments.
+Rule = Callable[..., Any]
+#: The rules that ``error_bound_functions`` and ``error_bound_ufuncs`` register; those of universal functions by method.
+FUNCTION_RULES: dict[Any, Rule] = {}
+UFUNC_RULES: dict[tuple[Any, str], Rule] = {}
+
 
 class Bounded(NDArrayOperatorsMixin):
     """``value`` and ``error``, float64 arrays of one shape (views where indexing gives views)."""
@@ -117,11 +123,12 @@ class Bounded(NDArrayOperatorsMixin):
     # How NumPy asks.
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         (target,) = kwargs.pop("out", (None,))
-        # Not before they are needed: rules are made of this module's.
-        from mlir_matrix.actions.numerics.error_bound_ufuncs import apply_ufunc
-
+        rule = UFUNC_RULES.get((ufunc, method))
+        if rule is None:
+            called = "".join(f" with {key}=" for key in kwargs) if method == "__call__" else f".{method}"
+            raise unknown(f"numpy.{ufunc.__name__}{called}")
         with np.errstate(all="ignore"):
-            result = apply_ufunc(ufunc, method, self.format, inputs, kwargs)
+            result = rule(self.format, *inputs, **kwargs)
         if target is None:
             return result
         if not isinstance(target, Bounded):
@@ -130,12 +137,10 @@ class Bounded(NDArrayOperatorsMixin):
         return target
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from mlir_matrix.actions.numerics.error_bound_functions import RULES
-
-        if function not in RULES:
+        if function not in FUNCTION_RULES:
             raise unknown(f"numpy.{function.__name__}")
         with np.errstate(all="ignore"):
-            return RULES[function](self.format, *args, **kwargs)
+            return FUNCTION_RULES[function](self.format, *args, **kwargs)
 
 
 def unknown(what: str) -> ActionFailed:

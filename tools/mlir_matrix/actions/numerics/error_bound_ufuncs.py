@@ -9,8 +9,28 @@ import numpy as np
 
 from mlir_matrix.actions.numerics.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Format, Function
 from mlir_matrix.actions.numerics.dtypes import Doubles
-from mlir_matrix.actions.numerics.error_bound import Bounded, lift, settle, unknown
-from mlir_matrix.actions.numerics.error_bound_functions import REDUCTIONS, multilinear
+from mlir_matrix.actions.numerics.error_bound import UFUNC_RULES, Bounded, Rule, lift, settle, unknown
+from mlir_matrix.actions.numerics.error_bound_functions import multilinear
+
+
+def _elementwise(*ufuncs: Any) -> Callable[[Callable[..., Bounded]], Callable[..., Bounded]]:
+    """Register the rule of some universal functions; it takes arrays with errors and no options."""
+
+    def register(rule: Callable[..., Bounded]) -> Callable[..., Bounded]:
+        for ufunc in ufuncs:
+            UFUNC_RULES[ufunc, "__call__"] = _lifting(ufunc.__name__, rule)
+        return rule
+
+    return register
+
+
+def _lifting(name: str, rule: Callable[..., Bounded]) -> Rule:
+    def call(format: Format, *inputs: Any, **kwargs: Any) -> Bounded:
+        if kwargs:
+            raise unknown(f"numpy.{name}" + "".join(f" with {key}=" for key in kwargs))
+        return rule(*(lift(given, format) for given in inputs))
+
+    return call
 
 
 def _factor(part: Bounded) -> Any:
@@ -26,25 +46,30 @@ def _times(error: Doubles, slope: Doubles) -> Doubles:
     return np.where(error == 0, 0.0, error * slope)
 
 
+@_elementwise(np.add)
 def _add(a: Bounded, b: Bounded) -> Bounded:
     own = np.where(_nothing(a) | _nothing(b), 0, 1)
     return settle(a.value + b.value, a.error + b.error, own, a.format)
 
 
+@_elementwise(np.negative)
 def _negative(a: Bounded) -> Bounded:
     return Bounded(-a.value, a.error, a.format)
 
 
+@_elementwise(np.subtract)
 def _subtract(a: Bounded, b: Bounded) -> Bounded:
     return _add(a, _negative(b))
 
 
+@_elementwise(np.multiply)
 def _multiply(a: Bounded, b: Bounded) -> Bounded:
     left, right = np.abs(a.value), np.abs(b.value)
     passed = _times(a.error, right + b.error) + _times(b.error, left)
     return settle(a.value * b.value, passed, np.where(_factor(a) | _factor(b), 0, 1), a.format)
 
 
+@_elementwise(np.divide)
 def _divide(a: Bounded, b: Bounded) -> Bounded:
     """Programs may multiply with the reciprocal, which is rounded, as they do by constants and after ``rsqrt``.
 
@@ -60,6 +85,7 @@ def _divide(a: Bounded, b: Bounded) -> Bounded:
     return settle(value, passed, own, a.format)
 
 
+@_elementwise(np.power, np.float_power)
 def _power(a: Bounded, b: Bounded) -> Bounded:
     value = np.power(a.value, b.value)
     away = -np.log1p(-np.minimum(a.error / np.abs(a.value), 1.0))
@@ -75,6 +101,7 @@ def _power(a: Bounded, b: Bounded) -> Bounded:
     return settle(value, passed, np.where(b.error == 0, own, 2 * POWER), a.format)
 
 
+@_elementwise(np.maximum, np.fmax)
 def _larger(a: Bounded, b: Bounded) -> Bounded:
     """The error of the one that is taken; of either where their errors leave that open."""
     error = np.where(a.value - a.error > b.value + b.error, a.error, np.maximum(a.error, b.error))
@@ -82,14 +109,17 @@ def _larger(a: Bounded, b: Bounded) -> Bounded:
     return Bounded(np.maximum(a.value, b.value), error, a.format)
 
 
+@_elementwise(np.minimum, np.fmin)
 def _smaller(a: Bounded, b: Bounded) -> Bounded:
     return _negative(_larger(_negative(a), _negative(b)))
 
 
+@_elementwise(np.hypot)
 def _hypot(a: Bounded, b: Bounded) -> Bounded:
     return settle(np.hypot(a.value, b.value), np.hypot(a.error, b.error), 2 * HYPOTENUSE, a.format)
 
 
+@_elementwise(np.arctan2)
 def _arctan2(a: Bounded, b: Bounded) -> Bounded:
     room = np.hypot(a.value, b.value) - np.hypot(a.error, b.error)
     passed = _times(np.hypot(a.error, b.error), np.where(room > 0, 1 / room, np.inf))
@@ -119,47 +149,52 @@ def _staircase(ufunc: Any) -> Callable[[Bounded], Bounded]:
     return rule
 
 
-_CALLS: dict[Any, Callable[..., Bounded]] = {
-    np.add: _add,
-    np.subtract: _subtract,
-    np.multiply: _multiply,
-    np.divide: _divide,
-    np.power: _power,
-    np.float_power: _power,
-    np.square: lambda a: _multiply(a, a),
-    np.reciprocal: lambda a: _divide(lift(1.0, a.format), a),
-    np.negative: _negative,
-    np.positive: lambda a: Bounded(a.value.copy(), a.error.copy(), a.format),
-    np.absolute: lambda a: Bounded(np.abs(a.value), a.error, a.format),
-    np.fabs: lambda a: Bounded(np.abs(a.value), a.error, a.format),
-    np.maximum: _larger,
-    np.fmax: _larger,
-    np.minimum: _smaller,
-    np.fmin: _smaller,
-    np.hypot: _hypot,
-    np.arctan2: _arctan2,
-    **{ufunc: _staircase(ufunc) for ufunc in (np.floor, np.ceil, np.rint, np.trunc, np.sign)},
-}
+@_elementwise(np.square)
+def _square(a: Bounded) -> Bounded:
+    return _multiply(a, a)
+
+
+@_elementwise(np.reciprocal)
+def _reciprocal(a: Bounded) -> Bounded:
+    return _divide(lift(1.0, a.format), a)
+
+
+@_elementwise(np.positive)
+def _positive(a: Bounded) -> Bounded:
+    return Bounded(a.value.copy(), a.error.copy(), a.format)
+
+
+@_elementwise(np.absolute, np.fabs)
+def _absolute(a: Bounded) -> Bounded:
+    return Bounded(np.abs(a.value), a.error, a.format)
+
+
+@_elementwise(np.matmul)
+def _matmul(a: Bounded, b: Bounded) -> Bounded:
+    return multilinear(np.matmul, a, b)
+
+
+def _decided(ufunc: Any) -> Rule:
+    def rule(_: Format, *inputs: Any, **kwargs: Any) -> Any:
+        return ufunc(*(given.value if isinstance(given, Bounded) else given for given in inputs), **kwargs)
+
+    return rule
+
+
+def _evaluated(function: Function) -> Callable[[Bounded], Bounded]:
+    return lambda a: evaluate(function, a)
+
+
+_STEPS = (np.floor, np.ceil, np.rint, np.trunc, np.sign)
 _DECISIONS = (
     np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.isnan, np.isinf, np.isfinite,
     np.signbit, np.logical_and, np.logical_or, np.logical_not, np.logical_xor,
 )  # fmt: skip
 
-
-def apply_ufunc(ufunc: np.ufunc, method: str, format: Format, inputs: Any, kwargs: dict[str, Any]) -> Any:
-    """One call of a universal function, or a reduction by one."""
-    if method != "__call__":
-        rule = REDUCTIONS.get((ufunc, method))
-        if rule is None:
-            raise unknown(f"numpy.{ufunc.__name__}.{method}")
-        return rule(format, *inputs, **kwargs)
-    if ufunc in _DECISIONS:
-        return ufunc(*(given.value if isinstance(given, Bounded) else given for given in inputs), **kwargs)
-    operands = [lift(given, format) for given in inputs]
-    if ufunc is np.matmul and not kwargs:
-        return multilinear(np.matmul, *operands)
-    if kwargs or (ufunc not in _CALLS and ufunc.__name__ not in FUNCTIONS):
-        raise unknown(f"numpy.{ufunc.__name__}" + "".join(f" with {key}=" for key in kwargs))
-    if ufunc in _CALLS:
-        return _CALLS[ufunc](*operands)
-    return evaluate(FUNCTIONS[ufunc.__name__], *operands)
+for _name, _function in FUNCTIONS.items():
+    _ufunc = getattr(np, _name, None)
+    if isinstance(_ufunc, np.ufunc) and (_ufunc, "__call__") not in UFUNC_RULES:
+        _elementwise(_ufunc)(_evaluated(_function))
+for _step in _STEPS:
+    _elementwise(_step)(_staircase(_step))
+UFUNC_RULES.update({(_ufunc, "__call__"): _decided(_ufunc) for _ufunc in _DECISIONS})

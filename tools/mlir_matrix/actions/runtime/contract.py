@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 
 #: Of an action's folder: what it is given, and what it is to write.
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
+#: Beside the outputs, in no digest: times and what else differs from run to run.
+METRICS = "metrics.json"
 #: The folders of this environment's programs, as the worker's command line says, each with the release that it is of; the
 #: first that has a program counts.
 prefixes: dict[str, str] = {}

@@ -28,6 +28,7 @@ from pathlib import Path
 from mlir_matrix.actions.params import RunParams, Tensor
 from mlir_matrix.actions.runtime import isolation, programs
 from mlir_matrix.actions.runtime.contract import (
+    METRICS,
     Action,
     ActionCrashed,
     ActionFailed,
@@ -35,7 +36,6 @@ from mlir_matrix.actions.runtime.contract import (
     signal_name,
     write_json,
 )
-from mlir_matrix.actions.tools.kernel import METRICS
 
 #: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
 _DRIVER_CODES = 64

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from mlir_matrix.actions.runtime.loader import by_loader
+from mlir_matrix.actions.runtime.programs import by_loader
 from mlir_matrix.environments.install.unpack import OURS
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.names import did_you_mean, printable

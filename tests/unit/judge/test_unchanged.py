@@ -27,7 +27,7 @@ PASS = TestResult(
 MISMATCH = replace(PASS, id="jax/p/t/b", outcome="mismatch", verdict={"outputs": [{"error": float("inf")}]}, weak={})
 UNSUPPORTED = replace(PASS, id="jax/p/t/c", outcome="unsupported", cached=False, verdict=None)
 REQUEST = Request(
-    tests=("smoke",), catalogs=(), cache_dir=None, swaps={}, pins=(), means=Means(), limits=Limits(jobs=1), fail_fast=False
+    tests=("smoke",), catalogs=(), cache_dir=None, swaps={}, pins=(), means=Means(), limits=Limits(jobs=1), keep_going=True
 )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def test_an_installed_package_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         {"means": Means(devices=("/dev/null",))},
         {"means": Means(executor="docker")},
         {"means": Means(executor="bazel")},
-        {"fail_fast": True},
+        {"keep_going": False},
     ],
 )
 def test_another_command_line_has_results_of_its_own(other: dict[str, Any], tmp_path: Path) -> None:

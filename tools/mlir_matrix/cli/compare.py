@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_matrix.cli.options import NewFile, Verb, format_option
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import NewFile, format_option
 from mlir_matrix.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.options import Verb, catalog_option, environment_option, format_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, environment_option, format_option, pin_option, session
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.plan_document import action_document, environment_document
 from mlir_matrix.execute.worker_process import bound

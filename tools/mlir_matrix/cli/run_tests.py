@@ -11,8 +11,6 @@ from pathlib import Path
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.limits import limit_words
-from mlir_matrix.cli.means import means_words
 from mlir_matrix.cli.options import repeat_command, session, used_pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted
@@ -22,7 +20,6 @@ from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
 from mlir_matrix.session import Session
-from mlir_matrix.text import catalog_options
 
 #: More folders of failures than anyone reads; the rest is named.
 _KEPT_FAILURES = 50
@@ -41,10 +38,11 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
         plan,
         means=request.means,
         limits=request.limits,
-        fail_fast=request.fail_fast,
+        fail_fast=not request.keep_going,
         progress=chosen_progress(quiet),
     )
-    repeat = partial(repeat_command, options=_repeated(request, current))
+    suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
+    repeat = partial(repeat_command, request=request, suites=suites)
     report = Report(run=run, pins=pins, folders=_keep_failures(run, plan, current, repeat), repeat=repeat)
     # What is said of pins that nothing uses is no part of a report.
     if len(pins) == len(current.pins.overrides):
@@ -64,16 +62,6 @@ def chosen_progress(quiet: bool) -> Callable[[int], Progress]:
         return Silent
     live = sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
     return LiveProgress if live else PlainProgress
-
-
-def _repeated(request: Request, current: Session) -> list[str]:
-    """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
-    options = catalog_options(request.catalogs)
-    options += ["--cache-dir", str(request.cache_dir)] if request.cache_dir else []
-    options += [word for pin in request.pins for word in ("--pin", pin)]
-    options += [word for name, other in request.swaps.items() for word in ("--environment", f"{name}={other}")]
-    options += [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
-    return options + means_words(request.means) + limit_words(request.limits)
 
 
 def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str], str]) -> dict[str, Path]:

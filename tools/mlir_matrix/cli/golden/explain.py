@@ -9,8 +9,15 @@ from typing import Any
 
 import click
 
-from mlir_matrix.cli.limits import limits_options
-from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import (
+    cache_option,
+    catalog_option,
+    format_option,
+    limits_options_without_jobs,
+    pin_option,
+    session,
+)
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import LostBlob, Store
 from mlir_matrix.execute.options import Limits
@@ -36,7 +43,7 @@ from mlir_matrix.session import Session
 @catalog_option
 @pin_option
 @cache_option
-@limits_options(jobs=False)
+@limits_options_without_jobs
 @format_option("text", "json")
 def explain(
     identifier: str,

@@ -13,8 +13,15 @@ import click
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.golden_files import LARGEST_TREE, golden_name, is_sketched, other_name
 from mlir_matrix.catalog.models.base import Workload
-from mlir_matrix.cli.limits import limits_options
-from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_option, same_catalogs, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import (
+    cache_option,
+    catalog_option,
+    format_option,
+    limits_options_without_jobs,
+    same_catalogs,
+    session,
+)
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import Store
@@ -78,7 +85,7 @@ class _Failure:
 @format_option("text", "json")
 @catalog_option
 @cache_option
-@limits_options(jobs=False)
+@limits_options_without_jobs
 def update(
     workloads: tuple[str, ...],
     write: bool,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
+from mlir_matrix.validation import validate
 
 KINDS = ("linalg", "llvm", "object")
 STEPS = {"lower": ("linalg", "llvm"), "emit": ("llvm", "object")}
@@ -57,7 +58,7 @@ def catalog(
     write(folder / "matrix/suites/all.yaml", "description: d\nblocks: [{}]\n")
     if min(pipelines, workloads) >= 30:  # the rules name so many
         write(folder / "matrix/suites/rules.yaml", rules())
-    return load([folder])
+    return validate(load([folder]))
 
 
 def rules() -> str:

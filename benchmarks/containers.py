@@ -25,12 +25,11 @@ from _matrix import matrix
 from _timing import verdict
 from cold import once, smoke, template
 
-from mlir_matrix.execute.job import Done
-from mlir_matrix.execute.options import Limits, Means
+from mlir_matrix.events import Event
+from mlir_matrix.execute.job import ActionDone, ActionStarted, Done
+from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.plan.graph import Action
-from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import Session, open_session
 
 RUNS = 3
@@ -38,35 +37,33 @@ EXECUTORS = ("local", "docker")
 FEW = "mlir/linalg-loops/x86_64/*"
 
 
-class Watch(Silent):
-    """When each action was sent."""
+class Watch:
+    """When each action was sent, and how long it took."""
 
-    sent: dict[str, float]
-    took: dict[str, float]
+    def __init__(self) -> None:
+        self.sent: dict[str, float] = {}
+        self.took: dict[str, float] = {}
 
-    def __init__(self, total: int) -> None:
-        super().__init__(total)
-        Watch.sent, Watch.took = {}, {}
-
-    def started(self, action: Action) -> None:
-        Watch.sent[action.id] = time.perf_counter()
-
-    def ended(self, action: Action) -> None:
-        if action.id in Watch.sent:
-            Watch.took[action.id] = time.perf_counter() - Watch.sent[action.id]
+    def on(self, event: Event) -> None:
+        """Note the time of an event."""
+        match event:
+            case ActionStarted(action):
+                self.sent[action.id] = time.perf_counter()
+            case ActionDone(action) if action.id in self.sent:
+                self.took[action.id] = time.perf_counter() - self.sent[action.id]
 
 
 def overhead(session: Session, executor: str) -> float:
     """Seconds that executing an action takes beside the action itself: the median."""
     plan = session.plan(choose(session.catalog, (FEW,)).tests())
-    run = run_plan(
-        session, plan, means=Means(executor=executor), limits=Limits(jobs=1), fail_fast=False, progress=Watch
-    )
+    watch = Watch()
+    options = ExecutorOptions(executor=executor)
+    run = run_plan(session, plan, options=options, limits=Limits(jobs=1), fail_fast=False, listener=watch.on)
     firsts: dict[str, str] = {}
-    for name in Watch.sent:
+    for name in watch.sent:
         firsts.setdefault(plan.graph.actions[name].environment, name)
-    executed = set(Watch.took) - set(firsts.values())
-    return statistics.median(Watch.took[name] - _own(run.done[name]) for name in executed)
+    executed = set(watch.took) - set(firsts.values())
+    return statistics.median(watch.took[name] - _own(run.done[name]) for name in executed)
 
 
 def _own(done: Done) -> float:

@@ -5,20 +5,29 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
+from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.worker_process import worker_command
+from mlir_matrix.execute.worker_process import WorkerProcess, start_worker, worker_command
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
 from mlir_matrix.toolchains.names import require
-from support.groups import distribute
+from support.groups import distribute, mark_slow
 from support.machine import namespaces
+
+#: How much property tests try: a hundred examples each, more by tools/test --hypothesis-profile thorough.
+hypothesis.settings.register_profile(
+    "usual", deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("usual"), max_examples=2000)
+hypothesis.settings.load_profile("usual")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -34,8 +43,10 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Distribute tests over the processes of pytest-xdist, where there are several."""
+    """Mark slow tests, and distribute all over the processes of pytest-xdist, where there are several."""
+    mark_slow(items)
     if hasattr(config, "workerinput"):
         distribute(items)
 
@@ -74,11 +85,14 @@ class Performed:
 
 
 class Environments:
-    """Installs environments once, and runs actions in them as plain commands, as a remote executor would."""
+    """Installs environments once, and runs actions in them: in a worker, or as plain commands, as a remote executor would."""
 
-    def __init__(self, current: Session) -> None:
+    def __init__(self, current: Session, scratch: Path) -> None:
         self._session = current
         self._home = find_home()
+        self._scratch = scratch
+        #: By environment and tool; most of the time that an action takes is that of importing what it needs.
+        self._workers: dict[tuple[str, str], WorkerProcess] = {}
 
     @property
     def packages(self) -> Path:
@@ -102,7 +116,7 @@ class Environments:
         inputs: Mapping[str, bytes | str | Path],
         outputs: Mapping[str, str],
         stage: str = "lower",
-        limits: Sequence[str] = (),
+        plain: bool = False,
     ) -> Performed:
         """Run one action in ``folder``, a new folder below a test's own."""
         found = self.require(environment)
@@ -115,16 +129,40 @@ class Environments:
             (folder / names[name]).write_bytes(data.encode() if isinstance(data, str) else data)
         request = {"tool": tool, "stage": stage, "params": params, "inputs": names, "outputs": dict(outputs)}
         (folder / "action.json").write_text(json.dumps(request), encoding="utf-8")
-        command = worker_command(
-            found, store=self._home.packages, bytecode=self._home.bytecode, arguments=["action.json", *limits]
-        )
-        from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
-
-        subprocess.run(command, cwd=folder, env=CLEAN_ENVIRONMENT, check=True, timeout=600)
+        if plain:
+            places = {"store": self._home.packages, "bytecode": self._home.bytecode}
+            command = worker_command(found, **places, arguments=["action.json"])
+            subprocess.run(command, cwd=folder, env=CLEAN_ENVIRONMENT, check=True, timeout=600)
+        else:
+            self._ask(found, tool, folder)
         return Performed(json.loads((folder / "outcome.json").read_text()), folder, dict(outputs))
+
+    def _ask(self, environment: ResolvedEnvironment, tool: str, folder: Path) -> None:
+        """Have a worker do the action in a folder."""
+        worker = self._workers.get((environment.name, tool))
+        if worker is None:
+            places = {"store": self._home.packages, "bytecode": self._home.bytecode}
+            scratch = self._scratch / f"{environment.name}-{tool}"
+            scratch.mkdir()
+            worker = start_worker(environment, [tool], **places, scratch=scratch)
+            self._workers[environment.name, tool] = worker
+        worker.send(worker.answered + 1, str(folder), None, timeout_s=600, memory_mb=8192)
+        answers: list[Any] = []
+        alive = True
+        while alive and not answers:
+            answers, alive = worker.receive()
+        assert answers, worker.last_words()
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self._workers.values():
+            worker.kill()
+            worker.stop()
 
 
 @pytest.fixture(scope="session")
-def environments(current: Session) -> Environments:
+def environments(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environments]:
     """Environments of the repository, installed when first asked for."""
-    return Environments(current)
+    found = Environments(current, tmp_path_factory.mktemp("workers"))
+    yield found
+    found.close()

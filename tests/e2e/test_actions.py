@@ -24,7 +24,6 @@ def differences(left: House, right: House) -> list[str]:
     return [f"{key}: {one.get(key)} and {entry}" for key, entry in other.items() if one.get(key) != entry]
 
 
-@pytest.mark.slow
 def test_outputs_repeat_to_the_byte(warm: House, fresh: Callable[[str], House]) -> None:
     """A key covers all that an action reads, so that equal keys say that everything before it repeated as well."""
     house = fresh("second")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.execute.options import Means
+from mlir_matrix.execute.options import ExecutorOptions
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from support.agreement import Came, check_agreement, run
@@ -22,7 +22,6 @@ from support.farm import Farm, unsupported
 from support.farm import farm as start_farm
 from support.house import House, end_bazel
 
-pytestmark = pytest.mark.slow
 #: After so many actions the worker of most actions vanishes for so many seconds.
 KILL_AFTER, GONE_S = 20, 3
 POOLS = (("pool", "one"), ("zig:pool", "two"))
@@ -43,14 +42,14 @@ def test_there_is_enough_to_agree_on(local: Came) -> None:
 
 def test_docker_agrees(local: Came, own: House, broken: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon) -> None:
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
-    found = run(own.folders, broken, Means(executor="docker"))
+    found = run(own.folders, broken, ExecutorOptions(executor="docker"))
     check_agreement(found, local)
     assert found.executed > 100
     assert left(daemon) == []
 
 
 def test_bazel_agrees(local: Came, homes: Any, broken: Path) -> None:
-    found = run(homes("bazel"), broken, Means(executor="bazel"))
+    found = run(homes("bazel"), broken, ExecutorOptions(executor="bazel"))
     check_agreement(found, local)
     assert len(found.actions) > 100
 
@@ -78,7 +77,7 @@ def farm(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def sent(farm: Farm, homes: Any, broken: Path) -> Sent:
-    means = Means(executor="bazel", remote=farm.url, properties=POOLS)
+    options = ExecutorOptions(executor="bazel", remote=farm.url, properties=POOLS)
 
     def given() -> dict[str, int]:
         return {pool: worker.log.read_text().count("Runner exited") for pool, worker in farm.workers.items()}
@@ -91,7 +90,7 @@ def sent(farm: Farm, homes: Any, broken: Path) -> Sent:
         for folder in ("packages", "artifacts", "bytecode", "tool"):
             (cache / folder).symlink_to(os.path.realpath(home.cache / folder))
         try:
-            return run(replace(home, cache=cache), broken, means)
+            return run(replace(home, cache=cache), broken, options)
         finally:
             end_bazel(cache / "bazel")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.execute.bazel.locate import locate
+from mlir_matrix.toolchains.bazel import locate
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
 from support.house import REPOSITORY, House, wait_until
@@ -108,7 +108,6 @@ def test_naming_what_cannot_run_says_why(workspace: Workspace) -> None:
     assert "_because:unsupported, mlir emits linalg; tosa-loops takes tosa, torch or torch-onnx" in said
 
 
-@pytest.mark.slow
 def test_actions_need_nothing_of_the_machine(workspace: Workspace) -> None:
     """In the sandbox that holds what is declared, and no other file of the machine."""
     hermetic = ["--experimental_use_hermetic_linux_sandbox", "--strategy=MatrixAction=linux-sandbox", "--disk_cache="]

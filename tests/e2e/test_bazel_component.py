@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.execute.bazel.locate import locate
-from mlir_matrix.execute.bazel.probe import WORKSPACE, probe
 from mlir_matrix.session import Session
+from mlir_matrix.toolchains.bazel import WORKSPACE, locate, probe
 
 GENRULE = 'genrule(name = "shout", outs = ["shout.txt"], srcs = [":probe"], cmd = "tr a-z A-Z < $< > $@")\n'
 

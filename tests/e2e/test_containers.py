@@ -39,11 +39,14 @@ def docker(daemon: Daemon) -> Daemon:
 
 
 @pytest.fixture
-def user(docker: Daemon, tmp_path: Path) -> Callable[[str], House]:
-    """Somebody whose layers nobody has measured yet."""
+def user(docker: Daemon, tmp_path: Path) -> Callable[..., House]:
+    """Make homes; ``measured=False``: of somebody whose layers nobody has measured yet."""
 
-    def make(name: str) -> House:
-        return House(new_home(tmp_path / name), more={"DOCKER_HOST": docker.host})
+    def make(name: str, *, measured: bool = True) -> House:
+        made = House(new_home(tmp_path / name), more={"DOCKER_HOST": docker.host})
+        if not measured:
+            (made.home / "layers").unlink()
+        return made
 
     return make
 
@@ -68,11 +71,11 @@ def environment_of(session: Session, name: str) -> ResolvedEnvironment:
     return found
 
 
-def test_the_same_lock_gives_the_same_image(user: Callable[[str], House], docker: Daemon) -> None:
+def test_the_same_lock_gives_the_same_image(user: Callable[..., House], docker: Daemon) -> None:
     """Made of packages that somebody else installed, under another umask, for a daemon that has none of it."""
-    first = built(user("first"), *NAMES)
+    first = built(user("first", measured=False), *NAMES)
     docker.docker("image", "rm", "--force", *first.values())
-    second = user("second")
+    second = user("second", measured=False)
     for name, target in (("packages", None), ("artifacts", find_home().artifacts)):
         (second.home / name).unlink(missing_ok=True)
         if target:
@@ -88,7 +91,7 @@ def test_the_same_lock_gives_the_same_image(user: Callable[[str], House], docker
         assert said["Id"] == identifier
 
 
-def test_building_again_changes_nothing(user: Callable[[str], House]) -> None:
+def test_building_again_changes_nothing(user: Callable[..., House]) -> None:
     house = user("home")
     found = built(house, *NAMES)
     done = house("container", "build", *NAMES)
@@ -105,7 +108,7 @@ def run(docker: Daemon, image: str, *words: str) -> str:
 
 @pytest.mark.parametrize(("name", "module"), [("numpy", "numpy"), ("mlir", "torch_mlir.ir")])
 def test_packages_are_imported_inside(
-    user: Callable[[str], House], docker: Daemon, session: Session, name: str, module: str
+    user: Callable[..., House], docker: Daemon, session: Session, name: str, module: str
 ) -> None:
     image = built(user("home"), name)[name]
     environment = environment_of(session, name)
@@ -123,7 +126,7 @@ def test_packages_are_imported_inside(
     assert run(docker, image, plain, "-c", "import ctypes, ssl; print('well')") == "well\n"
 
 
-def test_a_pinned_llvm_runs_inside(user: Callable[[str], House], docker: Daemon, session: Session) -> None:
+def test_a_pinned_llvm_runs_inside(user: Callable[..., House], docker: Daemon, session: Session) -> None:
     image = built(user("home"), LLVM)[LLVM]
     environment = environment_of(session, LLVM)
     (root,) = environment.roots(session.home.packages)
@@ -131,7 +134,7 @@ def test_a_pinned_llvm_runs_inside(user: Callable[[str], House], docker: Daemon,
     assert "LLVM version 22.1.8" in run(docker, image, *llc, "--version")
 
 
-def test_a_removed_image_is_absent(user: Callable[[str], House], docker: Daemon) -> None:
+def test_a_removed_image_is_absent(user: Callable[..., House], docker: Daemon) -> None:
     house = user("home")
     built(house, "numpy")
     assert verified(house, "numpy", code=0).stdout == "1 image compared; 0 not as the locks say\n"
@@ -151,7 +154,7 @@ def tag_of(house: House, name: str) -> str:
     return next(row["tag"] for row in listed(house, name) if row["environment"] == name and row["digest"])
 
 
-def test_a_tag_that_is_another_image(user: Callable[[str], House], docker: Daemon) -> None:
+def test_a_tag_that_is_another_image(user: Callable[..., House], docker: Daemon) -> None:
     house = user("home")
     found = built(house, *NAMES)
     docker.docker("tag", tag_of(house, "filecheck"), tag_of(house, "numpy"))
@@ -163,7 +166,7 @@ def test_a_tag_that_is_another_image(user: Callable[[str], House], docker: Daemo
     assert built(house, *NAMES) == found
 
 
-def test_an_image_that_somebody_changed(user: Callable[[str], House], docker: Daemon) -> None:
+def test_an_image_that_somebody_changed(user: Callable[..., House], docker: Daemon) -> None:
     """Layer and file are named."""
     house = user("home")
     found = built(house, "numpy")
@@ -181,7 +184,7 @@ def test_an_image_that_somebody_changed(user: Callable[[str], House], docker: Da
     assert found["numpy"] in {row["id"] for row in listed(house, "numpy") if row["state"] == "present"}
 
 
-def test_a_damaged_package_is_not_put_in_one(user: Callable[[str], House], docker: Daemon, tmp_path: Path) -> None:
+def test_a_damaged_package_is_not_put_in_one(user: Callable[..., House], docker: Daemon, tmp_path: Path) -> None:
     house = user("home")
     built(house, "filecheck")
     docker.docker("image", "rm", "--force", tag_of(house, "filecheck"))
@@ -228,7 +231,7 @@ def test_no_daemon_is_one_sentence(tmp_path: Path, verb: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_slips(user: Callable[[str], House]) -> None:
+def test_slips(user: Callable[..., House]) -> None:
     house = user("home")
     assert house("container", "build", "numpi").stderr == (
         "matrix: there is no environment or suite 'numpi'; did you mean 'numpy'?\n"

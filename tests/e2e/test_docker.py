@@ -162,7 +162,6 @@ def mortal(current: Session, tmp_path: Path) -> Iterator[Daemon]:
         yield running
 
 
-@pytest.mark.slow
 def test_daemon_that_dies(own: House, mortal: Daemon, tmp_path: Path) -> None:
     """Infra-errors with the reason, exit 3, and what was finished is kept."""
     house = replace(own, more={"DOCKER_HOST": mortal.host})
@@ -187,7 +186,6 @@ def under_way(house: House, *words: str | Path) -> Iterator[subprocess.Popen[str
         yield process
 
 
-@pytest.mark.slow
 def test_image_that_vanishes(own: House, daemon: Daemon, tmp_path: Path) -> None:
     """While a run is under way; the next one makes it again."""
     catalog = Downstream(tmp_path / "catalog")

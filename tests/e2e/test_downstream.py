@@ -165,7 +165,7 @@ def test_from_nothing_to_a_pass(downstream: Downstream) -> None:
     assert contents(downstream.checkout) == checkout
     for folder in downstream.empty:
         assert list(folder.iterdir()) == [], folder
-    assert {path.name for path in downstream.house.home.iterdir()} - {"artifacts", "bazel"} == {
+    assert {path.name for path in downstream.house.home.iterdir()} - {"artifacts", "bazel", "layers"} == {
         "packages",
         "bytecode",
         "catalogs",

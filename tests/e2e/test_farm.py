@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.execute.bazel import patience
-from mlir_matrix.execute.bazel.locate import locate
-from mlir_matrix.execute.options import Limits, Means
+from mlir_matrix.events import Event, Note
+from mlir_matrix.execute.bazel import client
+from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.paths import Home
-from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import Session
+from mlir_matrix.toolchains.bazel import locate
 from support.farm import Farm, farm, unsupported
 
 _LOOK = "ls / > $@; ls /etc >> $@ 2>&1 || true; cat /proc/net/dev >> $@"
@@ -93,30 +93,22 @@ def test_pools(running: Farm, remote: Remote) -> None:
     one.start()
 
 
-class Notes(Silent):
-    """What people are told."""
-
-    said: list[str]
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
-
-
-@pytest.mark.slow
 def test_a_pool_without_a_worker(
     running: Farm, current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """BuildGrid would wait for one for ever, and say nothing."""
-    monkeypatch.setattr(patience, "TELL_S", 3.0)
-    monkeypatch.setattr(patience, "GIVE_UP_S", 10.0)
-    monkeypatch.setattr(Notes, "said", [], raising=False)
+    monkeypatch.setattr(client, "STALL_NOTE_S", 3.0)
+    monkeypatch.setattr(client, "STALL_END_S", 10.0)
+    events: list[Event] = []
     session = replace(current, home=Home(cache=current.home.cache, state=tmp_path, actions=tmp_path / "actions"))
     test = "mlir/math-expand/ir/tanh"
     plan = session.plan(choose(session.catalog, [test]).tests())
-    means = Means(executor="bazel", remote=running.url, properties=(("pool", "three"),))
-    done = run_plan(session, plan, means=means, limits=Limits(jobs=2), fail_fast=False, progress=Notes)
+    options = ExecutorOptions(executor="bazel", remote=running.url, properties=(("pool", "three"),))
+    done = run_plan(session, plan, options=options, limits=Limits(jobs=2), fail_fast=False, listener=events.append)
     (result,) = done.results
     assert (result.id, result.outcome) == (test, "infra-error")
     assert f"no action came back from {running.url} for 10 s" in result.reason
     assert "(--exec-property pool=three)" in result.reason
-    assert f"no action came back from {running.url} for 3 s" in Notes.said[0]
+    assert f"no action came back from {running.url} for 3 s" in next(
+        event.text for event in events if isinstance(event, Note)
+    )

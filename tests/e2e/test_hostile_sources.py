@@ -68,7 +68,7 @@ def listener() -> Iterator[tuple[int, list[int]]]:
     server.close()
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("bazel", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["local", "bazel"])
 def aftermath(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -38,11 +38,11 @@ def kernels(current: Session) -> dict[str, list[tuple[Any, Any, Any]]]:
     planner = Planner(current.catalog, current.tolerance, current.pins)
     planned = []
     for test in (test for test in chosen if test.outcome is None and not test.is_ir):
-        artifact = planner.lower(test, 0, planner.enter(test))
+        artifact = planner.chains.compile(test)
         entry = current.catalog.workloads[test.workload]
         for draw in DRAWS:
             bound = add_forward_error(planner.graph, current.catalog, entry, draw=draw)
-            planned.append((entry, planner.run(test, artifact, draw=draw), bound))
+            planned.append((entry, planner.chains.run(test, artifact, draw=draw), bound))
     done = run_graph(current, planner.graph, limits=Limits(jobs=2))
     store = Store(current.home.actions)
     found: dict[str, list[tuple[Any, Any, Any]]] = {}

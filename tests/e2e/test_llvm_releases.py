@@ -51,7 +51,6 @@ def cold(home: House) -> Report:
     return home.run(SUITE)
 
 
-@pytest.mark.slow
 def test_every_release_has_its_verdicts(cold: Report) -> None:
     assert cold.surprises() == set()
     verdicts = defaultdict(set)
@@ -62,7 +61,6 @@ def test_every_release_has_its_verdicts(cold: Report) -> None:
     assert {outcome for outcomes in verdicts.values() for outcome in outcomes} == {"pass", "mismatch", "unsupported"}
 
 
-@pytest.mark.slow
 def test_the_known_regressions_and_no_others(cold: Report) -> None:
     """Each is found where it is, with its number."""
     wrong = {name: test for name, test in cold.tests.items() if test["outcome"] == "mismatch"}
@@ -83,7 +81,6 @@ def test_the_known_regressions_and_no_others(cold: Report) -> None:
         assert [output["wrong"] for output in wrong[name]["verdict"]["outputs"]] == [count], name
 
 
-@pytest.mark.slow
 def test_results_say_what_they_are_of(cold: Report) -> None:
     for name, test in cold.tests.items():
         if test["outcome"] == "unsupported":
@@ -100,7 +97,6 @@ def test_results_say_what_they_are_of(cold: Report) -> None:
     assert len(digests) == len(RELEASES)
 
 
-@pytest.mark.slow
 def test_the_same_bytes_are_gone_on_with_once(cold: Report, home: House) -> None:
     """Releases that make the same object share linking and running; those that compute the same share the verdict."""
     ran = {name for name, test in cold.tests.items() if test["outcome"] != "unsupported"}
@@ -125,7 +121,6 @@ def run_outputs(house: House, test: str, *options: str) -> dict[str, str]:
     return dict(found)
 
 
-@pytest.mark.slow
 def test_another_machine_computes_the_same_bits(home: House, tmp_path: Path) -> None:
     """Without contraction and without libm, nothing is left that two machines would round differently."""
     report = home.run(
@@ -148,7 +143,6 @@ DECOYS = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
 def test_nothing_of_the_machine_takes_part(tmp_path: Path) -> None:
     """Programs of the same names, first on PATH, are not run: not even to see what they are."""
     folder, markers = tmp_path / "decoys", tmp_path / "markers"

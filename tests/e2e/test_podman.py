@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.execute.options import Means
+from mlir_matrix.execute.options import ExecutorOptions
 from mlir_matrix.session import Session, open_session
 from support.agreement import Came, check_agreement
 from support.agreement import run as run_by
@@ -18,7 +18,7 @@ from support.daemon import Daemon, unsupported
 from support.house import House, new_home
 from support.podman import podmand
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(unsupported()), reason=unsupported())]
+pytestmark = pytest.mark.skipif(bool(unsupported()), reason=unsupported())
 #: Of what programs try one of each kind: what they take, where they reach, what they leave.
 CASES = [
     "memory", "memory_of_many", "forks_without_end", "descriptors", "endless",
@@ -29,10 +29,16 @@ OLDER = "podman=4.3.1"
 
 
 @pytest.fixture(scope="module")
-def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """Podman's service, where other tests have Docker's daemon."""
+def podman(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Podman's service."""
     with podmand(current, tmp_path_factory.mktemp("podman")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def daemon(podman: Daemon) -> Daemon:
+    """Podman's service, where other tests have Docker's daemon."""
+    return podman
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +52,7 @@ def test_executors_agree(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     home = apart(containers, tmp_path / "home").folders
-    found = run_by(home, broken, Means(executor="docker"), ["mlir/linalg-loops/x86_64/{mlp,softmax}"])
+    found = run_by(home, broken, ExecutorOptions(executor="docker"), ["mlir/linalg-loops/x86_64/{mlp,softmax}"])
     check_agreement(found, local)
     assert found.executed > 10
     assert left(daemon) == []

@@ -16,8 +16,8 @@ import pytest
 from mlir_matrix.execute.action_cache import Store
 from support.house import House, Report, copy_runtime, new_home, results, wait_until
 
-#: Every workload in MLIR, some in a framework: enough to kill in the middle of, short enough to do so often.
-TESTS = ("mlir/{linalg-loops,linalg-named}/x86_64/*", "jax/linalg-loops/x86_64/m*", "mlir/bufferize/ir/*")
+#: Workloads in MLIR, some in a framework: enough to kill in the middle of, short enough to do so often.
+TESTS = ("mlir/{linalg-loops,linalg-named}/x86_64/{a,b,c,m}*", "jax/linalg-loops/x86_64/m*", "mlir/bufferize/ir/*")
 
 
 def descendants(pid: int) -> dict[int, str]:
@@ -76,7 +76,7 @@ def undisturbed(runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     copy_runtime(runtime, house.actions)
     before = house.count()
     report = house.run(*TESTS)
-    assert report.executed > 250
+    assert report.executed > 120
     assert report.executed == len(report.actions) == house.count() - before, "each is kept"
     return report, house.kept()
 
@@ -111,7 +111,7 @@ def test_killed_while_workers_start(fresh: Callable[[str], House]) -> None:
     assert wait_until(lambda: not alive(others)), alive(others)
 
 
-@pytest.mark.parametrize(("point", "stop"), [(3, signal.SIGINT), (150, signal.SIGINT), (150, signal.SIGTERM)])
+@pytest.mark.parametrize(("point", "stop"), [(3, signal.SIGINT), (60, signal.SIGINT), (60, signal.SIGTERM)])
 def test_interrupted(
     fresh: Callable[[str], House], undisturbed: tuple[Report, Mapping[str, Any]], point: int, stop: signal.Signals
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from support.house import REPOSITORY, House, Report
+from support.house import REPOSITORY, House, Report, wait_until
 
 FRAMEWORKS = ("pytorch", "jax", "onnx", "mlir")
 PIPELINES = ("linalg-loops", "linalg-vectorized", "linalg-named", "tosa-loops", "stablehlo-loops")
@@ -99,3 +99,32 @@ def test_the_plan_agrees_with_the_results(smoke: Report, warm: House) -> None:
         assert {ref["action"] for ref in action["inputs"].values() if "action" in ref} <= seen
         seen.add(action["id"])
     assert str(REPOSITORY) not in str(plan["actions"])
+
+
+def test_kept_results_are_those_of_the_cache(warm: House, copied: House) -> None:
+    """Byte for byte, in every form, until anything changes; then the cache is asked again."""
+    house = House(copied.home, root=copied.root)
+    kept, tests = (
+        house.actions / "unchanged",
+        ("mlir/{linalg-loops,tosa-loops}/x86_64/m*", "pytorch/linalg-loops/*/mlp"),
+    )
+    report, known = copied.root.parent / "junit.xml", set(kept.glob("*"))
+
+    def told() -> list[object]:
+        forms = [house("run", *tests, "--junit", report), house("run", *tests, "--format", "json")]
+        return [*forms, report.read_bytes()]
+
+    told()
+    before = told()
+    # A file that was changed a moment ago is not trusted.
+    assert wait_until(lambda: set(kept.glob("*")) - known or not told())
+    assert told() == before
+    suite = copied.root / "matrix" / "suites" / "smoke.yaml"
+    text = suite.read_text()
+    suite.write_text(text.replace("description: ", "description; ", 1))
+    assert house("run", *tests).code == 2
+    suite.write_text(text)
+    assert told() == before
+    for file in set(kept.glob("*")) - known:
+        file.write_bytes(file.read_bytes()[:-1])
+    assert told() == before

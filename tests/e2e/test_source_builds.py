@@ -21,13 +21,9 @@ from mlir_matrix.environments.install.prefix import command
 from support.downstream import Downstream
 from support.house import REPOSITORY, House, new_home
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        any(shutil.which(name) is None for name in ("git", "cmake", "ninja")),
-        reason="needs git, cmake and ninja on PATH",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    any(shutil.which(name) is None for name in ("git", "cmake", "ninja")), reason="needs git, cmake and ninja on PATH"
+)
 
 CMAKE = """\
 cmake_minimum_required(VERSION 3.20)
@@ -202,7 +198,6 @@ def test_it_runs_on_what_it_was_built_with(house: House, catalog: Path) -> None:
     assert b"Debian 12" in (folder / "bin" / "mlir-count").read_bytes(), "the prefix's compiler has built it"
 
 
-@pytest.mark.slow
 def test_on_a_later_debian(house: House, catalog: Path, tmp_path: Path) -> None:
     """Whose C library and loader are in other folders, and whose compiler keeps its plugins beside its programs."""
     module = tmp_path / "module.mlir"

@@ -52,7 +52,6 @@ def test_lock_wheels(shop: Shop) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("apt-get") is None, reason="this machine has no apt-get, which finds out what belongs to a package"
 )

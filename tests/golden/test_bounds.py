@@ -16,6 +16,7 @@ from mlir_matrix.actions.tools import inputs, judge
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.tolerances.resolve import resolve
+from mlir_matrix.validation import validate
 
 ROOT = Path(__file__).parents[2]
 Arrays = list[Any]
@@ -23,7 +24,7 @@ Arrays = list[Any]
 
 @cache
 def catalog() -> Catalog:
-    return load([ROOT])
+    return validate(load([ROOT]))
 
 
 @cache

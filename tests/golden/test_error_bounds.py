@@ -15,6 +15,7 @@ from mlir_matrix.actions.tools.import_common import Tensor
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.plan.parameters import inputs_params, signature
+from mlir_matrix.validation import validate
 
 ROOT = Path(__file__).parents[2]
 DRAWS = range(4)
@@ -22,7 +23,7 @@ DRAWS = range(4)
 
 @cache
 def catalog() -> Catalog:
-    return load([ROOT])
+    return validate(load([ROOT]))
 
 
 WORKLOADS = sorted(path.parent.name for path in ROOT.glob("matrix/workloads/*/workload.yaml"))

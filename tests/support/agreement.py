@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mlir_matrix.execute.options import LOCAL, Limits, Means
+from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.paths import Home
-from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import open_session
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
@@ -42,13 +41,13 @@ def write_broken(folder: Path) -> Path:
     return catalog.root
 
 
-def run(home: Home, broken: Path, means: Means = LOCAL, words: Sequence[str] = CHOSEN) -> Came:
+def run(home: Home, broken: Path, options: ExecutorOptions = LOCAL, words: Sequence[str] = CHOSEN) -> Came:
     """Run tests of smoke, and those that fail, by an executor."""
     current = replace(open_session(catalogs=[broken]), home=home)
     names = [f"mlir/linalg-loops/x86_64/{name}" for name in (*_BROKEN, "m_good")]
     chosen = [test for each in (words, names) for test in choose(current.catalog, each, pins=current.pins).tests()]
     plan = current.plan({test.id: test for test in chosen}.values())
-    done = run_plan(current, plan, means=means, limits=_LIMITS, fail_fast=False, progress=Silent)
+    done = run_plan(current, plan, options=options, limits=_LIMITS, fail_fast=False)
     assert done.interruption is None
     return Came(
         tests={result.id: (result.outcome, result.stage, result.reason) for result in done.results},

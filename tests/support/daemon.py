@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.actions.runtime.isolation import die_with_parent
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import prefix_of, require
 
@@ -85,6 +86,8 @@ def dockerd(session: Session, folder: Path) -> Iterator[Daemon]:
                 # It finds containerd and runc there, and nothing of the machine's.
                 env={"PATH": ":".join(str(prefix / name) for name in ("usr/bin", "usr/sbin", "sbin")), "HOME": short},
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                # Tests that are killed end it as well.
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads of ours
             )  # fmt: skip
         try:
             wait(process, f"{short}/docker.sock", log)

@@ -13,28 +13,42 @@ import pytest
 #: Groups of test files, the longest first. Each other file is a group of its own, after these.
 _GROUPS = {
     "docker": ("test_docker", "test_containers", "test_docker_component"),
-    "bazel": ("test_bazel", "test_bazel_component"),
-    "remote": ("test_farm",),
+    "remote": (),
+    "releases": ("test_llvm_releases",),
+    "bazel": ("test_bazel", "test_bazel_component", "test_agreement"),
     "hostile": ("test_hostile_sources",),
     "podman": ("test_podman",),
+    "actions": ("test_actions",),
+    "resume": ("test_resume",),
+    "kit": (),
 }
-_GROUP_OF = {file: group for group, files in _GROUPS.items() for file in files}
-#: Groups of tests that use a fixture, wherever they are.
-_FIXTURES = {"daemon": "docker", "farm": "remote", "kit": "kit"}
+_BY_FILE = {file: group for group, files in _GROUPS.items() for file in files}
+#: Groups of tests that use a fixture, wherever they are; the first that fits counts.
+_BY_FIXTURE = {"podman": "podman", "daemon": "docker", "farm": "remote", "kit": "kit"}
+
+#: Of what calls the command line, what ``tools/test --quick`` has; the rest is slow.
+_QUICK = ("test_cli", "test_compare_files", "test_golden_explain", "test_smoke")
+
+
+def mark_slow(items: list[pytest.Item]) -> None:
+    """Mark what ``tools/test --quick`` leaves out."""
+    for item in items:
+        if item.path.parent.name == "e2e" and item.path.stem not in _QUICK:
+            item.add_marker(pytest.mark.slow)
 
 
 def distribute(items: list[pytest.Item]) -> None:
     """Mark each test with its group, and order groups."""
     order = {group: number for number, group in enumerate(_GROUPS)}
     for item in items:
-        group = group_of(item)
+        group = _group(item)
         order.setdefault(group, len(order))
         item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: order[group_of(item)])
+    items.sort(key=lambda item: order[_group(item)])
 
 
-def group_of(item: pytest.Item) -> str:
-    """Return the name of the group that a test belongs to."""
+def _group(item: pytest.Item) -> str:
     fixtures: Sequence[str] = getattr(item, "fixturenames", ())
-    by_fixture = (group for name, group in _FIXTURES.items() if name in fixtures)
-    return _GROUP_OF.get(item.path.stem) or next(by_fixture, str(item.path.relative_to(item.config.rootpath)))
+    fitting = (group for name, group in _BY_FIXTURE.items() if name in fixtures)
+    file = item.path.relative_to(item.config.rootpath)
+    return next(fitting, _BY_FILE.get(file.stem, str(file)))

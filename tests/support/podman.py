@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from mlir_matrix.actions.runtime.isolation import die_with_parent
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import prefix_of, require
 from support.daemon import Daemon, end, unmount, wait
@@ -66,7 +67,7 @@ def podmand(session: Session, folder: Path) -> Iterator[Daemon]:
                 [*own, "system", "service", "--time", "0", host],
                 # What watches a container writes a file into it where that runs out of memory.
                 cwd=short, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                start_new_session=True,
+                start_new_session=True, preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads of ours
             )  # fmt: skip
         try:
             wait(process, f"{short}/podman.sock", log)

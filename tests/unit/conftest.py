@@ -11,6 +11,7 @@ import pytest
 from mlir_matrix.paths import Home
 from support.fake_bazel import Fakes
 from support.fake_containers import Fake
+from support.right_catalog import RIGHT, Tree
 
 
 @pytest.fixture
@@ -51,3 +52,15 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fakes:
     monkeypatch.setenv("PATH", str(made.folder))
     monkeypatch.delenv("MATRIX_BAZEL", raising=False)
     return made
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """The catalog in which everything is right."""
+    return Tree(tmp_path / "catalog", RIGHT)
+
+
+@pytest.fixture
+def make_tree(tmp_path: Path) -> Callable[..., Tree]:
+    """Makes further catalogs: a name and its files."""
+    return lambda name, files: Tree(tmp_path / name, files)

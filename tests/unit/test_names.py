@@ -138,10 +138,10 @@ def test_name_globs_that_cannot_be_read(pattern: str, message: str) -> None:
 
 def test_a_glob_cannot_take_long() -> None:
     glob = NameGlob("*a" * 190 + "b")
-    start = time.perf_counter()
+    start = time.process_time()
     assert not glob.matches("a" * 64)
     assert not NameGlob("*" + "a*" * 30 + "b").matches("a" * 64)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def simple_match(pattern: str, text: str) -> bool:
@@ -301,6 +301,6 @@ def test_test_globs_that_cannot_be_read(pattern: str, message: str) -> None:
 
 
 def test_many_double_stars_are_quick() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert TestGlob("/".join(["**"] * 200)).matches("a/b/c/d")
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1

@@ -6,6 +6,7 @@ command line uses this before anything is loaded, so that nothing heavy is impor
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ SEGMENT_NAMES = ("framework", "pipeline", "target", "workload")
 MOST_ALTERNATIVES = 64
 
 _NAME = re.compile(NAME_PATTERN)
+_BRACKETS = re.compile(r"\[!?(?P<members>[^\]]*)(?P<closed>\]?)|\]")
 _MAGIC = re.compile(r"[*?\[\]{}]")
 _SEGMENT = re.compile(r"[A-Za-z0-9_.+*?\[\]{},!=:-]+")
 _PINS = re.compile(r"[^/@]*[=*?\]][^/@]*")
@@ -270,50 +272,18 @@ def _choices(text: str, opened: int, pattern: str) -> tuple[int, list[str]]:
 
 
 def _expression(glob: str) -> str:
-    """A regular expression for a glob without braces.
-
-    A star takes as little as it can and never gives back (an atomic group with what follows up to the next star): that
-    finds a match whenever there is one and cannot take exponential time.
-    """
-    chunks = [_chunk(chunk, glob) for chunk in _split_stars(glob)]
-    first, *rest = chunks
-    if not rest:
-        return first
-    middle = "".join(f"(?>.*?{chunk})" for chunk in rest[:-1] if chunk)
-    return f"{first}{middle}.*{rest[-1]}"
+    """Return a regular expression for a glob without braces: fnmatch's, which cannot take exponential time."""
+    for brackets in _BRACKETS.finditer(glob):
+        _check_brackets(brackets, glob)
+    return fnmatch.translate(glob)
 
 
-def _split_stars(glob: str) -> list[str]:
-    """The glob between its stars; a star inside brackets is no star."""
-    hidden = re.sub(r"\[[^\]]*\]", lambda brackets: brackets[0].replace("*", "\0"), glob)
-    return [part.replace("\0", "*") for part in hidden.split("*")]
-
-
-def _chunk(chunk: str, glob: str) -> str:
-    """A regular expression for a glob without braces and stars."""
-    result, index = [], 0
-    while index < len(chunk):
-        character = chunk[index]
-        if character == "[":
-            closed = chunk.find("]", index + 1)
-            result.append(_character_class(chunk[index + 1 : closed] if closed > 0 else "", glob))
-            index = closed
-        elif character == "]":
-            raise PatternError(f"'{printable(glob)}' has a ']' without its '['")
-        else:
-            result.append("." if character == "?" else re.escape(character))
-        index += 1
-    return "".join(result)
-
-
-def _character_class(inside: str, glob: str) -> str:
-    negated = inside.startswith("!")
-    members = inside[1:] if negated else inside
-    if not members:
+def _check_brackets(brackets: re.Match[str], glob: str) -> None:
+    """Refuse what fnmatch reads as plain text, or as a range without members."""
+    members = brackets["members"]
+    if brackets[0] == "]":
+        raise PatternError(f"'{printable(glob)}' has a ']' without its '['")
+    if not members or not brackets["closed"]:
         raise PatternError(f"'{printable(glob)}' has a '[' without characters and a ']' after it")
-    expression = re.sub(r"[\[\\^&~|]|(?<=-)-", r"\\\g<0>", members)
-    try:
-        re.compile(f"[{expression}]")
-    except re.error:
-        raise PatternError(f"'{printable(glob)}' has a range in '[{members}]' that runs backwards") from None
-    return f"[{'^' if negated else ''}{expression}]"
+    if any(first > last for first, last in re.findall("(.)-(.)", members)):
+        raise PatternError(f"'{printable(glob)}' has a range in '[{members}]' that runs backwards")

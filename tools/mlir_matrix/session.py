@@ -17,6 +17,7 @@ from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, Unav
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean
 from mlir_matrix.paths import Home, find_home, repository
+from mlir_matrix.validation import validate
 
 if TYPE_CHECKING:
     # What is about toolchains alone need not wait for these.
@@ -127,7 +128,7 @@ class Session:
 
 def session_of(roots: Sequence[Path], home: Home) -> Session:
     """What other catalogs make of a home. Raises CatalogError."""
-    catalog = load(roots)
+    catalog = validate(load(roots))
     return Session(catalog=catalog, home=home, pins=Pins(catalog))
 
 
@@ -142,7 +143,7 @@ def open_session(
     for folder in catalogs:
         if not folder.is_dir():
             raise UsageError(f"--catalog {folder}: there is no such folder")
-    catalog = load([repository(), *catalogs])
+    catalog = validate(load([repository(), *catalogs]))
     for name in (*swaps, *swaps.values()):
         if name not in catalog.environments:
             raise UsageError(

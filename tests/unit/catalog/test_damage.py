@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.errors import CatalogError
@@ -24,7 +24,6 @@ def damaged(text: str, cut: tuple[float, float, str]) -> str:
     return text[:start] + cut[2] + text[start + int(cut[1] * 30) :]
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_files(tree: Any, data: st.DataObject) -> None:
     files = sorted(str(path.relative_to(tree.path)) for path in tree.path.rglob("*") if path.is_file())
@@ -46,7 +45,6 @@ def test_damaged_files(tree: Any, data: st.DataObject) -> None:
     assert time.monotonic() - started < 5
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_lost_files(tree: Any, data: st.DataObject) -> None:
     files = sorted(path for path in tree.path.rglob("*") if path.is_file())

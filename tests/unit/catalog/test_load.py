@@ -14,6 +14,7 @@ import pytest
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.errors import CatalogError
+from mlir_matrix.validation import validate
 
 
 def test_everything_is_found(tree: Any) -> None:
@@ -41,7 +42,7 @@ def test_later_catalogs_say_how_images_are_made(tree: Any, tmp_path: Path) -> No
     other.mkdir(parents=True)
     (other / "images.yaml").write_text("registry: registry.example.com:5000/ci\n")
     (other / "Dockerfile").write_text("FROM scratch\n")
-    found = load([tree.path, other.parent]).containers
+    found = validate(load([tree.path, other.parent])).containers
     assert found == Containers(user=5, first=("numpy",), registry="registry.example.com:5000/ci")
 
 
@@ -362,7 +363,7 @@ def test_nothing_is_written_or_run(tree: Any) -> None:
 
 def test_the_first_root_can_be_relative(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tree.path)
-    catalog = load([Path()])
+    catalog = validate(load([Path()]))
     assert catalog.kinds["tosa"].source.file == "recipes/kinds/tosa.yaml"
     assert catalog.workloads["mlp"].reference == Path("matrix/workloads/mlp/reference.py")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -162,7 +162,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200)
 @given(st.sampled_from(MODELS), st.dictionaries(KEYS, VALUES, max_size=6))
 def test_whatever_is_wrong_gives_short_sentences_at_places_that_are_there(model: Any, data: dict[str, Any]) -> None:
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mlir_matrix.catalog import yaml_reader
@@ -290,7 +290,6 @@ def _texts_as_they_were(found: Any, wanted: Any) -> bool:
     return bool(found == wanted and type(found) is type(wanted))
 
 
-@settings(max_examples=400)
 @given(st.binary(max_size=200))
 @example(b"%TAG ! tag:x,2026:\n---\na: 1")
 @example(b"%YAML 9.9\n---\na: 1")
@@ -314,7 +313,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=600)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_anything_like_yaml_is_read_or_refused(text: str) -> None:
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
@@ -49,7 +49,6 @@ def by_numpy(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> Coun
     return counts
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), dtype=st.sampled_from(FLOATS), size=SIZES, odd=st.sampled_from([0.0, 0.001, 0.3]), atol=BOUND,
        rtol=BOUND, ulp=ULPS)  # fmt: skip
 def test_compiled_code_and_numpy_count_alike(
@@ -66,7 +65,6 @@ def test_compiled_code_and_numpy_count_alike(
     assert total == by_numpy(actual, expected, dtype, criteria)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     dtype=st.sampled_from([*FLOATS, *dtypes.FLOAT8]),
@@ -118,7 +116,6 @@ def test_memory_stays_small() -> None:
     assert most < 16 << 20
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), power=st.integers(-323, -260), rtol=BOUND)
 def test_subnormal_doubles_are_counted_alike(library: ctypes.CDLL, seed: int, power: int, rtol: float) -> None:
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.compare import text
@@ -29,7 +29,6 @@ def content(found: Texts) -> tuple[Any, ...]:
     return values, found.lines.tolist(), found.columns.tolist(), found.words, found.differs
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actual=TEXTS, expected=TEXTS, same=st.booleans(), any_space=st.booleans())
 def test_compiled_code_and_python_read_alike(
     library: ctypes.CDLL, actual: str, expected: str, same: bool, any_space: bool
@@ -39,7 +38,6 @@ def test_compiled_code_and_python_read_alike(
     assert content(compiled) == content(text._interpreted(left, right, any_space=any_space))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     number=st.one_of(st.floats(), st.floats(width=32), st.integers(-(10**25), 10**25)),
     form=st.sampled_from(["", ".17g", ".3e", "f"]),

@@ -15,12 +15,13 @@ import pytest
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import prefix as prefix_module
-from mlir_matrix.environments.install.installer import Installer, PackageProgress
+from mlir_matrix.environments.install.installer import Installer
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, save_prefix
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.build import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.commands import Places, build_commands, dry_run, mirror_commands
+from mlir_matrix.events import PackageProgress
 
 NEEDED = ("cmake", "ninja", "c++", "git")
 needs_compiler = pytest.mark.skipif(

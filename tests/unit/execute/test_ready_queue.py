@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis
 from hypothesis import strategies
 
-from mlir_matrix.execute.ready_queue import Frontier, critical_path
+from mlir_matrix.execute.ready_queue import ReadyQueue, critical_path
 from mlir_matrix.plan.graph import Graph, Produced
 
 
@@ -34,7 +34,7 @@ def graphs(draw: strategies.DrawFn) -> dict[int, set[int]]:
 @hypothesis.given(graphs(), strategies.randoms(use_true_random=False))
 def test_every_action_once_after_its_sources(edges: dict[int, set[int]], random: object) -> None:
     graph, _ = graph_of(edges)
-    frontier = Frontier(graph)
+    frontier = ReadyQueue(graph)
     done: list[str] = []
     for identifier in frontier.first():
         frontier.push(identifier, graph.actions[identifier].environment, like=identifier)
@@ -67,7 +67,7 @@ def test_the_critical_path_is_the_longest(edges: dict[int, set[int]]) -> None:
 
 def test_the_longest_road_goes_first() -> None:
     graph, names = graph_of({0: set(), 1: set(), 2: {1}, 3: {2}}, {0: "object"})
-    frontier = Frontier(graph)
+    frontier = ReadyQueue(graph)
     for number in (0, 1):
         frontier.push(names[number], "e", like=names[number])
     assert frontier.pop(["e"]) == (names[1], "e")
@@ -77,7 +77,7 @@ def test_the_longest_road_goes_first() -> None:
 
 def test_only_environments_that_are_asked_for() -> None:
     graph, names = graph_of({0: set(), 1: set()})
-    frontier = Frontier(graph)
+    frontier = ReadyQueue(graph)
     frontier.push(names[0], "here", like=names[0])
     frontier.push(names[1], "not yet", like=names[1])
     assert frontier.demand() == {"here": 1, "not yet": 1}
@@ -91,7 +91,7 @@ def test_only_environments_that_are_asked_for() -> None:
 def test_completing_twice_frees_nothing_twice() -> None:
     """An action may be executed again, for a damaged output."""
     graph, names = graph_of({0: set(), 1: {0}, 2: {0, 1}})
-    frontier = Frontier(graph)
+    frontier = ReadyQueue(graph)
     assert frontier.first() == [names[0]]
     assert frontier.complete(names[0]) == [names[1]]
     assert frontier.complete(names[0]) == []

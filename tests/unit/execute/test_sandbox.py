@@ -7,18 +7,32 @@ import fcntl
 import json
 import os
 import struct
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, is_kept
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import LostBlob, Store
 from mlir_matrix.execute.keys import Read
-from mlir_matrix.execute.sandbox import ChangedSource, Folders, Prepared, collect, make_scratch
+from mlir_matrix.execute.large_files import LARGE
+from mlir_matrix.execute.sandbox import (
+    ChangedSource,
+    FilePool,
+    Folders,
+    Prepared,
+    collect,
+    hash_outputs,
+    large_outputs,
+    make_scratch,
+    new_scratch,
+)
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph
 
@@ -47,7 +61,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
     (tmp_path / "scratch").mkdir()
-    return Folders(tmp_path / "scratch")
+    return Folders(tmp_path / "scratch", FilePool(str(tmp_path / "scratch" / "files")))
 
 
 def action(stage: str = "lower") -> Action:
@@ -147,6 +161,21 @@ def test_outputs_are_plain_in_the_store(store: Store, folders: Folders, mark: Ca
     found = os.stat(blob)
     assert (Path(blob).read_bytes(), os.listxattr(blob), found.st_nlink) == (b"module", [], 1)
     assert not found.st_mode & 0o7002
+
+
+def test_a_large_output_with_another_name(store: Store, folders: Folders) -> None:
+    """A copy is hashed and taken, to which the other name does not lead."""
+    folder = folders.take()
+    content = "x" * (LARGE + 1)
+    leave(folder, output=content)
+    other = Path(folder, "more")
+    os.link(Path(folder, "out", "ir.mlir"), other)
+    hash_outputs(large_outputs(folder, action()), folder, store, threading.Event())
+    other.write_text("spoilt")
+    digest = collect(folder, action(), {}, store).outputs["ir"]
+    assert digest == digest_bytes(content.encode())
+    assert Path(store.blob_path(digest)).read_text() == content
+    assert os.stat(store.blob_path(digest)).st_nlink == 1
 
 
 def test_what_an_action_writes_as_its_outcome_is_fit_to_print(store: Store, folders: Folders) -> None:
@@ -316,11 +345,76 @@ def test_folders_of_dead_runs_are_swept(tmp_path: Path) -> None:
     scratch = home(tmp_path).scratch
     for name in ("999999999-1", f"{os.getpid()}-1", "odd"):
         (scratch / name / "x").mkdir(parents=True)
-    made = make_scratch(home(tmp_path))
+    made = make_scratch(new_scratch(home(tmp_path)), home(tmp_path))
     assert sorted(os.listdir(scratch)) == sorted([f"{os.getpid()}-1", made.name])
 
 
 def test_no_room_for_folders(tmp_path: Path) -> None:
     (tmp_path / "actions").write_text("x")
     with pytest.raises((InfrastructureError, NotADirectoryError)):
-        make_scratch(home(tmp_path))
+        make_scratch(new_scratch(home(tmp_path)), home(tmp_path))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FilePool:
+    return FilePool(str(tmp_path / "spare"))
+
+
+def inode(path: Path) -> int:
+    return path.stat().st_ino
+
+
+def test_a_discarded_file_is_the_next_one(files: FilePool, tmp_path: Path) -> None:
+    files.write(str(tmp_path / "a"), b"long content")
+    before = inode(tmp_path / "a")
+    files.discard(str(tmp_path / "a"))
+    assert not (tmp_path / "a").exists()
+    files.write(str(tmp_path / "b"), b"short")
+    assert (inode(tmp_path / "b"), (tmp_path / "b").read_bytes()) == (before, b"short")
+
+
+def test_it_takes_the_place_of_another(files: FilePool, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    files.write(str(tmp_path / "a"), b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.symlink_to("/etc/passwd"),
+        os.mkfifo,
+        lambda path: path.write_bytes(b"x" * (1 << 20)),
+        lambda path: (path.write_bytes(b"x"), path.chmod(0o755)),
+        lambda path: (path.write_bytes(b"kept"), os.link(path, path.with_name("other"))),
+        lambda path: (path.write_bytes(b"x"), os.setxattr(path, "user.note", b"x")),
+    ],
+    ids=["link", "pipe", "large", "mode", "names", "attribute"],
+)
+def test_odd_ones_are_removed(files: FilePool, tmp_path: Path, make: object) -> None:
+    files.write(str(tmp_path / "first"), b"x")
+    assert callable(make)
+    make(tmp_path / "odd")
+    files.discard(str(tmp_path / "odd"))
+    assert not os.path.lexists(tmp_path / "odd")
+    assert os.listdir(tmp_path / "spare") == []
+    if (tmp_path / "other").exists():
+        files.write(str(tmp_path / "next"), b"next")
+        assert (tmp_path / "other").read_bytes() == b"kept"
+
+
+def test_a_place_that_is_not_there(files: FilePool, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        files.write(str(tmp_path / "none" / "a"), b"x")
+    assert os.listdir(tmp_path / "spare") == [], "nothing half-done is left"
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=8))
+def test_contents_do_not_mix(tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    files = FilePool(str(folder / "spare"))
+    for content in contents:
+        files.write(str(folder / "file"), content)
+        assert (folder / "file").read_bytes() == content
+        files.discard(str(folder / "file"))
+    assert len(os.listdir(folder / "spare")) == 1

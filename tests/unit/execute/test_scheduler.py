@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -43,11 +42,11 @@ def test_a_lost_input_that_was_made_anew_meanwhile(made: Result, tmp_path: Path)
     environment = ResolvedEnvironment.__new__(ResolvedEnvironment)
     object.__setattr__(environment, "digest", "e")
     found: dict[str, Done] = {}
-    observer = SimpleNamespace(action_done=lambda action, done: found.__setitem__(action.id, done))
     scheduler: Any = Scheduler(
         graph, roots=[tmp_path], environments={"mlir": environment}, home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
-        limits=Limits(jobs=1), observer=cast(Any, observer), equip=cast(Any, None),
+        limits=Limits(jobs=1), make_pool=cast(Any, None),
     )  # fmt: skip
+    scheduler._listener = lambda event: found.__setitem__(event.action.id, event.done)
     reads = graph.actions[ids[1]]
     scheduler.done[ids[0]] = Done(result=made, cached=False, executed=True)
     scheduler._install = lambda: None

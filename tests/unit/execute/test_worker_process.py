@@ -55,6 +55,8 @@ def odd(tmp_path: Path) -> Iterator[Odd]:
 
     yield make
     for worker in made:
+        # Nothing waits for it to end by itself.
+        worker.process.kill()
         worker.stop()
 
 

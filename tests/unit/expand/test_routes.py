@@ -7,8 +7,7 @@ import pytest
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.recipes import Unsupported
-from mlir_matrix.expand.roads import Road
-from mlir_matrix.expand.routes import Connector, alternatives, connect, listed
+from mlir_matrix.expand.routes import Connector, Road, alternatives, connect, listed
 from support.catalogs import PIPELINES, STEPS, catalog
 
 

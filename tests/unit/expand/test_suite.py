@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.catalog.pins import Pins
@@ -98,7 +98,6 @@ def expansion(text: str) -> Expansion:
     return expand(CATALOG, make_suite("s", text))
 
 
-@settings(max_examples=400, deadline=None)
 @given(suites, wide_globs)
 def test_expansion_agrees_with_brute_force(data: dict[str, Any], glob: str) -> None:
     suite = make_suite("s", "\n".join(f"{key}: {json.dumps(value)}" for key, value in data.items()))
@@ -148,7 +147,6 @@ def check(test: Any, verdict: brute.Verdict) -> None:
 
 
 @given(suites)
-@settings(deadline=None)
 def test_expanding_twice_gives_the_same(data: dict[str, Any]) -> None:
     suite = make_suite("s", "\n".join(f"{key}: {json.dumps(value)}" for key, value in data.items()))
     try:

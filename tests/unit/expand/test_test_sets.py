@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.expand.rows import Row, walk
-from mlir_matrix.expand.test_sets import Area, Box, Key, Rule, Universe
+from mlir_matrix.expand.test_sets import Area, Box, Key, Row, Rule, Universe, walk
 from mlir_matrix.names import test_glob
 from support.catalogs import catalog
 

@@ -28,16 +28,16 @@ def drawn(home: Home, *names: str) -> list[Blueprint]:
 
 
 def test_shared_layers_are_there_once(home: Home) -> None:
-    blueprints = drawn(home, "a", "b")
+    specs = drawn(home, "a", "b")
     told: list[tuple[int, int]] = []
-    data = b"".join(archive(blueprints, home, lambda done, of: told.append((done, of))))
+    data = b"".join(archive(specs, home, lambda done, of: told.append((done, of))))
     with tarfile.open(fileobj=io.BytesIO(data)) as found:
         content = {member.name: reader.read() for member in found if (reader := found.extractfile(member))}
     manifest = json.loads(content.pop("manifest.json"))
-    assert [entry["RepoTags"] for entry in manifest] == [[blueprint.tag] for blueprint in blueprints]
-    for entry, blueprint in zip(manifest, blueprints, strict=True):
+    assert [entry["RepoTags"] for entry in manifest] == [[spec.tag] for spec in specs]
+    for entry, spec in zip(manifest, specs, strict=True):
         config = content[entry["Config"]]
-        assert f"sha256:{hashlib.sha256(config).hexdigest()}" == blueprint.id
+        assert f"sha256:{hashlib.sha256(config).hexdigest()}" == spec.id
         hashes = [f"sha256:{hashlib.sha256(content[layer]).hexdigest()}" for layer in entry["Layers"]]
         assert hashes == json.loads(config)["rootfs"]["diff_ids"]
     # The root, the interpreter, numpy, a and b, and two configurations.
@@ -47,8 +47,8 @@ def test_shared_layers_are_there_once(home: Home) -> None:
 
 @pytest.mark.parametrize("content", [b"a" * 98 + b"b", b"another size"])
 def test_a_package_that_has_changed_since(home: Home, content: bytes) -> None:
-    (blueprint,) = drawn(home, "a")
-    path = home.packages / blueprint.layers[-1].folder / "a/data.bin"
+    (spec,) = drawn(home, "a")
+    path = home.packages / spec.layers[-1].folder / "a/data.bin"
     path.write_bytes(content)
     with pytest.raises(InfrastructureError, match=r"a 1\.0 is no longer what its layer was made from"):
-        b"".join(archive([blueprint], home))
+        b"".join(archive([spec], home))

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.images.images import PACKAGES, ensure, find
-from mlir_matrix.images.registry import bring, take
+from mlir_matrix.events import PackageProgress
+from mlir_matrix.images.images import PACKAGES, ensure, find, pull, push
 from mlir_matrix.images.spec import Blueprint, draw
 from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
@@ -118,7 +117,7 @@ def pushed(home: Home, daemon: Any) -> Blueprint:
     """An image that is in the registry, and no longer here."""
     have([installed(home, "numpy")], home, daemon)
     drawn = draw(made_of("numpy"), Containers(), home)
-    bring(drawn.tag, "registry/ci", daemon)
+    push(drawn.tag, "registry/ci", daemon)
     daemon.tags.clear()
     return drawn
 
@@ -126,7 +125,7 @@ def pushed(home: Home, daemon: Any) -> Blueprint:
 @pytest.mark.parametrize("known", [True, False])
 def test_an_image_from_the_registry(home: Home, daemon: Any, known: bool) -> None:
     drawn = pushed(home, daemon)
-    assert take(drawn.environment, drawn if known else None, "registry/ci", daemon) == ""
+    assert pull(drawn.environment, drawn if known else None, "registry/ci", daemon) == ""
     assert daemon.image(drawn.tag)["Id"] == drawn.id
 
 
@@ -135,7 +134,7 @@ def test_one_that_is_something_else(home: Home, daemon: Any, known: bool) -> Non
     drawn = pushed(home, daemon)
     said = daemon.registry[f"registry/ci/{drawn.tag}"]
     said |= {"Id": "sha256:1", "Config": {**said["Config"], "Labels": {}}}
-    why = take(drawn.environment, drawn if known else None, "registry/ci", daemon)
+    why = pull(drawn.environment, drawn if known else None, "registry/ci", daemon)
     assert why.startswith(
         f"registry/ci/{drawn.tag} is not what the locks give: its label mlir-matrix.digest is None, not"
     )
@@ -144,4 +143,4 @@ def test_one_that_is_something_else(home: Home, daemon: Any, known: bool) -> Non
 
 def test_one_that_it_has_not(home: Home, daemon: Any) -> None:
     drawn = pushed(home, daemon)
-    assert take(drawn.environment, drawn, "other", daemon) == f"other/{drawn.tag}: manifest unknown"
+    assert pull(drawn.environment, drawn, "other", daemon) == f"other/{drawn.tag}: manifest unknown"

@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlir_matrix.errors import InfrastructureError
@@ -37,7 +37,7 @@ def fill(root: Path, files: dict[str, bytes], seed: int = 0) -> None:
         os.umask(before)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40)
 @given(
     files=st.dictionaries(_NAMES, st.binary(max_size=1500), max_size=6), seeds=st.tuples(st.integers(), st.integers())
 )

@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import tarfile
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.images.archive import archive
 from mlir_matrix.images.spec import Blueprint, draw
-from mlir_matrix.images.verify import differences, doubts
+from mlir_matrix.images.tar import digest_of, members, pack, text
+from mlir_matrix.images.verify import changed_files, differences, doubts
 from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
 
 @pytest.fixture
-def blueprint(home: Home) -> Blueprint:
+def spec(home: Home) -> Blueprint:
     environment = made_of("numpy")
     fill(home, environment)
     return draw(environment, Containers(), home)
 
 
-def said(blueprint: Blueprint, **other: Any) -> dict[str, Any]:
+def said(spec: Blueprint, **other: Any) -> dict[str, Any]:
     """What a daemon says, otherwise here and there."""
     return {
         "Id": "sha256:1",
-        "Config": {**blueprint.settings, "Cmd": None, **other.pop("config", {})},
-        "RootFS": {"Layers": list(blueprint.diff_ids)},
+        "Config": {**spec.settings, "Cmd": None, **other.pop("config", {})},
+        "RootFS": {"Layers": list(spec.diff_ids)},
         **other,
     }
 
 
-def test_by_its_id(blueprint: Blueprint) -> None:
-    assert differences(blueprint, {"Id": blueprint.id}) == []
+def test_by_its_id(spec: Blueprint) -> None:
+    assert differences(spec, {"Id": spec.id}) == []
 
 
-def test_daemons_that_call_images_by_manifests_of_their_own(blueprint: Blueprint) -> None:
-    assert differences(blueprint, said(blueprint, RepoDigests=["a@sha256:1"])) == []
-    assert differences(blueprint, said(blueprint, RepoDigests=["a@sha256:1"], config={"User": "0"})) == [
+def test_daemons_that_call_images_by_manifests_of_their_own(spec: Blueprint) -> None:
+    assert differences(spec, said(spec, RepoDigests=["a@sha256:1"])) == []
+    assert differences(spec, said(spec, RepoDigests=["a@sha256:1"], config={"User": "0"})) == [
         "its User is 0, not 10001:10001"
     ]
 
 
-def test_what_cannot_be_seen(blueprint: Blueprint) -> None:
-    (sentence,) = differences(blueprint, said(blueprint))
-    assert sentence == f"its ID is sha256:1, not {blueprint.id}; layers and user are right"
+def test_what_cannot_be_seen(spec: Blueprint) -> None:
+    (sentence,) = differences(spec, said(spec))
+    assert sentence == f"its ID is sha256:1, not {spec.id}; layers and user are right"
 
 
 @pytest.mark.parametrize(
@@ -57,19 +63,74 @@ def test_what_cannot_be_seen(blueprint: Blueprint) -> None:
         ({"RootFS": {"Layers": ["sha256:2"]}}, "its layer sha256:2 is not that of the root, sha256:"),
     ],
 )
-def test_what_differs(blueprint: Blueprint, other: dict[str, Any], sentence: str) -> None:
-    assert any(found.startswith(sentence) for found in differences(blueprint, said(blueprint, **other)))
+def test_what_differs(spec: Blueprint, other: dict[str, Any], sentence: str) -> None:
+    assert any(found.startswith(sentence) for found in differences(spec, said(spec, **other)))
 
 
-def test_one_more_layer(blueprint: Blueprint) -> None:
-    layers = [*blueprint.diff_ids, "sha256:3"]
-    assert differences(blueprint, said(blueprint, RootFS={"Layers": layers})) == ["it has one more layer, sha256:3"]
+def test_one_more_layer(spec: Blueprint) -> None:
+    layers = [*spec.diff_ids, "sha256:3"]
+    assert differences(spec, said(spec, RootFS={"Layers": layers})) == ["it has one more layer, sha256:3"]
 
 
-def test_what_an_image_says_of_itself(blueprint: Blueprint) -> None:
-    environment = blueprint.environment
-    assert doubts(environment, said(blueprint)) == []
+def test_what_an_image_says_of_itself(spec: Blueprint) -> None:
+    environment = spec.environment
+    assert doubts(environment, said(spec)) == []
     assert doubts(environment, {"Config": None}) == [
         f"its label mlir-matrix.digest is None, not {environment.digest}",
         "its label mlir-matrix.format is None, not 1",
     ]
+
+
+def saved(*layers: bytes) -> Iterator[bytes]:
+    """An image as a daemon gives it out: layers and words about them, in any pieces."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as outer:
+        for name, content in (
+            ("repositories", b"{}"),
+            *((f"{number}/layer.tar", each) for number, each in enumerate(layers)),
+        ):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            outer.addfile(info, io.BytesIO(content))
+    whole = data.getvalue()
+    return (whole[at : at + 1000] for at in range(0, len(whole), 1000))
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_what_somebody_put_on_top(spec: Blueprint, home: Home, compress: Callable[[bytes], bytes]) -> None:
+    more = [text("etc/passwd", "root::0:0::/:/bin/sh\n"), text("matrix/packages/.wh.numpy", ""), text("new", "x")]
+    content = b"".join(pack(more))
+    found = [*spec.diff_ids, f"sha256:{digest_of(more)}"]
+    assert changed_files(spec, found, saved(compress(content)), home) == [
+        "etc/passwd was added or changed",
+        "matrix/packages/numpy was removed",
+        "new was added or changed",
+    ]
+
+
+def test_another_layer_in_place_of_one(spec: Blueprint, home: Home) -> None:
+    layer = spec.layers[-1]
+    place = f"matrix/packages/{layer.folder}"
+    (home.packages / layer.folder / "numpy/data.bin").chmod(0o755)
+    (home.packages / layer.folder / "numpy/__init__.py").rename(home.packages / layer.folder / "numpy/init.py")
+    other = members(home.packages / layer.folder, place)
+    (home.packages / layer.folder / "numpy/init.py").rename(home.packages / layer.folder / "numpy/__init__.py")
+    (home.packages / layer.folder / "numpy/data.bin").chmod(0o644)
+    listed = [member for member in other if not member.path.endswith(("init.py", "RECORD"))]
+    content = b"".join(pack(listed))
+    found = [*spec.diff_ids[:-1], f"sha256:{digest_of(listed)}"]
+    assert changed_files(spec, found, saved(content), home) == [
+        f"{place}/numpy-1.0.dist-info/RECORD is missing",
+        f"{place}/numpy/__init__.py is missing",
+        f"{place}/numpy/data.bin is another",
+    ]
+
+
+def test_the_image_itself(spec: Blueprint, home: Home) -> None:
+    assert changed_files(spec, spec.diff_ids, archive([spec], home), home) == []
+
+
+def test_not_all_of_many_are_named(spec: Blueprint, home: Home) -> None:
+    found = changed_files(spec, [], saved(), home)
+    assert len(found) == 6
+    assert found[-1] == "and 9 more"

@@ -21,6 +21,7 @@ from mlir_matrix.judge.toolchain_patch import edited, patches
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
+from mlir_matrix.validation import validate
 from support import debs, rolling
 from support.rolling import TESTS
 
@@ -38,7 +39,7 @@ def opened(tmp_path: Path, *releases: str, more: Sequence[Path] = ()) -> Session
 
 
 def again(root: Path, home: Path, *more: Path) -> Session:
-    catalog = load([root, *more])
+    catalog = validate(load([root, *more]))
     folders = Home(cache=home, state=home, actions=home / "actions")
     return Session(catalog=catalog, home=folders, pins=Pins(catalog))
 

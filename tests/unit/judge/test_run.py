@@ -5,23 +5,23 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlir_matrix.execute.options import Limits, Means
+from mlir_matrix.events import Event, Listener, Tick, ignore
+from mlir_matrix.execute.job import ActionDone, ActionStarted
+from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.results import Run, TestResult
-from mlir_matrix.judge.run import _Quiet, run_graph, run_plan
+from mlir_matrix.judge.results import Run, TestDone
+from mlir_matrix.judge.run import run_graph, run_plan
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import add_inputs
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.progress import Silent
 from mlir_matrix.session import Session, open_session
 
 LIMITS = Limits(jobs=2)
@@ -41,31 +41,8 @@ def planned(session: Session, *extra: str) -> Plan:
     return session.plan(choose(session.catalog, (GLOB, *extra)).tests())
 
 
-class Told(Silent):
-    """A display that remembers what it was told."""
-
-    def __init__(self, total: int) -> None:
-        super().__init__(total)
-        self.total = total
-        self.results: list[TestResult] = []
-        self.open: set[str] = set()
-        self.closed = False
-
-    def started(self, action: Any) -> None:
-        self.open.add(action.id)
-
-    def ended(self, action: Any) -> None:
-        self.open.discard(action.id)
-
-    def result(self, result: TestResult) -> None:
-        self.results.append(result)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def run(session: Session, plan: Plan, progress: Callable[[int], Any] = Silent, *, fail_fast: bool = False) -> Run:
-    return run_plan(session, plan, limits=LIMITS, fail_fast=fail_fast, progress=progress)
+def run(session: Session, plan: Plan, listener: Listener = ignore, *, fail_fast: bool = False) -> Run:
+    return run_plan(session, plan, limits=LIMITS, fail_fast=fail_fast, listener=listener)
 
 
 def test_results_come_in_the_plans_order_and_again_from_the_cache(fresh: Session) -> None:
@@ -83,20 +60,18 @@ def test_results_come_in_the_plans_order_and_again_from_the_cache(fresh: Session
     assert not first.interrupted
 
 
-def test_the_display_is_told_all_and_closed(fresh: Session) -> None:
+def test_the_listener_hears_of_all(fresh: Session) -> None:
     plan = planned(fresh)
-    displays: list[Told] = []
-
-    def display(total: int) -> Told:
-        displays.append(Told(total))
-        return displays[-1]
-
-    made = run(fresh, plan, display)
-    (told,) = displays
-    assert told.total == len(plan.verdicts)
-    assert sorted(result.id for result in told.results) == sorted(result.id for result in made.results)
-    assert told.closed
-    assert not told.open
+    events: list[Event] = []
+    made = run(fresh, plan, events.append)
+    results = [event.result for event in events if isinstance(event, TestDone)]
+    assert len(results) == len(plan.verdicts)
+    assert sorted(result.id for result in results) == sorted(result.id for result in made.results)
+    started = [event.action.id for event in events if isinstance(event, ActionStarted)]
+    done = [event.action.id for event in events if isinstance(event, ActionDone)]
+    assert started
+    assert set(started) <= set(done)
+    assert any(isinstance(event, Tick) for event in events)
 
 
 def test_the_first_surprise_ends_a_run_that_is_to_fail_fast(fresh: Session) -> None:
@@ -124,12 +99,11 @@ def expecting(test: Test, rule: Any) -> Test:
 def test_an_interruption_keeps_what_was_finished(fresh: Session) -> None:
     plan = planned(fresh)
 
-    class Interrupting(Told):
-        def result(self, result: TestResult) -> None:
-            super().result(result)
+    def interrupt(event: Event) -> None:
+        if isinstance(event, TestDone):
             raise KeyboardInterrupt
 
-    stopped = run(fresh, plan, Interrupting)
+    stopped = run(fresh, plan, interrupt)
     assert stopped.interrupted
     assert stopped.executed_actions
     assert [result.id for result in stopped.results] == [test.id for test in plan.tests]
@@ -151,10 +125,10 @@ def test_an_interruption_before_and_after_the_run_gives_results(
         raise KeyboardInterrupt
 
     plan = planned(fresh)
-    monkeypatch.setattr("mlir_matrix.execute.bazel.locate.locate", interrupt)
+    monkeypatch.setattr("mlir_matrix.toolchains.bazel.locate", interrupt)
     monkeypatch.setattr(Scheduler, "bring", interrupt)
-    means = Means(executor="bazel" if when == "made" else "local")
-    stopped = run_plan(fresh, plan, means=means, limits=LIMITS, fail_fast=False, progress=Silent)
+    options = ExecutorOptions(executor="bazel" if when == "made" else "local")
+    stopped = run_plan(fresh, plan, options=options, limits=LIMITS, fail_fast=False)
     assert stopped.interrupted
     assert len(stopped.results) == len(plan.tests)
     assert {result.outcome for result in stopped.results} == {"skipped" if when == "made" else "pass"}
@@ -184,12 +158,7 @@ def test_what_another_run_holds_too_long_is_executed_all_the_same(
 ) -> None:
     """After the action's own limit: the other run may have been stopped. Until then it waits, and says so."""
 
-    class Watching(_Quiet):
-        most = 0
-
-        def tick(self, waiting: int = 0) -> None:
-            self.most = max(self.most, waiting)
-
+    events: list[Event] = []
     graph = Graph()
     action = add_inputs(graph, fresh.catalog.workloads["mlp"])
     fresh.home.actions.mkdir(parents=True)
@@ -197,6 +166,6 @@ def test_what_another_run_holds_too_long_is_executed_all_the_same(
     with (fresh.home.actions / "locks").open("w+") as file:
         # All keys there are.
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-        observer = Watching()
-        done = run_graph(fresh, graph, limits=LIMITS, observer=observer)[action]
-    assert (done.result.ok, done.executed, observer.most) == (True, True, 1)
+        done = run_graph(fresh, graph, limits=LIMITS, listener=events.append)[action]
+    assert (done.result.ok, done.executed) == (True, True)
+    assert max(event.waiting for event in events if isinstance(event, Tick)) == 1

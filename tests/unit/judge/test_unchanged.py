@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix import fingerprint
-from mlir_matrix.execute.options import Limits, Means
+from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.judge import unchanged
 from mlir_matrix.judge.results import Run, TestResult, to_document
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
@@ -27,7 +27,8 @@ PASS = TestResult(
 MISMATCH = replace(PASS, id="jax/p/t/b", outcome="mismatch", verdict={"outputs": [{"error": float("inf")}]}, weak={})
 UNSUPPORTED = replace(PASS, id="jax/p/t/c", outcome="unsupported", cached=False, verdict=None)
 REQUEST = Request(
-    tests=("smoke",), catalogs=(), cache_dir=None, swaps={}, pins=(), means=Means(), limits=Limits(jobs=1), keep_going=True
+    tests=("smoke",), catalogs=(), cache_dir=None, swaps={}, pins=(),
+    executor=ExecutorOptions(), limits=Limits(jobs=1), keep_going=True,
 )  # fmt: skip
 
 
@@ -142,9 +143,9 @@ def test_an_installed_package_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         {"pins": ("llvm=19",)},
         {"limits": Limits(jobs=1, memory_mb=64)},
         {"limits": Limits(jobs=1, timeout_s=1)},
-        {"means": Means(devices=("/dev/null",))},
-        {"means": Means(executor="docker")},
-        {"means": Means(executor="bazel")},
+        {"executor": ExecutorOptions(devices=("/dev/null",))},
+        {"executor": ExecutorOptions(executor="docker")},
+        {"executor": ExecutorOptions(executor="bazel")},
         {"keep_going": False},
     ],
 )

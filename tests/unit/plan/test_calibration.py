@@ -25,7 +25,7 @@ def kinds(graph: Graph) -> Counter[str]:
     return Counter(action.tool for action in graph.actions.values())
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(1, 30))
 def test_kernels_are_compiled_once_and_references_computed_once_a_draw(current: Session, draws: int) -> None:
     graph, planned = drawn(current, draws)

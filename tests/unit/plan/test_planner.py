@@ -17,9 +17,8 @@ from mlir_matrix.execute.plan_document import action_document
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.suite import everything
-from mlir_matrix.plan.goldens import add_forward_error, add_reference, plan_update
+from mlir_matrix.plan.goldens import add_forward_error, add_reference, plan_magnitudes, plan_update
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
-from mlir_matrix.plan.magnitudes import plan_magnitudes
 from mlir_matrix.plan.parameters import judged
 from mlir_matrix.plan.planner import Plan, Planner
 from mlir_matrix.plan.run_kernels import DRIVER_SOURCES

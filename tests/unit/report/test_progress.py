@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.environments.install.installer import PackageProgress
+from mlir_matrix.events import Note, PackageProgress, Tick
+from mlir_matrix.execute.job import ActionDone, ActionStarted
+from mlir_matrix.judge.results import TestDone
 from mlir_matrix.report.layout import stdout_console
 from mlir_matrix.report.progress import LiveProgress
 
@@ -26,15 +28,16 @@ def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv(name, value)
     action: Any = SimpleNamespace(id=f"{WORDS}-0", tool="run", outputs={})
     result: Any = SimpleNamespace(expected=False, outcome="run-failed", id="t", reason=WORDS, expectation=None)
+    done: Any = SimpleNamespace()
     display = LiveProgress(2)
     monkeypatch.setattr(display, "_REDRAW_S", 0)
-    display.started(action)
-    display.package(PackageProgress(package=WORDS, received=1, total=2))
-    display.tick()
-    display.note(WORDS)
-    display.result(result)
-    display.package(PackageProgress(package="p", error=WORDS))
-    display.ended(action)
+    display.on(ActionStarted(action))
+    display.on(PackageProgress(package=WORDS, received=1, total=2))
+    display.on(Tick())
+    display.on(Note(WORDS))
+    display.on(TestDone(result))
+    display.on(PackageProgress(package="p", error=WORDS))
+    display.on(ActionDone(action, done))
     display.close()
     plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.getvalue())
     said = WORDS.replace("\x1b", "\\x1b")

@@ -20,6 +20,7 @@ from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains import doctor
 from mlir_matrix.toolchains.names import artifacts_of
+from mlir_matrix.validation import validate
 from support import debs, rolling, wheelhouse
 
 
@@ -28,7 +29,7 @@ def opened(tmp_path: Path, **texts: str) -> Session:
     root = tmp_path / "catalog"
     more = {f"toolchains/{name.replace('_', '/')}.yaml": text for name, text in texts.items()}
     rolling.write(root, {**rolling.files("1.0"), **more}, debs.Mirror(tmp_path / "www"))
-    catalog = load([root])
+    catalog = validate(load([root]))
     home = Home(cache=tmp_path / "home", state=tmp_path / "home", actions=tmp_path / "home" / "actions")
     return Session(catalog=catalog, home=home, pins=Pins(catalog))
 

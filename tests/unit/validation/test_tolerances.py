@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
@@ -151,7 +151,6 @@ CHOICES = {
 MATCH = st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in CHOICES.items()})
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(st.lists(MATCH, min_size=1, max_size=5))
 def test_it_is_what_asking_for_every_test_shows(stated: Any, drawn: list[dict[str, str]]) -> None:
     """The layers that loading calls dead are those that win for no output when all tests are asked for, one by one."""
@@ -240,7 +239,6 @@ def test_a_layer_of_another_dtype_is_held_to_its_own(tree: Any) -> None:
     assert tree.load().layers
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     dtype=st.sampled_from(["f64", "f32", "f16", "bf16", "i32", "i8", "u8"]),
     atol=st.floats(0, 1e308) | st.sampled_from([0.0, 127.0, 128.0, 255.0, 65503.0, 65504.0, 2.0**31]),

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.models.base import Document, Framework, Kind, Layer, Pipeline, Step, Target, Workload
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.catalog.models.suites import Suite
@@ -86,6 +87,8 @@ class Catalog:
     known_good: tuple[Entry[KnownGood], ...]
     #: From general to specific: the layers for all workloads of each root, then those of single workloads.
     layers: tuple[LocatedLayer, ...]
+    #: The files of ``golden/WORKLOAD/`` folders, without tolerances.
+    golden_files: tuple[GoldenFile, ...] = ()
     #: How images are made: what the last root says of each key that any says.
     containers: Containers = field(default_factory=Containers)
 

@@ -1,9 +1,12 @@
-"""What goldens are called, and in which form an output's is kept: whole, or as a sketch where it is large."""
+"""Name the golden files of outputs: whole arrays, or sketches of large ones."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from pathlib import Path
 
+from mlir_matrix.catalog.folders import Item
 from mlir_matrix.catalog.models.base import Output, Workload
 
 WHOLE, SKETCH = ".npy", ".sketch.npy"
@@ -15,8 +18,17 @@ LARGEST_TREE = 20_000_000
 _BYTES = {"i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
 
 
+@dataclass(frozen=True)
+class GoldenFile:
+    """A file or folder in ``golden/WORKLOAD/`` other than its tolerances."""
+
+    root: Path
+    workload: str
+    item: Item
+
+
 def is_sketched(workload: Workload, output: Output) -> bool:
-    """Whether what is expected of an output is kept, and is too large to be kept whole."""
+    """Return whether the golden of an output is stored as a sketch, because the array is too large."""
     if workload.golden == "computed":
         return False
     sizes = (size if isinstance(size, int) else workload.dims[size] for size in output.shape)
@@ -24,10 +36,10 @@ def is_sketched(workload: Workload, output: Output) -> bool:
 
 
 def golden_name(workload: Workload, name: str) -> str:
-    """The file in ``golden/WORKLOAD/`` that an output is judged by."""
+    """Return the name of an output's golden file in ``golden/WORKLOAD/``."""
     return name + (SKETCH if is_sketched(workload, workload.outputs[name]) else WHOLE)
 
 
 def other_name(workload: Workload, name: str) -> str:
-    """The file that it would be in the other form."""
+    """Return the name of the golden file in the other form."""
     return name + (WHOLE if is_sketched(workload, workload.outputs[name]) else SKETCH)

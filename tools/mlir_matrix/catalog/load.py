@@ -13,11 +13,12 @@ from pydantic import ValidationError
 
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.folders import Item, Root, named, stem
+from mlir_matrix.catalog.golden_files import GoldenFile
+from mlir_matrix.catalog.messages import sentences
 from mlir_matrix.catalog.models import base, containers, suites, toolchains
 from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.yaml_reader import Source, SourceError, read
 from mlir_matrix.names import did_you_mean, nearest
-from mlir_matrix.validation import checker
 
 D = TypeVar("D", bound=base.Document)
 
@@ -61,7 +62,9 @@ _HOUSES: Mapping[str, frozenset[str] | None] = {
 
 
 def load(roots: Sequence[Path]) -> Catalog:
-    """Load and check the catalogs in ``roots``: this repository first, then each of the user's.
+    """Load the catalogs in ``roots``: this repository first, then each of the user's.
+
+    What files say about each other is checked by :func:`mlir_matrix.validation.validate`.
 
     Raises CatalogError with a line for each thing that is wrong, at most twenty.
     """
@@ -71,11 +74,15 @@ def load(roots: Sequence[Path]) -> Catalog:
     loader.problems.raise_if_any()
     found: Any = {room.field: dict(sorted(loader.found[room.field].items())) for room in ROOMS}
     layers = (*loader.general, *loader.specific)
-    catalog = Catalog(roots=tuple(roots), layers=layers, known_good=tuple(loader.known_good), **found)
+    catalog = Catalog(
+        roots=tuple(roots),
+        layers=layers,
+        known_good=tuple(loader.known_good),
+        golden_files=tuple(loader.golden),
+        **found,
+    )
     if loader.containers:
         catalog = replace(catalog, containers=containers.Containers(**loader.containers))
-    checker.check(catalog, loader.golden, loader.problems)
-    loader.problems.raise_if_any()
     return catalog
 
 
@@ -88,7 +95,7 @@ class _Loader:
         self.general: list[LocatedLayer] = []
         self.specific: list[LocatedLayer] = []
         #: Files other than tolerances in golden/WORKLOAD folders: root, workload, file.
-        self.golden: list[checker.GoldenFile] = []
+        self.golden: list[GoldenFile] = []
         self.known_good: list[Entry[toolchains.KnownGood]] = []
         #: What files on containers say, those of later catalogs over those of earlier ones.
         self.containers: dict[str, Any] = {}
@@ -198,9 +205,7 @@ class _Loader:
         try:
             return source, model.model_validate(source.data)
         except ValidationError as error:
-            from mlir_matrix.catalog import messages  # only needed once something is wrong
-
-            for path, sentence in messages.sentences(model, source.data, error):
+            for path, sentence in sentences(model, source.data, error):
                 self.problems.add(source.file, sentence, source.place(*path))
             return None
 
@@ -223,7 +228,7 @@ class _Loader:
                     if inner.name == TOLERANCES and not inner.is_folder:
                         self.specific.extend(self._layers(inner, item.name))
                     else:
-                        self.golden.append(checker.GoldenFile(root.path, item.name, inner))
+                        self.golden.append(GoldenFile(root.path, item.name, inner))
             elif item.name == TOLERANCES:
                 self.general.extend(self._layers(item, None))
             elif not item.is_folder:

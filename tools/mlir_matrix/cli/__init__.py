@@ -1,4 +1,4 @@
-"""The command line. Each verb is a module of its own, imported only when it is the one that was asked for."""
+"""The command line. Each verb is a module, imported only when it is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix compare``: two files or folders of numbers, with a census of what is wrong."""
+"""``matrix compare``: compare the numbers in two files or folders."""
 
 from __future__ import annotations
 

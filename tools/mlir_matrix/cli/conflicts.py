@@ -1,4 +1,4 @@
-"""``matrix opposing``: pairs of IR tests that cannot both pass."""
+"""``matrix opposing``: find pairs of IR tests that cannot both pass."""
 
 from __future__ import annotations
 

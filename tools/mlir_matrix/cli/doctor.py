@@ -1,4 +1,4 @@
-"""``matrix doctor``: what this machine has."""
+"""``matrix doctor``: report what this machine has and what it lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix explain``: everything that decides one test."""
+"""``matrix explain``: show everything that decides one test."""
 
 from __future__ import annotations
 

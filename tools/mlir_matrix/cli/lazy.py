@@ -1,4 +1,4 @@
-"""Verbs and groups of verbs. Each verb is a module of its own, imported only when it is the one that was asked for."""
+"""Verbs and groups of verbs. Each verb is a module, imported only when it is called."""
 
 from __future__ import annotations
 

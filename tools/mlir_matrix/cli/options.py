@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.options import EXECUTORS, Limits, Means
+from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
 from mlir_matrix.text import catalog_options
 
@@ -166,7 +166,7 @@ environment_option = Option(
 _EXECUTOR = Option(
     "executor",
     "--executor",
-    kept=lambda request: request.means.executor,
+    kept=lambda request: request.executor.executor,
     type=click.Choice(EXECUTORS),
     default="local",
     show_default=True,
@@ -175,7 +175,7 @@ _EXECUTOR = Option(
 _REMOTE = Option(
     "remote",
     "--remote",
-    kept=lambda request: request.means.remote,
+    kept=lambda request: request.executor.remote,
     metavar="URL",
     default="",
     help="Bazel: use the remote execution service at grpc://HOST:PORT.",
@@ -183,7 +183,7 @@ _REMOTE = Option(
 _PROPERTY = Option(
     "properties",
     "--exec-property",
-    kept=lambda request: request.means.properties,
+    kept=lambda request: request.executor.properties,
     multiple=True,
     callback=_pairs(tuple, "KEY=VALUE, e.g. pool=big"),
     metavar="[ENVIRONMENT:]KEY=VALUE",
@@ -192,7 +192,7 @@ _PROPERTY = Option(
 _REMOTE_CACHE = Option(
     "remote_cache",
     "--remote-cache",
-    kept=lambda request: request.means.remote_cache,
+    kept=lambda request: request.executor.remote_cache,
     metavar="URL",
     default="",
     help="Bazel: use the remote cache at URL.",
@@ -200,7 +200,7 @@ _REMOTE_CACHE = Option(
 device_option = Option(
     "devices",
     "--device",
-    kept=lambda request: request.means.devices,
+    kept=lambda request: request.executor.devices,
     multiple=True,
     callback=_devices,
     metavar="PATH",
@@ -274,25 +274,25 @@ def _limits(timeout: float, memory: int, jobs: int | None = None) -> Limits:
     return Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
 
 
-def _means(**chosen: Any) -> Means:
-    means = Means(**chosen)
-    given = {"--remote": means.remote, "--remote-cache": means.remote_cache, "--exec-property": means.properties}
-    for option, value in given.items():
-        if value and means.executor != "bazel":
-            raise UsageError(f"{option} requires --executor bazel; this is --executor {means.executor}")
-    for device in means.devices:
-        if means.executor != "local":
-            raise UsageError(f"--device {device}: only --executor local grants devices; this is {means.executor}")
+def _executor(**chosen: Any) -> ExecutorOptions:
+    options = ExecutorOptions(**chosen)
+    given = {"--remote": options.remote, "--remote-cache": options.remote_cache, "--exec-property": options.properties}
+    for name, value in given.items():
+        if value and options.executor != "bazel":
+            raise UsageError(f"{name} requires --executor bazel; this is --executor {options.executor}")
+    for device in options.devices:
+        if options.executor != "local":
+            raise UsageError(f"--device {device}: only --executor local grants devices; this is {options.executor}")
         if not os.path.exists(device):
             raise UsageError(f"--device {device}: this machine has no such device")
-    return means
+    return options
 
 
 #: Gives the verb ``limits``; the second one for verbs that run few actions.
 limits_options = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
 limits_options_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
-#: Gives the verb ``means``.
-means_options = _gathered("means", _means, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device_option)
+#: Gives the verb ``executor``, an ExecutorOptions.
+executor_options = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device_option)
 
 
 def repeat_command(test: str, request: Request, suites: Sequence[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""``matrix plan``: which tests, which actions, which environments."""
+"""``matrix plan``: show tests, actions and environments of a run."""
 
 from __future__ import annotations
 

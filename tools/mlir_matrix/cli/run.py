@@ -1,4 +1,4 @@
-"""``matrix run``: run tests and compare what comes out with what the suite expects."""
+"""``matrix run``: run tests and compare each outcome with the expected one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mlir_matrix.cli.options import (
     cache_option,
     catalog_option,
     environment_option,
+    executor_options,
     format_option,
     limits_options,
-    means_options,
     pin_option,
     quiet_option,
     tests_argument,
@@ -48,7 +48,7 @@ from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 )
 @click.option("--junit", type=NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @environment_option
-@means_options
+@executor_options
 @quiet_option
 def command(form: str, junit: Path | None, quiet: bool, **given: Any) -> int:
     """Run tests and compare each outcome with the expected one.

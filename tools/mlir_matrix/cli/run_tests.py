@@ -1,9 +1,7 @@
-"""What ``matrix run`` does where something has changed: plan, execute and keep what failed."""
+"""Plan and execute the tests of ``matrix run``, and keep the files of failures."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,7 @@ from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.progress import LiveProgress, PlainProgress, Progress, Silent
+from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
 
 #: More folders of failures than anyone reads; the rest is named.
@@ -29,18 +27,19 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
     """Run tests, and keep the results for as long as nothing changes."""
     current = session(request.catalogs, request.cache_dir, request.swaps, request.pins)
     choice = choose(current.catalog, request.tests, pins=current.pins)
-    plan = current.plan(granted(current.catalog, choice.tests(), request.means.devices))
+    plan = current.plan(granted(current.catalog, choice.tests(), request.executor.devices))
     if not plan.verdicts:
         raise UsageError(_nothing_to_run(plan))
     pins = used_pins(current, plan)
-    run = run_plan(
-        current,
-        plan,
-        means=request.means,
-        limits=request.limits,
-        fail_fast=not request.keep_going,
-        progress=chosen_progress(quiet),
-    )
+    with shown(len(plan.verdicts), quiet=quiet) as listener:
+        run = run_plan(
+            current,
+            plan,
+            options=request.executor,
+            limits=request.limits,
+            fail_fast=not request.keep_going,
+            listener=listener,
+        )
     suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
     repeat = partial(repeat_command, request=request, suites=suites)
     report = Report(run=run, pins=pins, folders=_keep_failures(run, plan, current, repeat), repeat=repeat)
@@ -53,15 +52,6 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
 def _nothing_to_run(plan: Plan) -> str:
     reasons = dict.fromkeys(test.reason for test in plan.tests)
     return "no test can run: " + ("; ".join(list(reasons)[:3]) or "the suite is empty")
-
-
-def chosen_progress(quiet: bool) -> Callable[[int], Progress]:
-    """How progress is shown: a live display where somebody looks, plain lines else."""
-    # None: it was closed when we began.
-    if quiet or sys.stderr is None:
-        return Silent
-    live = sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
-    return LiveProgress if live else PlainProgress
 
 
 def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str], str]) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""``matrix schema``: the JSON Schemas that editors and other programs read."""
+"""``matrix schema``: print the JSON Schemas that editors and other programs read."""
 
 from __future__ import annotations
 

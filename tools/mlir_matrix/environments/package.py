@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from mlir_matrix.events import PackageListener
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.fetch.artifacts import Artifacts
     from mlir_matrix.environments.fetch.http import Transport
     from mlir_matrix.environments.install.wheel import Pip
     from mlir_matrix.environments.interpreter import Interpreter
-
-
-@dataclass(frozen=True, kw_only=True)
-class PackageProgress:
-    """One event: a unit's bytes so far and in all (0 when unknown), then ``done`` or ``error``."""
-
-    package: str
-    received: int = 0
-    total: int = 0
-    done: bool = False
-    error: str = ""
-    #: It is made here: ``received`` and ``total`` are steps.
-    building: bool = False
-
-
-Listener = Callable[[PackageProgress], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +26,7 @@ class Workshop:
     artifacts: Artifacts
     pip: Pip
     transport: Transport
-    listener: Listener
+    listener: PackageListener
     cancelled: threading.Event
     #: Held by what takes all connections and all cores for itself.
     turn: threading.Lock = field(default_factory=threading.Lock)

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -37,6 +37,10 @@ _RECENT = 64 << 20
 _serial = count()
 #: Process numbers alone come again, in containers each time.
 _ME = f"{os.getpid()}-{time.time_ns()}"
+
+
+#: Writes bytes to the path of a file.
+Writer = Callable[[str, bytes], None]
 
 
 class LostBlob(FileNotFoundError):
@@ -68,7 +72,8 @@ class Result:
 class Store:
     """Blobs and results under one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, writer: Writer | None = None) -> None:
+        """``writer`` makes a file, complete or not at all, on the same disk."""
         self._blobs = str(folder / "blobs")
         #: Where results are: a file each, called like its key, in a folder that is called like the key's first two digits.
         self.results = str(folder / f"results-v{_FORMAT}")
@@ -79,8 +84,7 @@ class Store:
         self._checked: dict[str, Identity] = {}
         #: Digests of large files that are about to be taken, by path.
         self._hashed: dict[str, tuple[str, Identity]] = {}
-        #: Makes a file, complete or not at all. Who has a better way on the same disk puts it here.
-        self.write = self._write
+        self._writer = writer or self._write
 
     def prepare(self) -> None:
         """Make the folders, so that writing is one call each."""
@@ -146,23 +150,17 @@ class Store:
 
     def add_copy(self, path: str) -> str:
         """Add a copy of a file, which stays as it is, and return its digest."""
-        return self.take_file(self._copy(path))
-
-    def _copy(self, path: str, stop: threading.Event | None = None) -> str:
         copy = f"{self.results}/new-{_ME}-{next(_serial)}"
-        copy_file(path, copy, None, stop)
-        return copy
+        copy_file(path, copy, None)
+        return self.take_file(copy)
 
     def hash_large(self, path: str, stop: threading.Event | None = None) -> None:
         """Hash a large file that :meth:`take_file` is about to take, once nobody else can write to it. Threads may call this.
 
-        What made it has ended; it becomes ours, and where it has another name a copy takes its place.
+        What made it has ended, and it has no other name.
         """
-        found = os.lstat(path)
-        _own(path, found)
+        _own(path, os.lstat(path))
         os.chmod(path, 0o644)
-        if found.st_nlink != 1:
-            os.replace(self._copy(path, stop), path)
         self._hashed[path] = hash_file(path, stop)
 
     def take_file(self, path: str) -> str:
@@ -225,7 +223,7 @@ class Store:
             "memory_mb": result.memory_mb,
         }
         data = json.dumps(entry, separators=(",", ":")).encode()
-        self.write(self._result_path(key), data + b"\n" + _check(key, data))
+        self._writer(self._result_path(key), data + b"\n" + _check(key, data))
 
     def _write(self, path: str, data: bytes) -> None:
         # All in one folder: to make a file in one of many costs file systems several times as much.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.plan.graph import Action
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import PackageProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +47,19 @@ def passed_on(action: Action, done: Mapping[str, Done]) -> Done | None:
     return None
 
 
-class Observer(Protocol):
-    """Who watches a run. ``action_done`` returns True to stop it."""
+@dataclass(frozen=True, slots=True)
+class ActionStarted(Event):
+    """An action is being executed."""
 
-    def action_started(self, action: Action) -> None: ...
-    def action_done(self, action: Action, done: Done) -> bool: ...
-    def package(self, progress: PackageProgress) -> None: ...
-    def note(self, text: str) -> None: ...
-    def tick(self, waiting: int = 0) -> None:
-        """Note that time goes by; ``waiting``: how many actions wait for other runs that execute them."""
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDone(Event):
+    """An action needs no more work. A second time, if its outputs were lost and it was executed again."""
+
+    action: Action
+    done: Done
 
 
 @dataclass(slots=True, eq=False)

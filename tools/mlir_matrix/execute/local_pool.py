@@ -1,34 +1,89 @@
-"""The local crew: one worker an environment, started when its environment first has something to do."""
+"""Worker processes of this machine, and the packages that they need."""
 
 from __future__ import annotations
 
 import os
 import selectors
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.runtime.child import LOG_FILE
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.sandbox import Folders
-from mlir_matrix.execute.supply import PackageSupply
-from mlir_matrix.execute.worker_pool import Left, Place, Supply, is_silent, time_limit
+from mlir_matrix.execute.worker_pool import LostJob, PoolContext, Supply, is_silent, time_limit
 from mlir_matrix.execute.worker_process import WorkerProcess, start_worker
+from mlir_matrix.paths import Home
+
+if TYPE_CHECKING:
+    from mlir_matrix.environments.install.installer import Installer
 
 
-class Pool:
+class PackageSupply:
+    """Says which environments are complete; only installing happens in threads."""
+
+    def __init__(self, home: Home, wake: Callable[[], object]) -> None:
+        """``wake`` is called in an installer's thread when there is something to take."""
+        self._packages = home.packages
+        self._artifacts = home.artifacts
+        self._wake = wake
+        self._events: deque[PackageProgress] = deque()
+        self._installer: Installer | None = None
+        self._complete: set[str] = set()
+
+    def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
+        """Ask for what these environments lack."""
+        wanted = [environment for environment in environments if environment.missing(self._packages)]
+        if not wanted:
+            return
+        if self._installer is None:
+            from mlir_matrix.environments.fetch.artifacts import Artifacts
+            from mlir_matrix.environments.install.installer import Installer
+
+            self._installer = Installer(self._packages, self._note, artifacts=Artifacts(self._artifacts))
+        # Small environments first: the first verdicts then come while the large ones are on their way.
+        self._installer.request(sorted(wanted, key=lambda environment: environment.size))
+
+    def _note(self, progress: PackageProgress) -> None:
+        self._events.append(progress)
+        self._wake()
+
+    def news(self) -> Iterator[PackageProgress]:
+        """What has happened since this was last asked."""
+        while self._events:
+            yield self._events.popleft()
+
+    def has(self, environment: ResolvedEnvironment) -> bool:
+        """Whether all packages of an environment are here."""
+        if environment.digest not in self._complete and not environment.missing(self._packages):
+            self._complete.add(environment.digest)
+        return environment.digest in self._complete
+
+    def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
+        """Whether an environment needs the package that progress calls ``label``, and does not have it."""
+        return any(unit.label == label for unit in environment.missing(self._packages))
+
+    def close(self) -> None:
+        """Stop what is going on; what is complete stays."""
+        if self._installer is not None:
+            self._installer.close()
+
+
+class LocalPool:
     """Processes of this machine; each forks for every job that it is sent."""
 
-    def __init__(self, place: Place, devices: Sequence[str] = ()) -> None:
+    def __init__(self, place: PoolContext, devices: Sequence[str] = ()) -> None:
         """``devices``: those that the operator grants to actions that ask for them."""
         self._place, self._devices = place, devices
         self.supply: Supply = PackageSupply(place.home, place.wake)
-        self._folders = Folders(place.scratch)
-        place.store.write = self._folders.spare.write
+        self._folders = Folders(place.scratch, place.files)
         self._workers: dict[str, WorkerProcess] = {}
         self._serial = 0
 
-    def able(self, waiting: Mapping[str, int]) -> Sequence[str]:
+    def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
         """Those in which a job would be begun at once, and not after somebody else's import."""
         return [digest for digest in waiting if self._can_take(digest)]
 
@@ -79,7 +134,7 @@ class Pool:
         if environment.digest in self._workers:
             self.remove_worker(self._workers[environment.digest])
 
-    def remove_worker(self, worker: WorkerProcess) -> tuple[str, list[Left]]:
+    def remove_worker(self, worker: WorkerProcess) -> tuple[str, list[LostJob]]:
         """Let go of a worker that is gone or makes no sense: its last words, and the jobs that it leaves behind."""
         self._place.selector.unregister(worker.fileno())
         del self._workers[worker.environment.digest]
@@ -87,7 +142,7 @@ class Pool:
         worker.stop()
         left = []
         for job in worker.pending.values():
-            left.append(Left(job=job, began=os.path.exists(f"{job.folder}/{LOG_FILE}")))
+            left.append(LostJob(job=job, began=os.path.exists(f"{job.folder}/{LOG_FILE}")))
             remove_folder(job.folder)
         return words, left
 

@@ -12,10 +12,11 @@ from typing import Any
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import damaged, is_kept
 from mlir_matrix.digest import digest_file
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.execute.action_cache import Result, Store
 from mlir_matrix.execute.c_libraries import CLibraries
-from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure
+from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure, passed_on
 from mlir_matrix.execute.keys import Read, action_key, input_names
 from mlir_matrix.execute.sandbox import Prepared, collect
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
@@ -126,3 +127,29 @@ class Lookup:
     def doubt(self) -> None:
         """Something in the store was damaged: believe nothing that has not been looked at again."""
         self._known.clear()
+
+
+def cached_result(
+    graph: Graph,
+    last: str,
+    *,
+    roots: Sequence[Path],
+    environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
+    store: Store,
+) -> Result | None:
+    """Return the result of an action as a run would find it; None where a run would execute anything."""
+    lookup = Lookup(graph, roots, store, memory_mb=0)
+    done: dict[str, Done] = {}
+    for name in graph.needed_by(last):
+        action = graph.actions[name]
+        environment = environments[action.environment]
+        if not isinstance(environment, ResolvedEnvironment):
+            return None
+        known = passed_on(action, done)
+        if known is None:
+            found = lookup.find(lookup.prepare(action, environment.digest, done))
+            if found is None:
+                return None
+            known = Done(result=found, cached=True)
+        done[name] = known
+    return done[last].result

@@ -1,4 +1,4 @@
-"""What a person chooses for the execution of actions: limits, and the executor."""
+"""Options of executing actions: limits, the executor and its settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Limits:
     memory_mb: int = 4096
 
 
-#: How actions can be executed.
+#: The executors.
 EXECUTORS = ("local", "docker", "bazel")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Means:
-    """What a person chose to execute actions by."""
+class ExecutorOptions:
+    """Which executor runs the actions, and its settings."""
 
     executor: str = "local"
     #: ``bazel``: the addresses of a service that executes actions, and of one that keeps results.
@@ -37,4 +37,4 @@ class Means:
         return self.executor != "local"
 
 
-LOCAL = Means()
+LOCAL = ExecutorOptions()

@@ -36,7 +36,7 @@ def critical_path(graph: Graph) -> dict[str, float]:
     return remaining
 
 
-class Frontier:
+class ReadyQueue:
     """Waiting counts of actions, and the ready ones by environment, most critical first."""
 
     def __init__(self, graph: Graph) -> None:

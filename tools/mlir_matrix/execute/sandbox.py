@@ -1,7 +1,10 @@
-"""An action's folder: made with its request and inputs, emptied of its outputs afterwards."""
+"""An action's folder: filled with its request and inputs, emptied of its outputs; folders and small files are used again."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import os
 import stat
@@ -19,14 +22,20 @@ from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_f
 from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.action_cache import Result, Store, read_bytes
+from mlir_matrix.execute.action_cache import Result, Store, read_bytes, write_bytes
 from mlir_matrix.execute.keys import Read, request
-from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file
-from mlir_matrix.execute.spare import Attributes, SpareFiles, attributes, has_attributes
+from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file, write_all
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 
 _copies = count()
+#: Bytes of a file that is worth keeping, and how many are kept: what a run writes between two actions' ends is far less.
+_SMALL = 1 << 16
+_MOST = 1000
+#: ``_IOR('f', 1, long)``: immutable, append-only, encrypted, and more. ``_IOR('X', 31, struct fsxattr)``: the project, too.
+_FS_IOC_GETFLAGS, _FS_IOC_FSGETXATTR = 0x80086601, 0x801C581F
+#: What a file or a folder is apart from its content and its times.
+Attributes = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +52,16 @@ class Prepared:
         return request(self.action, {read.name: read.path for read in self.reads})
 
 
-def make_scratch(home: Home) -> Path:
-    """A new folder for the folders of this run's actions; those of runs that were killed are removed."""
+def new_scratch(home: Home) -> Path:
+    """Return a path for the folders of a run's actions."""
+    return home.scratch / f"{os.getpid()}-{time.monotonic_ns()}"
+
+
+def make_scratch(scratch: Path, home: Home) -> Path:
+    """Make the folder for the folders of a run's actions; remove those of runs that were killed."""
     _sweep(home.scratch)
-    scratch = home.scratch / f"{os.getpid()}-{time.monotonic_ns()}"
     try:
-        scratch.mkdir(parents=True)
+        scratch.mkdir(parents=True, exist_ok=True)
         home.packages.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InfrastructureError(f"the folder for running actions cannot be made: {error}") from error
@@ -75,9 +88,9 @@ class Folders:
 
     _INSIDE = (INPUT_FOLDER, OUTPUT_FOLDER)
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, files: FilePool) -> None:
         self._base = str(base)
-        self.spare = SpareFiles(f"{base}/spare")
+        self._files = files
         self._free: list[str] = []
         self._serial = 0
         #: Attributes by folder, as of when it was filled.
@@ -108,8 +121,8 @@ class Folders:
                 os.rename(copies[read.path], f"{folder}/{read.path}")
                 continue
             data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
-            self.spare.write(f"{folder}/{read.path}", data)
-        self.spare.write(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
+            self._files.write(f"{folder}/{read.path}", data)
+        self._files.write(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
 
     def give_back(self, folder: str) -> None:
         """Take a folder back from an action that has ended. One that is not what it was is removed."""
@@ -138,7 +151,7 @@ class Folders:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
-                    self.spare.discard(entry.path)
+                    self._files.discard(entry.path)
                 elif entry.name not in inside:
                     return False
         return True
@@ -225,3 +238,109 @@ def collect(folder: str, action: Action, usage: Mapping[str, float], store: Stor
     files = action.outputs.items() if ok else ()
     outputs = {name: store.take_file(_plain(f"{folder}/{OUTPUT_FOLDER}/{path}", folder)) for name, path in files}
     return Result(outcome=outcome, outputs=outputs, usage=usage, metrics=metrics_of(folder, ok=ok))
+
+
+class FilePool:
+    """Small files that are no longer needed, written anew instead of removed and made.
+
+    To make a file costs more than to fill it. Where many were just removed, some file systems (ext4 without a journal) search
+    for a tenth of a millisecond and more for a place for the next one. A run makes and drops several files per action. A file
+    is used again only if it has the attributes of a new one; the check takes 0.01 ms.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """``folder`` holds the unused files. It is made when the first file is."""
+        self._folder = folder
+        self._free: list[str] = []
+        self._serial = 0
+        self._new: Attributes = ()
+
+    def discard(self, path: str) -> None:
+        """Remove a file, which may be anything but a folder; keep it where it is an ordinary one with no other name."""
+        found = os.lstat(path)
+        plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if plain and found.st_size <= _SMALL and len(self._free) < _MOST and _is(path, self._new):
+            spare = self._name()
+            os.rename(path, spare)
+            self._free.append(spare)
+        else:
+            os.unlink(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Make a file, in place of one that may be there. It appears complete or not at all."""
+        spare = self._free.pop() if self._free else ""
+        try:
+            if spare:
+                _overwrite(spare, data)
+            else:
+                spare = self._name()
+                # All in one folder: to make files in one of many costs file systems several times as much.
+                write_bytes(spare, data)
+                self._new = self._new or attributes(spare)
+            os.rename(spare, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(spare)
+            raise
+
+    def _name(self) -> str:
+        if self._serial == 0:
+            os.makedirs(self._folder, 0o700)
+        self._serial += 1
+        return f"{self._folder}/{self._serial}"
+
+
+def attributes(path: str, kind: int = 0) -> Attributes:
+    """Mode, owner, ACLs and other extended attributes, flags and project of a file, or of a folder (``O_DIRECTORY``)."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | kind)
+    try:
+        found = os.fstat(descriptor)
+        flags, more = _ioctl(descriptor, _FS_IOC_GETFLAGS, 8), _ioctl(descriptor, _FS_IOC_FSGETXATTR, 28)
+        # Bytes 8 to 12 are the number of extents, which follows the content.
+        return found.st_mode, found.st_uid, found.st_gid, _extended(descriptor), flags, more[:8], more[12:]
+    finally:
+        os.close(descriptor)
+
+
+def _extended(descriptor: int) -> list[tuple[str, bytes]]:
+    """Extended attributes, ACLs among them; none on a file system without."""
+    try:
+        return [(name, os.getxattr(descriptor, name)) for name in os.listxattr(descriptor)]
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return []
+        raise
+
+
+def has_attributes(path: str) -> bool:
+    """Return whether a file that is no link has extended attributes other than those of a security module."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return any(not name.startswith("security.") for name, _ in _extended(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _ioctl(descriptor: int, request: int, size: int) -> bytes:
+    """What the file system answers; nothing if it does not know the request."""
+    try:
+        return fcntl.ioctl(descriptor, request, bytes(size))
+    except OSError:
+        return b""
+
+
+def _is(path: str, new: Attributes) -> bool:
+    try:
+        return attributes(path) == new
+    except OSError:
+        return False
+
+
+def _overwrite(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        # Cut off at the end, where that changes nothing on the disk; not before, when it would all be freed and taken again.
+        write_all(descriptor, data)
+        os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)

@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,16 +21,26 @@ from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import Listener, Note, Tick, ignore
 from mlir_matrix.execute.action_cache import LostBlob, Result, Store
 from mlir_matrix.execute.c_libraries import CLibraries
-from mlir_matrix.execute.job import Done, Job, Observer, infrastructure, lacking, passed_on
+from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infrastructure, lacking, passed_on
 from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.ready_queue import Frontier
-from mlir_matrix.execute.sandbox import copy_inputs, hash_outputs, large_inputs, large_outputs, make_scratch
-from mlir_matrix.execute.worker_pool import Equip, Place, Worker, time_limit, tools_of
+from mlir_matrix.execute.ready_queue import ReadyQueue
+from mlir_matrix.execute.retries import ATTEMPTS, Retries
+from mlir_matrix.execute.sandbox import (
+    FilePool,
+    copy_inputs,
+    hash_outputs,
+    large_inputs,
+    large_outputs,
+    make_scratch,
+    new_scratch,
+)
+from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, Worker, time_limit, tools_of
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 
@@ -40,16 +48,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _TICK_S = 0.25
-#: An action that was lost is tried once more, alone, with a new worker and folder.
-_ATTEMPTS = 2
-#: Seconds before an environment whose worker was lost gets the next one. After the last, or where losses in a row are
-#: further apart than ``_IN_A_ROW_S``, an environment whose worker does not begin its job is given up.
-_BACK_OFF_S = (0.5, 2.0, 8.0)
-_IN_A_ROW_S = 60.0
 
 
 class Scheduler:
-    """Runs a graph by what ``equip`` makes."""
+    """Runs a graph by what ``make_pool`` makes."""
 
     def __init__(
         self,
@@ -59,27 +61,24 @@ class Scheduler:
         environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
         home: Home,
         limits: Limits,
-        observer: Observer,
-        equip: Equip,
+        make_pool: PoolFactory,
     ) -> None:
         self._graph = graph
         self._environments = environments
         self._home = home
         self._limits = limits
-        self._observer = observer
-        self._equip = equip
+        self._listener: Listener = ignore
+        self._pool_factory = make_pool
         self._by_digest = {environment.digest: environment for environment in self._resolved(environments)}
-        self._store = Store(home.actions)
+        self._scratch = new_scratch(home)
+        self._files = FilePool(f"{self._scratch}/files")
+        self._store = Store(home.actions, self._files.write)
         self._libraries = CLibraries(home.packages, environments, self._store)
         self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb, libraries=self._libraries)
-        self._frontier = Frontier(graph)
+        self._ready = ReadyQueue(graph)
         #: What is being executed or waits for it, by key.
         self._jobs: dict[str, Job] = {}
-        self._alone: deque[Job] = deque()
-        #: The key of the last of them that was sent.
-        self._suspect = ""
-        #: By environment: when workers were lost since one last answered.
-        self._losses: dict[str, list[float]] = {}
+        self._retries = Retries()
         self._broken: dict[str, str] = {}
         #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
         self._redone: dict[str, list[str]] = {}
@@ -90,12 +89,17 @@ class Scheduler:
         self._stopping = False
         self.done: dict[str, Done] = {}
 
-    def run(self) -> dict[str, Done]:
-        """Execute; returns what was done, which is everything unless an observer stopped the run."""
-        self._advance(self._frontier.first())
-        if self._jobs and not self._stopping:
-            self._store.prepare()
-            self._execute(make_scratch(self._home))
+    def run(self, listener: Listener = ignore) -> dict[str, Done]:
+        """Execute; return what was done, which is everything unless the listener ended the run."""
+        self._listener = listener
+        try:
+            self._advance(self._ready.first())
+            if self._jobs and not self._stopping:
+                self._store.prepare()
+                make_scratch(self._scratch, self._home)
+                self._execute()
+        finally:
+            remove_folder(str(self._scratch))
         return self.done
 
     def read_blob(self, digest: str) -> bytes:
@@ -109,23 +113,24 @@ class Scheduler:
     def bring(self, tests: Sequence[str]) -> None:
         """Everything is here."""
 
-    def _execute(self, scratch: Path) -> None:
+    def _execute(self) -> None:
         wake_read, wake = os.pipe()
         self._locks = KeyLocks(self._home.actions)
         self._selector = selectors.DefaultSelector()
         try:
             self._selector.register(wake_read, selectors.EVENT_READ, None)
-            place = Place(
+            place = PoolContext(
                 selector=self._selector,
                 wake=lambda: os.write(wake, b"x"),
                 tools=tools_of(self._graph, self._environments),
                 home=self._home,
-                scratch=scratch,
+                scratch=self._scratch,
                 store=self._store,
+                files=self._files,
                 limits=self._limits,
             )
-            self._crew = self._equip(place)
-            self._scratch, self._background = scratch, Background(place.wake)
+            self._pool = self._pool_factory(place)
+            self._background = Background(place.wake)
             try:
                 self._install()
                 self._dispatch()
@@ -133,20 +138,19 @@ class Scheduler:
                     self._turn(wake_read)
             finally:
                 self._background.close()
-                self._crew.supply.close()
-                self._crew.close()
+                self._pool.supply.close()
+                self._pool.close()
         finally:
             self._selector.close()
             os.close(wake)
             os.close(wake_read)
             self._locks.close()
             self._libraries.release()
-            remove_folder(str(scratch))
 
     def _install(self) -> None:
         """Ask for what is missing of every environment of an action that is not done: what waits may need more."""
         names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
-        self._crew.supply.request(self._resolved(names))
+        self._pool.supply.request(self._resolved(names))
 
     def _resolved(self, names: Iterable[str]) -> Iterator[ResolvedEnvironment]:
         found = (self._environments[name] for name in names)
@@ -164,11 +168,11 @@ class Scheduler:
     def _settle(self, action: Action, done: Done) -> list[str]:
         self.done[action.id] = done
         try:
-            if self._observer.action_done(action, done):
+            if self._listener(ActionDone(action, done)):
                 self._stopping = True
         except LostBlob as lost:
             return self._redo(action, lost)
-        return self._frontier.complete(action.id) + self._waiting_again(action)
+        return self._ready.complete(action.id) + self._waiting_again(action)
 
     def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
         """What a known action made is damaged: execute it again, once, before those that are waiting for it."""
@@ -210,7 +214,7 @@ class Scheduler:
         if environment.digest in self._broken:
             return infrastructure(action, self._broken[environment.digest])
         self._jobs[prepared.key] = Job(action, prepared, environment)
-        self._frontier.push(prepared.key, environment.digest, like=action.id)
+        self._ready.push(prepared.key, environment.digest, like=action.id)
         return None
 
     # The loop ----------------------------------------------------------------------------------------------------
@@ -223,27 +227,27 @@ class Scheduler:
                 self._background.finish()
             else:
                 self._take_answers(key.data)
-        self._observer.tick(len(self._waiting))
-        self._crew.end_silent()
+        self._listener(Tick(len(self._waiting)))
+        self._pool.end_silent()
         self._look_again()
         self._dispatch()
 
     def _take_packages(self) -> None:
-        for progress in self._crew.supply.news():
-            self._observer.package(progress)
+        for progress in self._pool.supply.news():
+            self._listener(progress)
             if progress.error:
                 self._lose(progress.package, progress.error)
 
     def _lose(self, package: str, error: str) -> None:
         """A package cannot be had: what needs it becomes an infra-error, everything else goes on."""
         for environment in self._resolved(self._environments):
-            if self._crew.supply.lacks(environment, package):
+            if self._pool.supply.lacks(environment, package):
                 self._break(environment, error)
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
         self._broken[environment.digest] = reason
-        self._losses.pop(environment.digest, None)
-        for key in self._frontier.drain(environment.digest):
+        self._retries.forget_losses(environment.digest)
+        for key in self._ready.drain(environment.digest):
             self._give_up(self._jobs[key], reason)
 
     def _give_up(self, job: Job, reason: str) -> None:
@@ -283,33 +287,26 @@ class Scheduler:
             if self._finish_known(job):
                 continue
             if self._locks.is_free(job.prepared.key) or self._waiting.over(job):
-                self._frontier.push(job.prepared.key, job.environment.digest, like=job.action.id)
+                self._ready.push(job.prepared.key, job.environment.digest, like=job.action.id)
             else:
                 self._waiting.add(job, time_limit(job, self._limits))
 
     def _next_job(self) -> Job | None:
-        if self._suspect in self._jobs and self._running:
+        if self._running and self._retries.is_running(self._jobs):
             return None
-        suspect = next((job for job in self._alone if not self._is_held_back(job.environment.digest)), None)
-        if suspect is not None:
-            # Suspects run with nothing beside them, so that a dead worker has one explanation.
+        retried = self._retries.next()
+        if retried is not None:
             if self._running:
                 return None
-            self._alone.remove(suspect)
-            self._suspect = suspect.prepared.key
-            self._crew.renew(suspect.environment)
-            return suspect
-        waiting = {digest: count for digest, count in self._frontier.demand().items() if self._is_ready(digest)}
-        found = self._frontier.pop(self._crew.able(waiting))
+            self._retries.begin(retried)
+            self._pool.renew(retried.environment)
+            return retried
+        waiting = {digest: count for digest, count in self._ready.demand().items() if self._is_ready(digest)}
+        found = self._ready.pop(self._pool.open_environments(waiting))
         return self._jobs[found[0]] if found else None
 
     def _is_ready(self, digest: str) -> bool:
-        return self._crew.supply.has(self._by_digest[digest]) and not self._is_held_back(digest)
-
-    def _is_held_back(self, digest: str) -> bool:
-        """Whether an environment has to wait for a worker, after it lost some."""
-        lost = self._losses.get(digest)
-        return lost is not None and time.monotonic() < lost[-1] + _BACK_OFF_S[min(len(lost), len(_BACK_OFF_S)) - 1]
+        return self._pool.supply.has(self._by_digest[digest]) and not self._retries.is_held_back(digest)
 
     def _send(self, job: Job) -> None:
         if job.environment.digest in self._broken:
@@ -328,14 +325,14 @@ class Scheduler:
             self._hand_over(job)
 
     def _hand_over(self, job: Job, copied: Future[Any] | None = None) -> None:
-        """Give a job to the crew, once its large inputs are copied."""
+        """Give a job to the pool, once its large inputs are copied."""
         try:
             job.copies = copied.result() if copied is not None else {}
-            self._crew.send(job)
+            self._pool.send(job)
         except (OSError, InfrastructureError) as error:
             self._not_sent(job, error)
             return
-        self._observer.action_started(job.action)
+        self._listener(ActionStarted(job.action))
 
     def _not_sent(self, job: Job, error: OSError | InfrastructureError) -> None:
         self._running -= 1
@@ -386,18 +383,18 @@ class Scheduler:
     def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
         """Take what an action left, once its large outputs are hashed; an error of that comes again when they are taken."""
         self._running -= 1
-        self._losses.pop(job.environment.digest, None)
+        self._retries.forget_losses(job.environment.digest)
         done = None
         try:
             done = self._lookup.take(job, answer)
         except DamagedFolderError as error:
             job.losses += 1
-            if job.losses >= _ATTEMPTS:
+            if job.losses >= ATTEMPTS:
                 done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
         finally:
-            self._crew.release(job)
+            self._pool.release(job)
         if done is None:
-            self._alone.append(job)
+            self._retries.add(job)
             return
         del self._jobs[job.prepared.key]
         self._finish_job(job, done)
@@ -406,7 +403,7 @@ class Scheduler:
         """Say once in a run what workers cannot keep actions from."""
         if lost and lost not in self._not_held:
             self._not_held.add(lost)
-            self._observer.note(f"actions are not fully isolated (docs/isolation.md): {lost}")
+            self._listener(Note(f"actions are not fully isolated (docs/isolation.md): {lost}"))
 
     def _finish_job(self, job: Job, done: Done) -> None:
         ready = self._settle(job.action, done)
@@ -417,23 +414,21 @@ class Scheduler:
     def _on_worker_lost(self, worker: Worker) -> None:
         """Retry the jobs of a lost worker one at a time, after a while; a job that loses its worker twice has crashed."""
         environment = worker.environment
-        words, left = self._crew.remove_worker(worker)
+        words, left = self._pool.remove_worker(worker)
         if not left:
             return
-        lost = self._losses.setdefault(environment.digest, [])
-        lost.append(time.monotonic())
-        hopeless = len(lost) > len(_BACK_OFF_S) or (len(lost) >= _ATTEMPTS and lost[-1] - lost[-2] > _IN_A_ROW_S)
+        hopeless = self._retries.note_loss(environment.digest)
         for each in left:
             job = each.job
             self._running -= 1
             job.losses += each.began
-            if job.losses >= _ATTEMPTS:
+            if job.losses >= ATTEMPTS:
                 del self._jobs[job.prepared.key]
                 reason = f"it lost the worker that ran it, twice (environment {environment.name})"
                 outcome = failure(job.action.stage, "crashed", reason, words, signal="SIGKILL")
                 self._finish_job(job, Done(result=Result(outcome=outcome), cached=False, executed=True))
             elif each.began or not hopeless:
-                self._alone.append(job)
+                self._retries.add(job)
             else:
                 reason = f"the worker of environment {environment.name} does not start: {words or 'it says nothing'}"
                 self._give_up(job, reason)

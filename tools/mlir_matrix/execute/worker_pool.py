@@ -8,18 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.job import BUILDING, Job
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.worker_process import Talk
+from mlir_matrix.execute.sandbox import FilePool
+from mlir_matrix.execute.worker_process import WorkerLink
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import PackageProgress
 
 #: What building what is ours may take. Seconds.
 _BUILDING_S = 1800.0
@@ -56,7 +55,7 @@ class Worker(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class LostJob:
     """A job that a worker left behind when it ended, and whether it had begun."""
 
     job: Job
@@ -66,12 +65,12 @@ class Left:
 Worker_contra = TypeVar("Worker_contra", bound=Worker, contravariant=True)
 
 
-class Crew(Protocol[Worker_contra]):
+class WorkerPool(Protocol[Worker_contra]):
     """Workers. Their answers are events of the selector, with the worker as data."""
 
     supply: Supply
 
-    def able(self, waiting: Mapping[str, int]) -> Sequence[str]:
+    def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
         """Which of these environments may be given a job now; ``waiting``: how many jobs each has, by its digest."""
 
     def send(self, job: Job) -> None:
@@ -86,7 +85,7 @@ class Crew(Protocol[Worker_contra]):
     def renew(self, environment: ResolvedEnvironment) -> None:
         """End the workers of an environment, which are idle: its next job gets a new one."""
 
-    def remove_worker(self, worker: Worker_contra) -> tuple[str, list[Left]]:
+    def remove_worker(self, worker: Worker_contra) -> tuple[str, list[LostJob]]:
         """Let go of a worker that is gone or makes no sense: its last words, and the jobs that it leaves behind."""
 
     def end_silent(self) -> None:
@@ -97,7 +96,7 @@ class Crew(Protocol[Worker_contra]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PoolContext:
     """What a crew is given to work with."""
 
     selector: selectors.BaseSelector
@@ -109,11 +108,13 @@ class Place:
     #: A folder that goes with the run, on the disk of the store.
     scratch: Path
     store: Store
+    #: Writes the small files of actions' folders, and of the store.
+    files: FilePool
     limits: Limits
 
 
 #: Makes the crew of a run, when it turns out that something has to be executed.
-Equip = Callable[[Place], Crew[Any]]
+PoolFactory = Callable[[PoolContext], WorkerPool[Any]]
 
 
 def tools_of(
@@ -128,7 +129,7 @@ def tools_of(
     return tools
 
 
-def is_silent(worker: Talk, limits: Limits) -> bool:
+def is_silent(worker: WorkerLink, limits: Limits) -> bool:
     """Whether a worker does not even say that an action took too long: stopped, or stuck in an import."""
     if not worker.pending:
         return False

@@ -68,7 +68,7 @@ def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
 
 
 @dataclass(kw_only=True)
-class Talk:
+class WorkerLink:
     """A worker's end of the protocol: what it was asked and has not answered."""
 
     environment: ResolvedEnvironment
@@ -120,7 +120,7 @@ def last_line(text: str) -> str:
 
 
 @dataclass(kw_only=True)
-class WorkerProcess(Talk):
+class WorkerProcess(WorkerLink):
     """A running worker and the requests that it has not answered."""
 
     process: subprocess.Popen[bytes]

@@ -12,10 +12,8 @@ from mlir_matrix.catalog.pins import MARK, read_pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.properties import Relation, relate
 from mlir_matrix.expand.recipes import Recipe, Unsupported
-from mlir_matrix.expand.roads import Road
-from mlir_matrix.expand.routes import Connector
-from mlir_matrix.expand.rows import Columns, Row, walk
-from mlir_matrix.expand.test_sets import IR_TARGET, Area, Box, Key, Rule, Universe
+from mlir_matrix.expand.routes import Connector, Road
+from mlir_matrix.expand.test_sets import IR_TARGET, Area, Box, Columns, Key, Row, Rule, Universe, walk
 from mlir_matrix.names import OF
 
 

@@ -11,7 +11,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.properties import Relation, in_words
 from mlir_matrix.expand.recipes import Recipe
-from mlir_matrix.expand.roads import Road
+from mlir_matrix.expand.routes import Road
 from mlir_matrix.expand.test_sets import Box, Key, Rule
 from mlir_matrix.names import SEGMENTS, printable
 

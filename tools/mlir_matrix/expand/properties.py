@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from mlir_matrix.catalog.models.base import Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Law, Permutation, SameIr, Scaling
 from mlir_matrix.expand.recipes import PASSES, Recipe, Unsupported
-from mlir_matrix.expand.roads import Road
-from mlir_matrix.expand.routes import Connector, listed
+from mlir_matrix.expand.routes import Connector, Road, listed
 from mlir_matrix.expand.test_sets import Key, Stated
 from mlir_matrix.names import did_you_mean
 

@@ -18,8 +18,7 @@ from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expand.expansion import Expansion
 from mlir_matrix.expand.property_sets import check_properties, property_areas
 from mlir_matrix.expand.routes import Connector, listed
-from mlir_matrix.expand.rows import Row, walk
-from mlir_matrix.expand.test_sets import NO_PINS, Area, Box, Rule, Universe, ir_area, unknown
+from mlir_matrix.expand.test_sets import NO_PINS, Area, Box, Row, Rule, Universe, ir_area, unknown, walk
 from mlir_matrix.names import OF, SEGMENT_NAMES, PatternError
 
 Key = tuple[str | int, ...]

@@ -16,31 +16,31 @@ from mlir_matrix.paths import Home
 Tell = Callable[[int, int], None]
 
 
-def archive(blueprints: Sequence[Blueprint], home: Home, tell: Tell = lambda _done, _of: None) -> Iterator[bytes]:
+def archive(specs: Sequence[Blueprint], home: Home, tell: Tell = lambda _done, _of: None) -> Iterator[bytes]:
     """The images, in pieces. Raises InfrastructureError where a package is no longer what its layer was measured from."""
-    return in_pieces(_archive(blueprints, home, tell))
+    return in_pieces(_archive(specs, home, tell))
 
 
-def _archive(blueprints: Sequence[Blueprint], home: Home, tell: Tell) -> Iterator[bytes]:
-    layers = {layer.digest: (layer, blueprint) for blueprint in blueprints for layer in blueprint.layers}
-    for number, (layer, blueprint) in enumerate(layers.values()):
+def _archive(specs: Sequence[Blueprint], home: Home, tell: Tell) -> Iterator[bytes]:
+    layers = {layer.digest: (layer, spec) for spec in specs for layer in spec.layers}
+    for number, (layer, spec) in enumerate(layers.values()):
         tell(number, len(layers))
-        yield from _layer(layer, layer_members(layer, blueprint, home))
+        yield from _layer(layer, layer_members(layer, spec, home))
     manifest = []
-    for blueprint in blueprints:
-        name = f"{blueprint.id.removeprefix('sha256:')}.json"
-        yield from text(name, blueprint.config.decode()).pieces()
-        places = [_place(layer) for layer in blueprint.layers]
-        manifest.append({"Config": name, "RepoTags": [blueprint.tag], "Layers": places})
+    for spec in specs:
+        name = f"{spec.id.removeprefix('sha256:')}.json"
+        yield from text(name, spec.config.decode()).pieces()
+        places = [_place(layer) for layer in spec.layers]
+        manifest.append({"Config": name, "RepoTags": [spec.tag], "Layers": places})
     yield from pack([text("manifest.json", canonical(manifest).decode())])
     tell(len(layers), len(layers))
 
 
-def layer_members(layer: Layer, blueprint: Blueprint, home: Home) -> list[Member]:
+def layer_members(layer: Layer, spec: Blueprint, home: Home) -> list[Member]:
     """What is in a layer of an image. Raises InfrastructureError for what has no place in one."""
     if layer.folder:
         return unit_members(home.packages / layer.folder)
-    return root_members(blueprint.interpreter, blueprint.user)
+    return root_members(spec.interpreter, spec.user)
 
 
 def _layer(layer: Layer, listed: Sequence[Member]) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Images of environments: which the daemon has, and making those that it has not."""
+"""Images of environments: which ones the daemon has, making the others, and a registry that may have them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import Listener, PackageProgress, Unit
+from mlir_matrix.environments.package import Unit
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageListener, PackageProgress
 from mlir_matrix.images.archive import archive
 from mlir_matrix.images.daemon import Daemon
 from mlir_matrix.images.layers import PACKAGES, known, measure
-from mlir_matrix.images.spec import Blueprint, draw
-from mlir_matrix.images.verify import differences
+from mlir_matrix.images.spec import Blueprint, draw, tag_of
+from mlir_matrix.images.verify import differences, doubts
 from mlir_matrix.paths import Home
 from mlir_matrix.text import counted
 
-__all__ = ["PACKAGES", "Image", "ensure", "find"]
+__all__ = ["PACKAGES", "Image", "ensure", "find", "pull", "push"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ def ensure(
     *,
     home: Home,
     daemon: Daemon,
-    listener: Listener,
+    listener: PackageListener,
     settings: Containers | None = None,
 ) -> dict[str, Image]:
     """Images of these sealed environments, by their digests; what is absent is made and loaded.
@@ -47,23 +48,23 @@ def ensure(
     wanted = {environment.name: environment for environment in environments}.values()
     _measure(wanted, home, listener)
     drawn = [draw(environment, settings or Containers(), home) for environment in wanted]
-    images = [find(blueprint, daemon) for blueprint in drawn]
-    absent = [blueprint for blueprint, image in zip(drawn, images, strict=True) if image is None]
+    images = [find(spec, daemon) for spec in drawn]
+    absent = [spec for spec, image in zip(drawn, images, strict=True) if image is None]
     if absent:
         _make(absent, home=home, daemon=daemon, listener=listener)
-        images += [_made(blueprint, daemon) for blueprint in absent]
+        images += [_made(spec, daemon) for spec in absent]
     return {image.environment_digest: image for image in images if image}
 
 
-def find(blueprint: Blueprint, daemon: Daemon) -> Image | None:
-    """The daemon's image, where it is what the blueprint says."""
-    said = daemon.image(blueprint.tag)
-    if said is None or differences(blueprint, said):
+def find(spec: Blueprint, daemon: Daemon) -> Image | None:
+    """The daemon's image, where it is what the spec says."""
+    said = daemon.image(spec.tag)
+    if said is None or differences(spec, said):
         return None
-    return Image(id=said["Id"], tag=blueprint.tag, environment_digest=blueprint.environment.digest)
+    return Image(id=said["Id"], tag=spec.tag, environment_digest=spec.environment.digest)
 
 
-def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: Listener) -> None:
+def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: PackageListener) -> None:
     """Find out what layers come to that nobody knows yet: a second for a gigabyte."""
     todo: dict[str, Unit] = {}
     for environment in environments:
@@ -77,19 +78,45 @@ def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: 
         listener(PackageProgress(package=label, done=True))
 
 
-def _make(blueprints: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: Listener) -> None:
-    names = ", ".join(blueprint.environment.name for blueprint in blueprints)
-    label = f"image of {names}" if len(blueprints) == 1 else f"images of {names}"
+def _make(specs: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: PackageListener) -> None:
+    names = ", ".join(spec.environment.name for spec in specs)
+    label = f"image of {names}" if len(specs) == 1 else f"images of {names}"
 
     def tell(done: int, total: int) -> None:
         listener(PackageProgress(package=label, received=done, total=total, building=True))
 
-    daemon.load(archive(blueprints, home, tell))
+    daemon.load(archive(specs, home, tell))
     listener(PackageProgress(package=label, done=True))
 
 
-def _made(blueprint: Blueprint, daemon: Daemon) -> Image:
-    image = find(blueprint, daemon)
+def _made(spec: Blueprint, daemon: Daemon) -> Image:
+    image = find(spec, daemon)
     if image is None:
-        raise InfrastructureError(f"the container daemon was given {blueprint.tag} and has another image, or none")
+        raise InfrastructureError(f"the container daemon was given {spec.tag} and has another image, or none")
     return image
+
+
+def pull(environment: ResolvedEnvironment, spec: Blueprint | None, registry: str, daemon: Daemon) -> str:
+    """Pull the image of an environment. Gives why it is not used; nothing where it is here now.
+
+    Without a ``spec``, since its packages are not here, the registry is believed in what it says that it is an image of.
+    """
+    tag = tag_of(environment)
+    try:
+        daemon.pull(f"{registry}/{tag}")
+    except InfrastructureError as error:
+        return str(error)
+    said = daemon.image(f"{registry}/{tag}")
+    if said is None:
+        return f"the container daemon took {tag} from {registry} and does not have it"
+    wrong = differences(spec, said) if spec else doubts(environment, said)
+    if wrong:
+        return f"{registry}/{tag} is not what the locks give: {wrong[0]}"
+    daemon.tag(said["Id"], tag)
+    return ""
+
+
+def push(tag: str, registry: str, daemon: Daemon) -> None:
+    """Push an image. Raises InfrastructureError."""
+    daemon.tag(tag, f"{registry}/{tag}")
+    daemon.push(f"{registry}/{tag}")

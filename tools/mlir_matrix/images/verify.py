@@ -1,30 +1,44 @@
-"""How an image that a daemon has differs from what the locks give."""
+"""How an image that a daemon has differs from what the locks give: by its description, or file by file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import zip_longest
-from typing import Any
+import hashlib
+import tarfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import IO, Any, cast
 
+from mlir_matrix.digest import digest_pieces
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.images.archive import layer_members
 from mlir_matrix.images.layers import FORMAT
 from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, Blueprint
+from mlir_matrix.images.tar import pack
+from mlir_matrix.paths import Home
 
 #: What no container may begin with: it would be run, or lie over what is in the image.
 _NOTHING = ("Entrypoint", "Cmd", "Volumes", "OnBuild")
+#: What is in a layer, by path: all that counts of a file or a link, its content as a hash.
+Listing = dict[str, str]
+_MOST = 5
+_CHUNK = 1 << 20
+#: Before the name of a file that a layer takes away.
+_WHITEOUT = ".wh."
+_GZIP = b"\x1f\x8b"
 
 
-def differences(blueprint: Blueprint, said: Mapping[str, Any]) -> list[str]:
+def differences(spec: Blueprint, said: Mapping[str, Any]) -> list[str]:
     """Sentences on what differs, from what the daemon says of the image; none where it is the same.
 
     Daemons call an image by the digest of its configuration, which has everything. Docker with containerd's store calls it
     by that of a manifest of its own: then layers and configuration decide.
     """
-    if said["Id"] == blueprint.id:
+    if said["Id"] == spec.id:
         return []
-    found = [*_settings(blueprint, said.get("Config") or {}), *_layers(blueprint, said)]
+    found = [*_settings(spec, said.get("Config") or {}), *_layers(spec, said)]
     by_manifest = any(digest.endswith(f"@{said['Id']}") for digest in said.get("RepoDigests") or ())
-    return found if found or by_manifest else [f"its ID is {said['Id']}, not {blueprint.id}; layers and user are right"]
+    return found if found or by_manifest else [f"its ID is {said['Id']}, not {spec.id}; layers and user are right"]
 
 
 def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[str]:
@@ -34,8 +48,8 @@ def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[st
     return list(_labels(wanted, {key: labels[key] for key in wanted if key in labels}))
 
 
-def _settings(blueprint: Blueprint, found: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in blueprint.settings.items():
+def _settings(spec: Blueprint, found: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in spec.settings.items():
         if key == "Labels":
             yield from _labels(value, found.get(key) or {})
         elif found.get(key) != value:
@@ -51,9 +65,9 @@ def _labels(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str
             yield f"its label {key} is {_shown(found.get(key))}, not {_shown(wanted.get(key))}"
 
 
-def _layers(blueprint: Blueprint, said: Mapping[str, Any]) -> Iterator[str]:
+def _layers(spec: Blueprint, said: Mapping[str, Any]) -> Iterator[str]:
     found = (said.get("RootFS") or {}).get("Layers") or []
-    for layer, digest in zip_longest(blueprint.layers, found):
+    for layer, digest in zip_longest(spec.layers, found):
         if layer is None:
             yield f"it has one more layer, {digest}"
         elif digest is None:
@@ -65,3 +79,101 @@ def _layers(blueprint: Blueprint, said: Mapping[str, Any]) -> Iterator[str]:
 def _shown(value: Any, most: int = 120) -> str:
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def changed_files(spec: Blueprint, found: Sequence[str], saved: Iterable[bytes], home: Home) -> list[str]:
+    """Sentences on files that were changed, added or lost, the first few.
+
+    ``found``: the digests of the layers that the image has; ``saved``: the image as the daemon gives it out.
+    """
+    wanted: Listing = {}
+    for layer, digest in zip(spec.layers, spec.diff_ids, strict=True):
+        if digest not in found:
+            wanted |= _listed(_Stream(pack(layer_members(layer, spec, home))))[0]
+    strange: Listing = {}
+    for digest, listing in _saved_layers(_Stream(iter(saved))):
+        if digest not in spec.diff_ids:
+            strange |= listing
+    said = list(_compared(wanted, strange))
+    return said[:_MOST] + ([f"and {len(said) - _MOST} more"] if len(said) > _MOST else [])
+
+
+def _compared(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
+    for path in sorted(wanted.keys() | found.keys()):
+        folder, _, name = path.rpartition("/")
+        if path not in found:
+            yield f"{path} is missing"
+        elif name.startswith(_WHITEOUT):
+            yield f"{folder}/{name.removeprefix(_WHITEOUT)} was removed"
+        elif path not in wanted:
+            yield f"{path} was added or changed"
+        elif found[path] != wanted[path]:
+            yield f"{path} is another"
+
+
+def _saved_layers(archive: _Stream) -> Iterator[tuple[str, Listing]]:
+    """Digest and content of each layer of a saved image."""
+    with tarfile.open(fileobj=cast(IO[bytes], archive), mode="r|") as outer:
+        for member in outer:
+            file = outer.extractfile(member) if member.isfile() else None
+            if file is not None:
+                stream = _Stream(_uncompressed(_pieces(file)))
+                listing, digest = _listed(stream)
+                if listing:
+                    yield digest, listing
+
+
+def _listed(stream: _Stream) -> tuple[Listing, str]:
+    """What is in an archive, and its digest; nothing for what is none."""
+    found: Listing = {}
+    try:
+        with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|") as layer:
+            for member in layer:
+                if member.isdir():
+                    continue
+                file = layer.extractfile(member) if member.isreg() else None
+                content = digest_pieces(_pieces(file)) if file else f"to {member.linkname}"
+                found[member.name] = f"{member.mode:o} {content}"
+    except tarfile.ReadError:
+        found.clear()
+    # What follows an archive's end belongs to its digest.
+    while stream.read(_CHUNK):
+        pass
+    return found, f"sha256:{stream.state.hexdigest()}"
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    while piece := file.read(_CHUNK):
+        yield piece
+
+
+def _uncompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Without compression: a layer's digest is that of its archive."""
+    first = next(pieces, b"")
+    if not first.startswith(_GZIP):
+        yield from chain([first], pieces)
+        return
+    gzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    for piece in chain([first], pieces):
+        yield gzip.decompress(piece)
+
+
+class _Stream:
+    """Pieces of bytes, read like a file, and their hash."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+        self.state = hashlib.sha256()
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; fewer only at the end."""
+        parts = [self._rest]
+        length = len(self._rest)
+        while length < size and (piece := next(self._pieces, None)) is not None:
+            parts.append(piece)
+            length += len(piece)
+        data = b"".join(parts)
+        data, self._rest = data[:size], data[size:]
+        self.state.update(data)
+        return data

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlir_matrix.digest import digest_bytes
+from mlir_matrix.events import Event
 from mlir_matrix.names import OF
 
 if TYPE_CHECKING:
@@ -92,6 +93,15 @@ class TestResult:
         if self.diagnostics:
             entry["diagnostics"] = self.diagnostics
         return entry
+
+
+@dataclass(frozen=True, slots=True)
+class TestDone(Event):
+    """A test has its result."""
+
+    __test__: ClassVar[bool] = False
+
+    result: TestResult
 
 
 @dataclass(kw_only=True)

@@ -1,50 +1,46 @@
-"""Run a plan by the executor that a person chose, and gather the results of its tests."""
+"""Run a plan with the chosen executor and collect the results of its tests."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
-from mlir_matrix.execute.job import Done, Observer
-from mlir_matrix.execute.local_pool import Pool
-from mlir_matrix.execute.options import LOCAL, Limits, Means
+from mlir_matrix.events import Event, Listener, ignore
+from mlir_matrix.execute.job import ActionDone, Done
+from mlir_matrix.execute.local_pool import LocalPool
+from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
-from mlir_matrix.execute.worker_pool import Equip
+from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.result_maker import ResultMaker
-from mlir_matrix.judge.results import Run
-from mlir_matrix.plan.graph import Action, Graph
+from mlir_matrix.judge.results import Run, TestDone
+from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.progress import Progress
 from mlir_matrix.session import Environment, Session
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import PackageProgress
 
 
 class Executor(Protocol):
-    """Runs a graph; ``done`` grows while it does, so that what was finished is there however it ends."""
+    """Runs a graph; ``done`` grows while it does, so that finished actions are known however the run ends."""
 
     done: dict[str, Done]
 
-    def run(self) -> dict[str, Done]: ...
+    def run(self, listener: Listener) -> dict[str, Done]: ...
 
     def read_blob(self, digest: str) -> bytes: ...
 
     def bring(self, tests: Sequence[str]) -> None:
-        """Have what the actions of these tests made in the store of this machine."""
+        """Download the outputs of these tests' actions into the action cache of this machine."""
 
 
-class _Observer:
-    """Turns finished actions into results, and passes everything on to the display."""
+class _Collector:
+    """Makes results of finished actions, and passes all events on."""
 
-    def __init__(self, plan: Plan, maker: ResultMaker, progress: Progress, run: Run, *, fail_fast: bool) -> None:
+    def __init__(self, plan: Plan, maker: ResultMaker, listener: Listener, run: Run, *, fail_fast: bool) -> None:
         self._maker = maker
-        self._progress = progress
+        self._listener = listener
         self._run = run
         self._fail_fast = fail_fast
         #: The test that ended a run which is to fail fast.
@@ -54,67 +50,27 @@ class _Observer:
             if test.id in plan.verdicts:
                 self._ends.setdefault(plan.verdicts[test.id], []).append(test)
 
-    def action_started(self, action: Action) -> None:
-        self._progress.started(action)
-
-    def action_done(self, action: Action, done: Done) -> bool:
-        self._progress.ended(action)
-        if done.executed:
-            self._run.executed_actions.append(action.id)
-        self._maker.note(action.id, done)
-        for test in self._ends.get(action.id, ()):
-            result = self._maker.finished(test, action.id, done)
-            self._run.results.append(result)
-            self._progress.result(result)
-            if self._fail_fast and not result.expected:
-                self.surprise = self.surprise or test.id
+    def on(self, event: Event) -> bool:
+        """Return True to end the run."""
+        self._listener(event)
+        if isinstance(event, ActionDone):
+            self._collect(event)
         return bool(self.surprise)
 
-    def package(self, progress: PackageProgress) -> None:
-        self._progress.package(progress)
-
-    def note(self, text: str) -> None:
-        self._progress.note(text)
-
-    def tick(self, waiting: int = 0) -> None:
-        self._progress.tick(waiting)
-
-
-class _Quiet:
-    """An observer that lets a graph run to its end."""
-
-    def action_started(self, action: Action) -> None: ...
-    def action_done(self, action: Action, done: Done) -> bool:
-        return False
-
-    def package(self, progress: PackageProgress) -> None: ...
-    def note(self, text: str) -> None: ...
-    def tick(self, waiting: int = 0) -> None: ...
+    def _collect(self, event: ActionDone) -> None:
+        action, done = event.action.id, event.done
+        if done.executed:
+            self._run.executed_actions.append(action)
+        self._maker.note(action, done)
+        for test in self._ends.get(action, ()):
+            result = self._maker.finished(test, action, done)
+            self._run.results.append(result)
+            self._listener(TestDone(result))
+            if self._fail_fast and not result.expected:
+                self.surprise = self.surprise or test.id
 
 
-class Counting(_Quiet):
-    """One that says how far a long graph has come, now and then."""
-
-    _EVERY_S = 15.0
-
-    def __init__(self, total: int, say: Callable[[str], None]) -> None:
-        self._total, self._say, self._ended, self._last = total, say, 0, time.monotonic()
-
-    def action_done(self, action: Action, done: Done) -> bool:
-        self._ended += 1
-        return False
-
-    def package(self, progress: PackageProgress) -> None:
-        if progress.done:
-            self._say(f"installed {progress.package}")
-
-    def tick(self, waiting: int = 0) -> None:
-        if time.monotonic() - self._last >= self._EVERY_S:
-            self._last = time.monotonic()
-            self._say(f"{self._ended} of {self._total} actions done")
-
-
-def run_graph(session: Session, graph: Graph, *, limits: Limits, observer: Observer | None = None) -> dict[str, Done]:
+def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Listener = ignore) -> dict[str, Done]:
     """Execute a graph that belongs to no tests."""
     return Scheduler(
         graph,
@@ -122,43 +78,32 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits, observer: Obser
         environments=session.environments(action.environment for action in graph.actions.values()),
         home=session.home,
         limits=limits,
-        observer=observer or _Quiet(),
-        equip=Pool,
-    ).run()
+        make_pool=LocalPool,
+    ).run(listener)
 
 
-def _equip(means: Means, session: Session) -> Equip:
-    if means.executor == "docker":
-        from mlir_matrix.execute.docker.pool import ContainerCrew  # Docker's library is slow to import
+def _pool_factory(options: ExecutorOptions, session: Session) -> PoolFactory:
+    if options.executor == "docker":
+        from mlir_matrix.execute.docker.pool import ContainerPool  # Docker's library is slow to import
 
-        return partial(ContainerCrew, settings=session.catalog.containers)
-    return partial(Pool, devices=means.devices)
+        return partial(ContainerPool, settings=session.catalog.containers)
+    return partial(LocalPool, devices=options.devices)
 
 
 def _executor(
-    means: Means,
-    session: Session,
-    plan: Plan,
-    environments: Mapping[str, Environment],
-    limits: Limits,
-    observer: Observer,
+    options: ExecutorOptions, session: Session, plan: Plan, environments: Mapping[str, Environment], limits: Limits
 ) -> Executor:
-    if means.executor == "bazel":
+    if options.executor == "bazel":
         from mlir_matrix.execute.bazel.executor import BazelExecutor
-        from mlir_matrix.execute.bazel.locate import locate
-
-        def fetching(progress: PackageProgress) -> None:
-            observer.package(progress)
-            observer.tick()
+        from mlir_matrix.toolchains.bazel import locate
 
         return BazelExecutor(
             session,
             plan,
-            bazel=locate(session, listener=fetching),
-            means=means,
+            locate=lambda listener: locate(session, listener=listener).command,
+            options=options,
             environments=environments,
             limits=limits,
-            observer=observer,
         )
     return Scheduler(
         plan.graph,
@@ -166,8 +111,7 @@ def _executor(
         environments=environments,
         home=session.home,
         limits=limits,
-        observer=observer,
-        equip=_equip(means, session),
+        make_pool=_pool_factory(options, session),
     )
 
 
@@ -179,42 +123,38 @@ def run_plan(
     session: Session,
     plan: Plan,
     *,
-    means: Means = LOCAL,
+    options: ExecutorOptions = LOCAL,
     limits: Limits,
     fail_fast: bool,
-    progress: Callable[[int], Progress],
+    listener: Listener = ignore,
 ) -> Run:
-    """Execute a plan; the results come back in the plan's order. ``progress`` is given the number of tests to run."""
+    """Execute a plan and return the results in the plan's order."""
     needed = (action.environment for action in plan.graph.actions.values())
-    environments = session.environments(needed, sealed=means.sealed)
+    environments = session.environments(needed, sealed=options.sealed)
     note = remember(session.home, session.catalog.roots)
+    executor = _executor(options, session, plan, environments, limits)
     maker = ResultMaker(
         plan.graph,
         pins={name: session.pins_of(name) for name in environments},
         digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
-        read_blob=lambda digest: executor.read_blob(digest),  # noqa: PLW0108 - there is no executor yet
+        read_blob=executor.read_blob,
         roots=session.catalog.roots,
     )
-    run = Run()
-    display = progress(len(plan.verdicts))
-    observer = _Observer(plan, maker, display, run, fail_fast=fail_fast)
+    # The dictionary grows from here on, however the run ends.
+    run = Run(done=executor.done)
+    collector = _Collector(plan, maker, listener, run, fail_fast=fail_fast)
     try:
-        executor = _executor(means, session, plan, environments, limits, observer)
-        # It grows from here on, however the run ends.
-        run.done = executor.done
-        executor.run()
+        executor.run(collector.on)
         executor.bring([result.id for result in run.results if not result.expected])
         if isinstance(executor, Scheduler) and all(map(_is_locked, environments.values())):
             run.relied = [str(note), *sorted(executor.relied())]
     except KeyboardInterrupt as interruption:
         run.interruption = interruption
-    finally:
-        display.close()
     run.results.extend(
         maker.not_run(test, test.outcome, test.reason) for test in plan.tests if test.outcome is not None
     )
     missing = plan.verdicts.keys() - {result.id for result in run.results}
-    why = f"--fail-fast ended the run at {observer.surprise}" if observer.surprise else "the run was interrupted"
+    why = f"--fail-fast ended the run at {collector.surprise}" if collector.surprise else "the run was interrupted"
     run.results.extend(maker.not_run(test, "skipped", f"not run: {why}") for test in plan.tests if test.id in missing)
     order = {test.id: number for number, test in enumerate(plan.tests)}
     run.results.sort(key=lambda result: order[result.id])

@@ -11,7 +11,7 @@ import yaml
 
 from mlir_matrix.catalog.load import KNOWN_GOOD
 from mlir_matrix.catalog.models.toolchains import Passed
-from mlir_matrix.catalog.scalars import ScalarError, plain_scalar
+from mlir_matrix.catalog.yaml_reader import ScalarError, plain_scalar
 from mlir_matrix.judge.roll import by_root
 from mlir_matrix.session import Session
 

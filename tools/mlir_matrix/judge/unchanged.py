@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.digest import digest_bytes, digest_value
-from mlir_matrix.execute.options import Limits, Means
+from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.fingerprint import Fingerprint, program_facts
 from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.paths import find_home, repository
@@ -48,13 +48,13 @@ class Request:
     #: Environments that stand in for others, by the others' names.
     swaps: Mapping[str, str]
     pins: Sequence[str]
-    means: Means
+    executor: ExecutorOptions
     limits: Limits
     keep_going: bool
 
     def words(self) -> list[Any]:
         """Return it as JSON, without what only says how fast it goes."""
-        limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.means.devices
+        limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.executor.devices
         return [self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.keep_going]
 
 
@@ -82,7 +82,7 @@ class UnchangedRuns:
         self._sources = Fingerprint()
         self._state = ""
         # The other executors ask programs of this machine.
-        if request.means == Means(devices=request.means.devices):
+        if request.executor == ExecutorOptions(devices=request.executor.devices):
             with contextlib.suppress(OSError):
                 self._add_sources(roots)
                 self._state = self._sources.digest()

@@ -16,8 +16,7 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.goldens import add_forward_error
-from mlir_matrix.plan.graph import Input, Produced
-from mlir_matrix.plan.once import Once
+from mlir_matrix.plan.graph import Input, Produced, cached
 from mlir_matrix.plan.parameters import add_inputs
 from mlir_matrix.plan.planner import Planner
 
@@ -79,7 +78,7 @@ def plan_sites(planner: Planner, tests: Iterable[Test]) -> dict[str, str]:
     for test in tests:
         middle = _middle(test)
         if middle is not None:
-            loops = planner.lower(test, 0, planner.enter(test), middle)
+            loops = planner.chains.lower(test, 0, planner.chains.enter(test), middle)
             found[test.id] = _mutate(planner, test, middle, loops, {}, {"sites": "sites.json"})
     return found
 
@@ -119,11 +118,12 @@ class Auditor:
     def __init__(self, catalog: Catalog, planner: Planner, *, seeds: int, numpy: str) -> None:
         """``numpy`` is the environment of references and judges."""
         self._catalog, self._planner, self._seeds, self._numpy = catalog, planner, seeds, numpy
-        self._once = Once()
+        self._chains = planner.chains
+        self._made: dict[tuple[str, tuple[int, ...]], dict[str, Input]] = {}
 
     def plants(self, test: Test, sites: Mapping[str, int], outputs: Sequence[str]) -> Iterator[Plant]:
         """All plants of a test: ``sites`` counts those of each mutation of IR, ``outputs`` names mutations of outputs."""
-        kernel = self._planner.lower(test, 0, self._planner.enter(test))
+        kernel = self._chains.compile(test)
         yield self._plant(test, kernel, "allowed", "")
         if outputs:
             yield self._plant(test, kernel, "outputs", "", told={"mutations": list(outputs)})
@@ -135,11 +135,11 @@ class Auditor:
     def _mutant(self, test: Test, mutation: str, site: int, sites: int) -> Plant:
         middle = _middle(test)
         assert middle is not None
-        loops = self._planner.lower(test, 0, self._planner.enter(test), middle)
+        loops = self._chains.lower(test, 0, self._chains.enter(test), middle)
         planting = _mutate(
             self._planner, test, middle, loops, {"mutation": mutation, "site": site}, {"ir": "mutated.mlir"}
         )
-        kernel = self._planner.lower(test, middle, Produced(planting, "ir"))
+        kernel = self._chains.lower(test, middle, Produced(planting, "ir"))
         kind = "allowed" if mutation.startswith(ALLOWED) else "mutant"
         return self._plant(test, kernel, kind, mutation, site=site, sites=sites, planting=planting)
 
@@ -150,7 +150,7 @@ class Auditor:
         workload = self._catalog.workloads[test.workload]
         reports = []
         for draws in self._chunks(workload.document):
-            ran = self._planner.run_draws(test, kernel, draws)
+            ran = self._chains.run_draws(test, kernel, draws)
             files: dict[str, Input] = {"failures": Produced(ran, "failures"), **self._right(workload, draws)}
             for draw in draws:
                 for name in workload.document.outputs:
@@ -179,7 +179,7 @@ class Auditor:
 
     def _right(self, workload: Entry[Workload], draws: tuple[int, ...]) -> dict[str, Input]:
         """What is right for some draws, and how far from it a sound computation may come out."""
-        return self._once((workload.name, draws), lambda: self._new_right(workload, draws))  # type: ignore[no-any-return]
+        return cached(self._made, (workload.name, draws), lambda: self._new_right(workload, draws))
 
     def _new_right(self, workload: Entry[Workload], draws: tuple[int, ...]) -> dict[str, Input]:
         files: dict[str, Input] = {}

@@ -36,13 +36,13 @@ def plan_draws(
     planned = []
     for test in tests:
         workload = catalog.workloads[test.workload]
-        kernel = planner.lower(test, 0, planner.enter(test))
+        kernel = planner.chains.compile(test)
         for draw in range(draws):
             expected = references.get((workload.name, draw))
             if expected is None:
                 made = add_reference(planner.graph, catalog, workload, numpy, draw=draw)
                 expected = {name: Produced(made, f"expected-{name}") for name in workload.document.outputs}
                 references[workload.name, draw] = expected
-            verdict = planner.judge(test, planner.run(test, kernel, draw=draw), expected)
+            verdict = planner.judge(test, planner.chains.run(test, kernel, draw=draw), expected)
             planned.append(Draw(test=test, draw=draw, verdict=verdict))
     return planner.graph, planned

@@ -116,6 +116,27 @@ def _add_update(
     return Update(made=made, differences=differences, weak=weak, told=told)
 
 
+def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: str = "numpy") -> tuple[Graph, str]:
+    """The graph, and its action, whose output ``magnitudes`` says how large the elements are."""
+    graph = Graph()
+    goldens: Mapping[str, Input] = {
+        name: file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
+        for name in workload.document.outputs
+    }
+    if workload.document.golden == "computed":
+        goldens = add_expected(graph, catalog, workload, environment)
+    action = graph.add(
+        f"magnitudes/{workload.name}",
+        tool="magnitudes",
+        stage="judge",
+        environment=environment,
+        params={},
+        inputs={f"golden-{name}": made for name, made in goldens.items()},
+        outputs={"magnitudes": "magnitudes.json"},
+    )
+    return graph, action
+
+
 def _told(workload: Workload, name: str) -> dict[str, Any]:
     output = workload.outputs[name]
     shape = sizes(output.shape, workload.dims)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from mlir_matrix.digest import digest_bytes, digest_value
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def cached(cache: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """Return the value of a key, the same object each time; make it the first time."""
+    if key not in cache:
+        cache[key] = make()
+    return cache[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.properties import axes, in_words, place, reader
+from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.parameters import VERDICT, add_inputs, judged
 from mlir_matrix.tolerances.resolve import Resolved
-
-if TYPE_CHECKING:
-    from mlir_matrix.plan.planner import Planner
 
 #: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]
@@ -40,11 +38,11 @@ _LAST_PLACES = ("max_ulp", "max_ulp_text")
 
 
 class Laws:
-    """Adds tests of properties to a planner's graph."""
+    """Adds tests of properties to a graph."""
 
-    def __init__(self, planner: Planner, catalog: Catalog, tolerate: Tolerate, numpy: str) -> None:
+    def __init__(self, chains: Chains, catalog: Catalog, tolerate: Tolerate, numpy: str) -> None:
         """``numpy`` is the environment that makes inputs and compares."""
-        self._planner, self._catalog, self._tolerate, self._numpy = planner, catalog, tolerate, numpy
+        self._chains, self._catalog, self._tolerate, self._numpy = chains, catalog, tolerate, numpy
 
     def add(self, test: Test) -> str:
         """Add what a test of a property needs and return its last action."""
@@ -63,13 +61,10 @@ class Laws:
             gives: dict[str, Op] = {name: _scale(factor) for name, factor in law.outputs.items()}
         else:
             given, gives = _permute(document.inputs, law), _permute(document.outputs, law)
-        artifact = self._artifact(test)
+        artifact = self._chains.compile(test)
         made = self._transformed(workload, given)
-        runs = [self._planner.run(test, artifact, arguments=made)]
-        return self._relate(test, runs, self._planner.run(test, artifact), gives)
-
-    def _artifact(self, test: Test) -> Produced:
-        return self._planner.lower(test, 0, self._planner.enter(test))
+        runs = [self._chains.run(test, artifact, arguments=made)]
+        return self._relate(test, runs, self._chains.run(test, artifact), gives)
 
     def _other(self, test: Test) -> Test:
         """The test that one is compared with."""
@@ -83,35 +78,35 @@ class Laws:
 
     def _agreement(self, test: Test) -> str:
         other = self._other(test)
-        runs = [self._planner.run(each, self._artifact(each)) for each in (test, other)]
+        runs = [self._chains.run(each, self._chains.compile(each)) for each in (test, other)]
         return self._relate(test, runs[:1], runs[1], {}, other=other)
 
     def _batch(self, test: Test, law: Batch, workload: Entry[Workload]) -> str:
         document = workload.document
         size = document.dims[law.dim]
-        whole, runs = self._artifact(test), []
+        whole, runs = self._chains.compile(test), []
         for start, stop in ((0, (size + 1) // 2), ((size + 1) // 2, size)):
             dims = {**document.dims, law.dim: stop - start}
             part = replace(workload, document=document.model_copy(update={"dims": dims}))
             artifact = whole
             if law.dim not in document.dynamic:
-                artifact = self._planner.lower(test, 0, self._planner.enter(test, part))
+                artifact = self._chains.lower(test, 0, self._chains.enter(test, part))
             ops: dict[str, Op] = {
                 name: {"kind": "slice", "axis": found[0], "start": start, "stop": stop}
                 for name, tensor in document.inputs.items()
                 if (found := axes(tensor, law.dim))
             }
             made = self._transformed(workload, ops)
-            runs.append(self._planner.run(test, artifact, workload=part, arguments=made))
+            runs.append(self._chains.run(test, artifact, workload=part, arguments=made))
         join = {name: axes(output, law.dim)[0] for name, output in document.outputs.items()}
-        return self._relate(test, runs, self._planner.run(test, whole), {}, join=join)
+        return self._relate(test, runs, self._chains.run(test, whole), {}, join=join)
 
     def _transformed(self, workload: Entry[Workload], ops: Mapping[str, Op]) -> dict[str, Produced]:
         """A workload's inputs, some of them changed."""
-        plain = add_inputs(self._planner.graph, workload, self._numpy)
+        plain = add_inputs(self._chains.graph, workload, self._numpy)
         document = workload.document
         told = [{"name": name, "dtype": document.inputs[name].dtype, "op": op} for name, op in ops.items()]
-        changed = self._planner.graph.add(
+        changed = self._chains.graph.add(
             f"transform/{workload.name}",
             tool="transform",
             stage="import",
@@ -145,7 +140,7 @@ class Laws:
             "parts": len(runs),
             "same": list(runs) == [base],
         }
-        return self._planner.graph.add(
+        return self._chains.graph.add(
             f"relate/{test.workload}",
             tool="relate",
             stage="judge",
@@ -178,10 +173,10 @@ class Laws:
         ends = []
         for each in (test, other):
             assert each.road is not None
-            ends.append(self._planner.lower(each, 0, self._planner.enter(each), place(each.road, law.at)))
+            ends.append(self._chains.lower(each, 0, self._chains.enter(each), place(each.road, law.at)))
         recipe = reader(test.road, law.at)
         assert recipe is not None
-        return self._planner.graph.add(
+        return self._chains.graph.add(
             f"same-ir/{test.workload}",
             tool="opt_same_ir" if recipe.tool.startswith("opt_") else "same_ir",
             stage="judge",

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Target, Workload
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.roads import Road
-from mlir_matrix.plan.graph import File, Graph, Input, Produced
-from mlir_matrix.plan.once import Once
+from mlir_matrix.expand.routes import Road
+from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import add_inputs, plain, signature
 
 #: The one driver, relative to this repository: kernels of every catalog are linked with it.
@@ -46,7 +45,15 @@ class Kernels:
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
         """``numpy`` is the environment that makes inputs."""
         self._catalog, self._graph, self._numpy = catalog, graph, numpy
-        self._once = Once()
+        self._runs: dict[tuple[object, ...], str] = {}
+        #: What runs of a workload on a target have in common; and their parameters with values of a pipeline's.
+        self._running: dict[tuple[object, ...], tuple[dict[str, Input], dict[str, Any], dict[str, str]]] = {}
+        self._told: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._links: dict[tuple[Produced, str, str], Produced] = {}
+        self._compiled: dict[tuple[object, ...], Produced] = {}
+        #: By target and environment: the library that calls kernels; by triple and environment: what they are linked with.
+        self._libraries: dict[tuple[str, str], Produced] = {}
+        self._kits: dict[tuple[str, str], dict[str, Produced]] = {}
 
     def run(
         self,
@@ -66,8 +73,8 @@ class Kernels:
         # What only some targets are told of a pipeline: those that generate code as they run it.
         values = self._catalog.pipelines[test.pipeline].document.codegen
         given = _inputs(workload, draw, arguments)
-        key = ("run", artifact, test.target, test.workload, road.linker, road.runner, tuple(values.items()), given)
-        return self._once(key, lambda: self._new_run(artifact, test.target, road, workload, values, given))  # type: ignore[no-any-return]
+        key = (artifact, test.target, test.workload, road.linker, road.runner, tuple(values.items()), given)
+        return cached(self._runs, key, lambda: self._new_run(artifact, test.target, road, workload, values, given))
 
     def _new_run(
         self,
@@ -82,16 +89,17 @@ class Kernels:
         arguments, params, outputs = self._ran(workload, document, given)
         jit = document.tool == JIT
         if jit:
-            library = self._once(
-                ("library", target, road.linker),
+            library = cached(
+                self._libraries,
+                (target, road.linker),
                 lambda: self._kit(document.triple, road.linker, "library", "driver.so"),
             )
             told = {"parameters": {name: plain(value) for name, value in values.items()}}
-            compiling = ("compile", artifact, library, road.runner, tuple(values.items()))
-            compiled = self._once(compiling, lambda: self._compile(artifact, library, road.runner, told))
+            compiling = (artifact, library, road.runner, tuple(values.items()))
+            compiled = cached(self._compiled, compiling, lambda: self._compile(artifact, library, road.runner, told))
             kernel = {"ir": compiled, "driver": library}
-            key = ("told", workload.name, document.runner, document.devices, tuple(values.items()))
-            params = self._once(key, lambda: {**params, **told})
+            key = (workload.name, document.runner, document.devices, tuple(values.items()))
+            params = cached(self._told, key, lambda: {**params, **told})
         else:
             kernel = {"kernel": self._linked(artifact, target, road)}
         return self._graph.add(
@@ -133,8 +141,8 @@ class Kernels:
 
     def _linked(self, artifact: Produced, target: str, road: Road) -> Produced:
         triple = self._catalog.targets[target].document.triple
-        key = ("link", artifact, target, road.linker)
-        return self._once(key, lambda: self._link(artifact, triple, road.linker))  # type: ignore[no-any-return]
+        key = (artifact, target, road.linker)
+        return cached(self._links, key, lambda: self._link(artifact, triple, road.linker))
 
     def _compile(self, ir: Produced, library: Produced, environment: str, params: Mapping[str, Any]) -> Produced:
         """An action of its own: an action has one stage, and what cannot be compiled is no failure of the run."""
@@ -152,8 +160,9 @@ class Kernels:
 
     def _link(self, kernel: Produced, triple: str, environment: str) -> Produced:
         # Two actions: the driver changes, the C library does not.
-        kit = self._once(
-            ("kit", triple, environment),
+        kit = cached(
+            self._kits,
+            (triple, environment),
             lambda: {name: self._kit(triple, environment, name, f"{name}.o") for name in ("runtime", "driver")},
         )
         action = self._graph.add(
@@ -184,10 +193,10 @@ class Kernels:
     def _ran(
         self, workload: Entry[Workload], target: Target, given: _Inputs
     ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
-        key = ("running", workload.name, target.runner, target.devices, given)
-        return self._once(key, lambda: self._running(workload, target, given))  # type: ignore[no-any-return]
+        key = (workload.name, target.runner, target.devices, given)
+        return cached(self._running, key, lambda: self._new_running(workload, target, given))
 
-    def _running(
+    def _new_running(
         self, workload: Entry[Workload], target: Target, given: _Inputs
     ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
         """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""

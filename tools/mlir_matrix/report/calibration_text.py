@@ -10,8 +10,7 @@ from rich.markup import escape
 
 from mlir_matrix.report.layout import columns
 from mlir_matrix.text import counted
-from mlir_matrix.tolerances.calibration import Calibration
-from mlir_matrix.tolerances.gumbel import CONFIDENCE, usual_gap
+from mlir_matrix.tolerances.calibration import CONFIDENCE, Calibration, usual_gap
 from mlir_matrix.tolerances.patch import MARK
 
 SCHEMA = "mlir-matrix/calibration/v1"

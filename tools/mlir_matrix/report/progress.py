@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from mlir_matrix.events import Event, Listener, Note, PackageProgress, Tick, ignore
 from mlir_matrix.execute.c_libraries import builds_c_library
-from mlir_matrix.judge.results import TestResult
+from mlir_matrix.execute.job import ActionDone, ActionStarted
+from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.text import counted, harmless
 
 if TYPE_CHECKING:
-    # Where nothing is to be installed, nothing of it need be imported.
     from rich.text import Text
-
-    from mlir_matrix.environments.install.installer import PackageProgress
 
 #: Columns of a reason in a line of the progress; the summary has all of it.
 _LINE = 160
 
 
-class Progress(Protocol):
-    """What a run tells its audience."""
-
-    def started(self, action: Action) -> None: ...
-    def ended(self, action: Action) -> None: ...
-    def package(self, progress: PackageProgress) -> None: ...
-    def result(self, result: TestResult) -> None: ...
-    def note(self, text: str) -> None: ...
-    def tick(self, waiting: int = 0) -> None: ...
-    def close(self) -> None: ...
+@contextmanager
+def shown(total: int = 0, *, quiet: bool) -> Iterator[Listener]:
+    """Show the progress of ``total`` tests on stderr: a live display on a terminal, else plain lines."""
+    # None: it was closed before this process began.
+    if quiet or sys.stderr is None:
+        yield ignore
+    elif sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb":
+        display = LiveProgress(total)
+        try:
+            yield display.on
+        finally:
+            display.close()
+    else:
+        yield PlainProgress(total).on
 
 
 def _short(text: str) -> str:
@@ -58,14 +64,22 @@ class PlainProgress:
         self._waited = False
         self._last: dict[tuple[str, bool], float] = {}
 
-    def started(self, action: Action) -> None:
-        if builds_c_library(action):
-            self._say(f"building       {_name(action)}")
+    def on(self, event: Event) -> None:
+        """Print what is worth a line."""
+        match event:
+            case ActionStarted(action) if builds_c_library(action):
+                self._say(f"building       {_name(action)}")
+            case PackageProgress():
+                self._package(event)
+            case TestDone(result):
+                self._result(result)
+            case Note(text):
+                self._say(f"note           {text}")
+            case Tick(waiting) if waiting and not self._waited:
+                self._waited = True
+                self._say("waiting        for actions that other runs are executing")
 
-    def ended(self, action: Action) -> None:
-        return
-
-    def package(self, progress: PackageProgress) -> None:
+    def _package(self, progress: PackageProgress) -> None:
         now = time.monotonic()
         if progress.error:
             self._say(f"error          {progress.error}")
@@ -78,21 +92,10 @@ class PlainProgress:
             self._last[progress.package, progress.building] = now
             self._say(f"{_doing(progress):<14} {progress.package}: {_how_far(progress)}")
 
-    def result(self, result: TestResult) -> None:
+    def _result(self, result: TestResult) -> None:
         self._seen += 1
         if not result.cached or not result.expected:
             self._say(f"[{self._seen}/{self._total}] {result_line(result)}")
-
-    def note(self, text: str) -> None:
-        self._say(f"note           {text}")
-
-    def tick(self, waiting: int = 0) -> None:
-        if waiting and not self._waited:
-            self._waited = True
-            self._say("waiting        for actions that other runs are executing")
-
-    def close(self) -> None:
-        return
 
     @staticmethod
     def _say(line: str) -> None:
@@ -122,16 +125,26 @@ class LiveProgress:
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
-    def started(self, action: Action) -> None:
-        self._running[action.id] = time.monotonic()
-        self._names[action.id] = _name(action)
+    def on(self, event: Event) -> None:
+        """Take an event in; a Tick redraws."""
+        match event:
+            case ActionStarted(action):
+                self._running[action.id] = time.monotonic()
+                self._names[action.id] = _name(action)
+            case ActionDone(action):
+                self._running.pop(action.id, None)
+                self._names.pop(action.id, None)
+                self._actions += 1
+            case PackageProgress():
+                self._package(event)
+            case TestDone(result):
+                self._result(result)
+            case Note(text):
+                self._say("note", "bold", text)
+            case Tick(waiting):
+                self._tick(waiting)
 
-    def ended(self, action: Action) -> None:
-        self._running.pop(action.id, None)
-        self._names.pop(action.id, None)
-        self._actions += 1
-
-    def package(self, progress: PackageProgress) -> None:
+    def _package(self, progress: PackageProgress) -> None:
         if progress.done:
             self._packages.pop(progress.package, None)
         elif progress.error:
@@ -140,14 +153,11 @@ class LiveProgress:
         else:
             self._packages[progress.package] = progress
 
-    def result(self, result: TestResult) -> None:
+    def _result(self, result: TestResult) -> None:
         self._results += 1
         if not result.expected:
             self._unexpected += 1
             self._say(result_line(result), "bold red")
-
-    def note(self, text: str) -> None:
-        self._say("note", "bold", text)
 
     def _say(self, words: str, style: str, text: str = "") -> None:
         """Print a line above the display. Text of others is never markup: an error may well speak of ``[/dev/eth0]``."""
@@ -155,7 +165,7 @@ class LiveProgress:
 
         self._console.print(Text.assemble((words, style), f" {harmless(text)}" if text else ""), soft_wrap=True)
 
-    def tick(self, waiting: int = 0) -> None:
+    def _tick(self, waiting: int) -> None:
         self._waiting = waiting
         now = time.monotonic()
         if now - self._drawn >= self._REDRAW_S:
@@ -211,14 +221,21 @@ def _how_far(progress: PackageProgress) -> str:
     return f"{progress.received / 1e6:.0f} of {progress.total / 1e6:.0f} MB"
 
 
-class Silent:
-    """Nothing: for runs that another program reads."""
+class Counting:
+    """Says how many actions of a long graph are done, now and then."""
 
-    def __init__(self, total: int) -> None: ...
-    def started(self, action: Action) -> None: ...
-    def ended(self, action: Action) -> None: ...
-    def package(self, progress: PackageProgress) -> None: ...
-    def result(self, result: TestResult) -> None: ...
-    def note(self, text: str) -> None: ...
-    def tick(self, waiting: int = 0) -> None: ...
-    def close(self) -> None: ...
+    _EVERY_S = 15.0
+
+    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+        self._total, self._say, self._ended, self._last = total, say, 0, time.monotonic()
+
+    def on(self, event: Event) -> None:
+        """Count actions, and name installed packages."""
+        match event:
+            case ActionDone():
+                self._ended += 1
+            case PackageProgress(done=True):
+                self._say(f"installed {event.package}")
+            case Tick() if time.monotonic() - self._last >= self._EVERY_S:
+                self._last = time.monotonic()
+                self._say(f"{self._ended} of {self._total} actions done")

@@ -9,7 +9,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from mlir_matrix.compare.report import render
 from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, summarise, weak_words
 from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
 from mlir_matrix.text import counted, harmless
@@ -111,6 +110,8 @@ def _print_failure(console: Console, result: TestResult, folder: Path | None, co
         )
     console.print(f"  {harmless(result.reason)}", markup=False, soft_wrap=True)
     if result.verdict is not None and result.outcome == "mismatch":
+        from mlir_matrix.compare.report import render  # imports NumPy
+
         _indent(console, render(dict(result.verdict)))
     if result.diagnostics:
         lines = result.diagnostics.strip().splitlines()

@@ -123,7 +123,7 @@ def _version(name: str, arguments: tuple[str, ...]) -> str | None:
 
 def _bazel(session: Session) -> dict[str, Any]:
     """The Bazel that plans would be run by, and why no other."""
-    from mlir_matrix.execute.bazel.locate import locate
+    from mlir_matrix.toolchains.bazel import locate
 
     try:
         return asdict(locate(session, fetch=False))

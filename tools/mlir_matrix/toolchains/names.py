@@ -16,9 +16,10 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import MARK, find_release
 from mlir_matrix.catalog.releases import spellings
 from mlir_matrix.environments.lockfiles.wheels import PLATFORM, Package, read_lock
-from mlir_matrix.environments.package import Installed, Listener
+from mlir_matrix.environments.package import Installed
 from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.events import Listener, ignore
 from mlir_matrix.names import did_you_mean, name_glob, printable
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
@@ -125,7 +126,7 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> T
     return next(locked, found[0])
 
 
-def require(session: Session, environment: ResolvedEnvironment, listener: Listener = lambda _progress: None) -> None:
+def require(session: Session, environment: ResolvedEnvironment, listener: Listener = ignore) -> None:
     """Have an environment here, whole. Raises InfrastructureError with all that went wrong."""
     from mlir_matrix.environments.fetch.artifacts import Artifacts
     from mlir_matrix.environments.install.bring import bring

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.folders import Item
 from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.yaml_reader import Key, Source
 from mlir_matrix.names import PatternError, did_you_mean, name_glob, printable
@@ -18,15 +16,6 @@ from mlir_matrix.names import PatternError, did_you_mean, name_glob, printable
 #: Where the tools live, among modules that they share: a tool has a function ``run``.
 _TOOLS = Path(__file__).parent.parent / "actions" / "tools"
 _RUN = re.compile(rb"^def run\(action\b", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class GoldenFile:
-    """Something in ``golden/WORKLOAD/`` that is not its tolerances."""
-
-    root: Path
-    workload: str
-    item: Item
 
 
 class Checker:
@@ -80,14 +69,3 @@ def is_tool(name: str) -> bool:
     """Return whether a module of ``mlir_matrix.actions.tools`` is a tool, without importing it."""
     path = _TOOLS / f"{name}.py"
     return path.is_file() and _RUN.search(path.read_bytes()) is not None
-
-
-def check(catalog: Catalog, golden: Iterable[GoldenFile], problems: Problems) -> None:
-    """Add a problem for everything that does not hold."""
-    from mlir_matrix.validation import recipes, tests, tolerances, toolchains
-
-    checker = Checker(catalog, problems)
-    toolchains.check(checker)
-    recipes.check(checker)
-    tests.check(checker, golden)
-    tolerances.check(checker)

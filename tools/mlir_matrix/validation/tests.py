@@ -9,12 +9,12 @@ from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
 from mlir_matrix.actions.tools.kernel import MAX_POINTERS, MAX_RANK
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
-from mlir_matrix.catalog.golden_files import SKETCH, WHOLE
+from mlir_matrix.catalog.golden_files import SKETCH, WHOLE, GoldenFile
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.catalog.models.suites import Block, Suite
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.names import SEGMENT_NAMES, PatternError, did_you_mean, printable, test_glob
-from mlir_matrix.validation.checker import Checker, GoldenFile
+from mlir_matrix.validation.checker import Checker
 from mlir_matrix.validation.properties import check_opposing, check_properties
 from mlir_matrix.validation.toolchains import release_known
 
@@ -23,7 +23,7 @@ _FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
 _Names = tuple[Iterable[str], Iterable[str], Iterable[str], Iterable[str]]
 
 
-def check(checker: Checker, golden: Iterable[GoldenFile]) -> None:
+def check(checker: Checker) -> None:
     """Check all workloads, suites and goldens."""
     sources = {file for entry in checker.catalog.frameworks.values() for file in entry.document.emits.values()}
     for workload in checker.catalog.workloads.values():
@@ -31,10 +31,9 @@ def check(checker: Checker, golden: Iterable[GoldenFile]) -> None:
     segments = _segments(checker)
     for suite in checker.catalog.suites.values():
         _suite(checker, suite, segments)
-    golden = list(golden)
-    for file in golden:
+    for file in checker.catalog.golden_files:
         _golden(checker, file)
-    _one_form(checker, golden)
+    _one_form(checker, checker.catalog.golden_files)
 
 
 def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting, flips
@@ -37,7 +37,6 @@ def test_plans_know_the_names() -> None:
     st.integers(0, 60),
     st.sampled_from(OUTPUTS),
 )
-@settings(max_examples=300, deadline=None)
 def test_mutants_are_outputs_of_the_same_kind(dtype: str, shape: list[int], draw: int, name: str) -> None:
     values = np.arange(float(np.prod(shape, dtype=int))).reshape(shape) % 2
     given_ = planting(values, dtype, draw=draw, other=1 - values)

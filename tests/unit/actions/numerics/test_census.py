@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
@@ -39,7 +39,6 @@ def is_wrong(a: float, e: float, atol: float, rtol: float) -> bool:
     return not abs(a - e) <= atol + rtol * abs(e)
 
 
-@settings(max_examples=300)
 @given(
     pairs=st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=40), same=st.lists(VALUES), atol=BOUNDS, rtol=BOUNDS
 )
@@ -67,7 +66,6 @@ def test_counts_agree_with_a_count_by_hand(
     assert (float(found["error_used"]) > 1) <= bool(wrong)
 
 
-@settings(max_examples=300)
 @given(
     pairs=st.lists(st.tuples(st.floats(-10, 10, width=32), st.floats(-10, 10)), min_size=1, max_size=20),
     atol=BOUNDS,
@@ -89,7 +87,6 @@ def test_the_bounds_that_are_needed_pass_and_less_fails(
         assert census(actual, expected, atol=atol, rtol=needed["rtol_needed"] * (1 - 1e-3))["wrong"] > 0
 
 
-@settings(max_examples=100)
 @given(data=st.data(), dtype=st.sampled_from(["f32", "f16", "bf16", "f64"]))
 def test_units_in_the_last_place_count_the_numbers_between(data: st.DataObject, dtype: str) -> None:
     words = st.integers(0, {"f16": 0x7BFF, "bf16": 0x7F7F, "f32": 0x7F7FFFFF, "f64": 2**62}[dtype])

@@ -24,7 +24,7 @@ def right(stored: Any, expected: Any, dtype: str, criteria: Criteria) -> bool:
     return not census.wrong
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     dtype=st.sampled_from(["f32", "bf16", "i32", "bool"]),
     centre=st.sampled_from([0.0, 1.0, 3.0]),

@@ -86,7 +86,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), scale=st.sampled_from([0.01, 1.0, 3.0]))
 def test_single_precision_stays_within(program: str, seed: int, scale: float) -> None:
     x, y = singles(seed, 4, 6, scale=scale), singles(seed + 1, 4, 6, scale=scale)

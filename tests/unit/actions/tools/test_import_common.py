@@ -66,7 +66,7 @@ def test_constants_are_those_of_no_cpu(environments: Any, tmp_path: Path, monkey
     def imported(name: str) -> str:
         done = environments.perform(
             "torch", "import_pytorch", tmp_path / name, params=params, inputs={"source": CONSTANT}, outputs={"ir": "ir.mlir"},
-            stage="import",
+            stage="import", plain=True,
         )  # fmt: skip
         assert done.ok, done.outcome
         return str(done.text("ir"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.expr.formula import FormulaError
@@ -36,7 +36,6 @@ FORMULAS = [
 ]
 
 
-@settings(max_examples=150)
 @given(
     formula=st.sampled_from(FORMULAS),
     seed=st.integers(-(2**70), 2**70),
@@ -101,7 +100,6 @@ def test_distributions() -> None:
     assert np.bincount(integers + 2) == pytest.approx([10_000] * 5, rel=0.05)
 
 
-@settings(max_examples=60)
 @given(rows=st.integers(1, 5), length=st.integers(1, 300), seed=st.integers(0, 2**64 - 1))
 def test_permutation_permutes_each_row(rows: int, length: int, seed: int) -> None:
     array = inputs.tensor("permutation()", seed, {}, (rows, length), dtype="i32")
@@ -161,7 +159,6 @@ def nearest(value: float, least: int, bits: int) -> float:
 @pytest.mark.parametrize(
     ("dtype", "least", "bits", "largest"), [("f32", -149, 24, 3e38), ("f16", -24, 11, 65000.0), ("bf16", -133, 8, 3e38)]
 )
-@settings(max_examples=300)
 @given(data=st.data())
 def test_rounding_is_once_to_nearest_even(
     dtype: str, least: int, bits: int, largest: float, data: st.DataObject

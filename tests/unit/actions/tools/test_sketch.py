@@ -86,7 +86,7 @@ def test_the_expected_values_rounded_pass_under_any_tolerance() -> None:
             assert found["metrics"]["error_used"] == 0
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32), share=st.sampled_from([0.1, 0.5, 0.99]))
 def test_errors_within_the_bound_pass(seed: int, share: float) -> None:
     expected = truth(seed)
@@ -117,7 +117,7 @@ def test_all_errors_of_one_sign_pass_too(drift: float) -> None:
     assert verdict(truth() + drift * 0.99 * ATOL, truth(), "f64")["outcome"] == "pass"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(place=st.integers(0, SIZE - 1), sign=st.sampled_from([-1, 1]), seed=st.integers(0, 2**16))
 def test_one_wrong_element_is_always_seen_from_there_on(place: int, sign: int, seed: int) -> None:
     """Among others that use up their bounds."""

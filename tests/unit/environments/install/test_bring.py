@@ -12,9 +12,10 @@ from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.bring import bring
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.wheels import Package
-from mlir_matrix.environments.package import PackageProgress, Workshop
+from mlir_matrix.environments.package import Workshop
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import Event, PackageProgress, Tick
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +39,19 @@ def made(name: str, trouble: str = "") -> Made:
 
 
 def test_what_is_missing_is_made_and_what_went_wrong_comes_back(tmp_path: Path) -> None:
-    packages, events, ticks = tmp_path / "packages", list[PackageProgress](), list[int]()
+    packages, events, ticks = tmp_path / "packages", list[PackageProgress](), list[Tick]()
 
-    def listen(event: PackageProgress) -> None:
+    def listen(event: Event) -> None:
         assert threading.current_thread() is threading.main_thread()
-        events.append(event)
+        if isinstance(event, PackageProgress):
+            events.append(event)
+        else:
+            assert isinstance(event, Tick)
+            ticks.append(event)
 
     wanted = [environment(made("good")), environment(made("good"), made("bad", "the disk is full"))]
     artifacts = Artifacts(tmp_path / "artifacts")
-    assert bring(wanted, packages, artifacts, listen, lambda: ticks.append(1)) == {"bad 1.0": "the disk is full"}
+    assert bring(wanted, packages, artifacts, listen) == {"bad 1.0": "the disk is full"}
     assert [event.package for event in events if event.done] == ["good 1.0"]
     assert ticks
     assert not wanted[0].missing(packages)
@@ -56,7 +61,7 @@ def test_what_is_missing_is_made_and_what_went_wrong_comes_back(tmp_path: Path) 
 def test_a_listener_that_raises_ends_it(tmp_path: Path) -> None:
     """As Ctrl-C does."""
 
-    def listen(_event: PackageProgress) -> None:
+    def listen(_event: Event) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -23,12 +23,12 @@ from mlir_matrix.environments.fetch.http import Routes
 from mlir_matrix.environments.install import debian
 from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.debian_archive import BadArchive
-from mlir_matrix.environments.install.installer import PackageProgress
 from mlir_matrix.environments.install.integrity import damaged
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, needs_loader, read_prefix, script, wrapper
 from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.environments.lockfiles.debian import DebLock
 from mlir_matrix.errors import CatalogError, InfrastructureError
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.files import Cancelled
 from support.debs import SCRIPT, Member, Mirror, folder, link, release
 from support.loopback import serve

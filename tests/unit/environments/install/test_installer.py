@@ -15,10 +15,11 @@ import pytest
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import wheel as provided
-from mlir_matrix.environments.install.installer import Installer, PackageProgress
+from mlir_matrix.environments.install.installer import Installer
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.events import PackageProgress
 from support import debs, loopback
 from support.wheelhouse import wheel
 

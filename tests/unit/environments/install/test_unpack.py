@@ -188,7 +188,6 @@ def test_no_longer_wanted(prefix: Path, tmp_path: Path) -> None:
         unpack(write(tmp_path / "x", Member("./a", b"x")), prefix, archive="x", cancelled=cancelled)
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
 @hypothesis.given(strategies.text(alphabet="./ab\0", max_size=12))
 def test_inside(name: str) -> None:
     """A name is refused or stays inside, never changed into another file."""
@@ -204,7 +203,6 @@ targets = strategies.lists(strategies.sampled_from(["..", ".", "a", "b", "c"]), 
 paths = strategies.lists(strategies.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map("/".join)
 
 
-@hypothesis.settings(max_examples=300, deadline=None)
 @hypothesis.given(strategies.dictionaries(paths, strategies.tuples(targets, strategies.booleans()), max_size=5))
 def test_links_never_lead_out(tmp_path_factory: pytest.TempPathFactory, given: dict[str, tuple[str, bool]]) -> None:
     """What we accept, the kernel agrees about."""

@@ -45,7 +45,6 @@ packages = strategies.builds(
 )
 
 
-@hypothesis.settings(deadline=None)
 @hypothesis.given(strategies.lists(packages, min_size=1, max_size=5, unique_by=lambda package: package.name))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: list[DebPackage]) -> None:
     lock = DebLock(

@@ -45,7 +45,6 @@ PINS = {"b": "2", "a": "1+cpu"}
 PINNED = [Package(name=name, version=version, hashes=(A,)) for name, version in PINS.items()]
 
 
-@hypothesis.settings(deadline=None)
 @hypothesis.given(strategies.lists(packages, max_size=5))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: list[Package]) -> None:
     path = locks(tmp_path_factory.mktemp("lock")) / "x.txt"

@@ -9,13 +9,12 @@ import pytest
 
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.events import Event
 from mlir_matrix.execute.bazel.executor import BazelExecutor
-from mlir_matrix.execute.bazel.locate import Bazel
-from mlir_matrix.execute.job import Done
-from mlir_matrix.execute.options import Limits, Means
+from mlir_matrix.execute.job import ActionDone, Done
+from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.paths import Home
-from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
 
@@ -27,17 +26,14 @@ class Told:
         self.done: dict[str, Done] = {}
         self._enough = enough
 
-    def action_started(self, action: Action) -> None: ...
-    def action_done(self, action: Action, done: Done) -> bool:
-        self.done[action.id] = done
-        return done.result.outcome["outcome"] == self._enough
-
-    def package(self, progress: object) -> None: ...
-    def note(self, text: str) -> None: ...
-    def tick(self, waiting: int = 0) -> None: ...
+    def on(self, event: Event) -> bool:
+        if not isinstance(event, ActionDone):
+            return False
+        self.done[event.action.id] = event.done
+        return event.done.result.outcome["outcome"] == self._enough
 
 
-def executor_of(current: Session, tmp_path: Path, told: Told, gone: str, *tests: str) -> tuple[Plan, BazelExecutor]:
+def executor_of(current: Session, tmp_path: Path, gone: str, *tests: str) -> tuple[Plan, BazelExecutor]:
     """One whose Bazel cannot be started, and whose environments are here, but for one."""
     session = replace(current, home=Home(cache=tmp_path, state=tmp_path / "state", actions=tmp_path / "actions"))
     plan = session.plan(choose(session.catalog, tests, pins=session.pins).tests())
@@ -46,11 +42,10 @@ def executor_of(current: Session, tmp_path: Path, told: Told, gone: str, *tests:
     executor = BazelExecutor(
         session,
         plan,
-        bazel=Bazel(command=("/nonexistent",), version="7.7.1", where="PATH"),
-        means=Means(executor="bazel"),
+        locate=lambda _listener: ("/nonexistent",),
+        options=ExecutorOptions(executor="bazel"),
         environments={**here, gone: UnavailableEnvironment(name=gone, reason="it has no lock")},
         limits=Limits(jobs=1),
-        observer=told,
     )
     return plan, executor
 
@@ -59,8 +54,8 @@ def executor_of(current: Session, tmp_path: Path, told: Told, gone: str, *tests:
 def test_an_environment_that_cannot_be_had_decides_the_test(current: Session, tmp_path: Path, gone: str) -> None:
     """Whichever of its actions needs it: what comes after has nothing to go on with, and is no pass."""
     told = Told()
-    plan, executor = executor_of(current, tmp_path, told, gone, "mlir/linalg-loops/x86_64/matmul")
-    executor.run()
+    plan, executor = executor_of(current, tmp_path, gone, "mlir/linalg-loops/x86_64/matmul")
+    executor.run(told.on)
     (verdict,) = plan.verdicts.values()
     outcome = told.done[verdict].result.outcome
     assert outcome["outcome"] == "skipped"
@@ -72,8 +67,8 @@ def test_who_has_enough_by_a_lost_environment_needs_no_bazel(current: Session, t
     """The rest is not built, nor is Bazel asked for what the lost test made."""
     told = Told(enough="skipped")
     well, lost = "mlir/linalg-loops/x86_64/matmul", "jax/linalg-loops/x86_64/matmul"
-    plan, executor = executor_of(current, tmp_path, told, "jax", well, lost)
-    executor.run()
+    plan, executor = executor_of(current, tmp_path, "jax", well, lost)
+    executor.run(told.on)
     assert [done.result.outcome["outcome"] for done in told.done.values()].count("skipped") == 1
     assert plan.verdicts[well] not in told.done
     executor.bring([lost])

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import selectors
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.docker import image_supply as module
+from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker.image_supply import ImageSupply
 from mlir_matrix.execute.docker.options import User
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.worker_pool import Place
+from mlir_matrix.execute.sandbox import FilePool
+from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
+from support.fake_containers import Fake
 from support.shelf import fill, made_of
 
 GOOD, BAD, ODD = made_of("good"), made_of("bad"), made_of("odd")
@@ -32,7 +36,7 @@ class Making:
 
     def __init__(self) -> None:
         self.made: list[str] = []
-        self.warmed: list[set[str]] = []
+        self.compiled: list[set[str]] = []
         self.woken: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def ensure(self, environments: list[ResolvedEnvironment], *, listener: Any, **_: Any) -> dict[str, Image]:
@@ -45,15 +49,15 @@ class Making:
         self.made.append(environment.name)
         return {environment.digest: Image(id="1", tag="t", environment_digest=environment.digest)}
 
-    def warm(self, _daemon: Any, _environment: Any, _image: Any, *, tools: set[str], **_: Any) -> None:
-        self.warmed.append(tools)
+    def precompile(self, _daemon: Any, _environment: Any, _image: Any, *, tools: set[str], **_: Any) -> None:
+        self.compiled.append(tools)
 
 
 @pytest.fixture
 def making(monkeypatch: pytest.MonkeyPatch) -> Making:
     made = Making()
     monkeypatch.setattr(module.images, "ensure", made.ensure)
-    monkeypatch.setattr(module, "warm", made.warm)
+    monkeypatch.setattr(module, "precompile", made.precompile)
     return made
 
 
@@ -62,9 +66,9 @@ def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any])
     for environment in (GOOD, BAD, ODD):
         fill(home, environment)
     with selectors.DefaultSelector() as selector:
-        place = Place(
+        place = PoolContext(
             selector=selector, wake=lambda: making.woken.put(1), tools={GOOD.digest: {"judge"}}, home=home,
-            scratch=tmp_path, store=Store(tmp_path), limits=Limits(jobs=1),
+            scratch=tmp_path, store=Store(tmp_path), files=FilePool(str(tmp_path / "files")), limits=Limits(jobs=1),
         )  # fmt: skip
         made = ImageSupply(place, fake(), User(inside="0:0"), Containers())
         yield made
@@ -86,7 +90,7 @@ def test_an_image_is_made_once_and_warmed_for_its_tools(supply: ImageSupply, mak
     assert [event.package for event in news(supply, making, GOOD)] == ["good"]
     assert supply.image(GOOD).id == "1"
     supply.request([GOOD])
-    assert (making.made, making.warmed) == (["good"], [{"judge"}])
+    assert (making.made, making.compiled) == (["good"], [{"judge"}])
     assert not supply.lacks(GOOD, "the image of environment good")
 
 
@@ -112,3 +116,65 @@ def test_without_packages_there_is_no_image(supply: ImageSupply, making: Making)
     assert supply.lacks(absent, "absent 1.0")
     assert not supply.lacks(absent, "good 1.0")
     assert making.made == []
+
+
+NUMPY = made_of("numpy")
+Precompile = Callable[..., Fake]
+
+
+@pytest.fixture
+def compiled(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: Callable[..., Any]) -> Precompile:
+    """Precompiles, and gives the daemon that had to do it."""
+    code = tmp_path / "actions"
+    code.mkdir()
+    (code / "tool.py").touch()
+    monkeypatch.setattr(module, "ACTIONS_FOLDER", code)
+    monkeypatch.setattr(options, "command", lambda _environment, _image, tools, _home: sorted(tools))
+
+    def call(*tools: str, image: str = "one", code: int = 0) -> Fake:
+        daemon: Fake = fake(code=code)
+        monkeypatch.setattr(module, "start", daemon.start)
+        user = User(inside="0:0")
+        made = Image(id=image, tag="", environment_digest=NUMPY.digest)
+        module.precompile(cast("Any", daemon), NUMPY, made, tools=set(tools), home=home, user=user)
+        return daemon
+
+    return call
+
+
+def test_once(compiled: Precompile) -> None:
+    first = compiled("judge")
+    assert first.started == [["judge"]]
+    assert first.removed == ["1"]
+    assert first.ends[0].recv(1) == b"", "it is told that nobody will ask"
+    assert compiled("judge").started == []
+    assert compiled().started == []
+
+
+def test_more_tools(compiled: Precompile) -> None:
+    """Those of before need not be named again."""
+    compiled("judge")
+    assert compiled("run").started == [["run"]]
+    assert compiled("judge", "run").started == []
+
+
+def test_another_image_or_our_own_code(compiled: Precompile, tmp_path: Path) -> None:
+    compiled("judge")
+    assert compiled("run", image="two").started == [["run"]]
+    assert compiled("judge", image="two").started == [["judge"]], "for that image it was never compiled"
+    os.utime(tmp_path / "actions" / "tool.py", ns=(0, 10**18))
+    assert compiled("judge", image="two").started == [["judge"]]
+
+
+def test_what_failed_is_tried_again(compiled: Precompile) -> None:
+    failed = compiled("judge", code=1)
+    assert failed.removed == ["1"]
+    assert compiled("judge").started == [["judge"]]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"image": "one"}'])
+def test_a_spoilt_note_is_none(compiled: Precompile, home: Home, text: str) -> None:
+    stamp = home.bytecode / "containers" / f"{options.bytecode_folder(NUMPY, home).name}.json"
+    compiled("judge")
+    stamp.write_text(text)
+    assert compiled("judge").started == [["judge"]]

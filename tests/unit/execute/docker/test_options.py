@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.execute.docker import options
-from mlir_matrix.execute.docker.containers import LABEL, me
+from mlir_matrix.execute.docker.reaper import LABEL, me
 from mlir_matrix.execute.options import Limits
 
 
 def test_only_the_action_s_folder_can_be_written() -> None:
-    binds = options.slot_binds("/s/1", Path("/b"))
+    binds = options.action_binds("/s/1", Path("/b"))
     assert [bind for bind in binds if bind.endswith(":rw")] == ["/s/1:/work/action:rw"]
     assert "/s/1/in:/work/action/in:ro" in binds
     assert "/b:/matrix/bytecode:ro" in binds
-    assert [bind for bind in options.warming_binds(Path("/b")) if bind.endswith(":rw")] == ["/b:/matrix/bytecode:rw"]
+    assert [bind for bind in options.precompile_binds(Path("/b")) if bind.endswith(":rw")] == ["/b:/matrix/bytecode:rw"]
 
 
 def test_what_is_taken_away() -> None:

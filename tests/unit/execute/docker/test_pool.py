@@ -1,4 +1,4 @@
-"""Slots of containers: which environments may have a job, and what a slot's folder is like afterwards."""
+"""Slots of containers: which environments may have a job, and what a container's folder is like afterwards."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker import pool as module
-from mlir_matrix.execute.docker.pool import ContainerCrew
+from mlir_matrix.execute.docker.pool import ContainerPool
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.sandbox import Prepared
-from mlir_matrix.execute.worker_pool import Place
+from mlir_matrix.execute.sandbox import FilePool, Prepared
+from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 
@@ -75,19 +75,20 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
 
 
 @pytest.fixture
-def crew(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerCrew]:
+def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
     (tmp_path / "scratch").mkdir()
     with selectors.DefaultSelector() as selector:
-        place = Place(
+        place = PoolContext(
             selector=selector,
             wake=lambda: None,
             tools={HERE: {"run"}, OTHER: {"run"}},
             home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
             scratch=tmp_path / "scratch",
             store=Store(tmp_path),
+            files=FilePool(str(tmp_path / "scratch" / "files")),
             limits=Limits(jobs=2),
         )
-        made = ContainerCrew(place, Containers())
+        made = ContainerPool(place, Containers())
         yield made
         made.supply.close()
         made.close()
@@ -102,61 +103,61 @@ def job(name: str) -> Job:
     return Job(action, Prepared(name, action, ()), PYTHON)
 
 
-def answer(crew: ContainerCrew, daemon: Daemon, at: int = -1) -> Job:
+def answer(pool: ContainerPool, daemon: Daemon, at: int = -1) -> Job:
     """Have a worker answer its job."""
-    slot = crew._slots[HERE][at]
-    (number,) = slot.pending
+    container = pool._containers[HERE][at]
+    (number,) = container.pending
     text = b'{"requestId": %d, "exitCode": 0}\n' % number
-    daemon.ends[int(slot.container) - 1].sendall(b"\1\0\0\0" + len(text).to_bytes(4, "big") + text)
-    (((done, _),), alive) = slot.receive()
+    daemon.ends[int(container.identifier) - 1].sendall(b"\1\0\0\0" + len(text).to_bytes(4, "big") + text)
+    (((done, _),), alive) = container.receive()
     assert alive
     assert isinstance(done, Job)
     return done
 
 
-def test_one_at_a_time(crew: ContainerCrew, daemon: Daemon) -> None:
+def test_one_at_a_time(pool: ContainerPool, daemon: Daemon) -> None:
     """Another container of the same environment only where nothing else waits, and where it pays."""
-    assert crew.able({HERE: 500, OTHER: 1}) == [HERE, OTHER]
-    crew.send(job("a"))
-    assert crew.able({HERE: 500, OTHER: 1}) == [OTHER]
-    assert crew.able({HERE: 500}) == [], "what another would cost is not known yet"
-    crew.release(answer(crew, daemon))
-    assert crew.able({HERE: 500, OTHER: 1}) == [HERE, OTHER]
-    crew.send(job("b"))
-    assert crew.able({HERE: 500}) == [HERE]
-    crew._paces[HERE].start_s = 1000.0
-    assert crew.able({HERE: 500}) == []
+    assert pool.open_environments({HERE: 500, OTHER: 1}) == [HERE, OTHER]
+    pool.send(job("a"))
+    assert pool.open_environments({HERE: 500, OTHER: 1}) == [OTHER]
+    assert pool.open_environments({HERE: 500}) == [], "what another would cost is not known yet"
+    pool.release(answer(pool, daemon))
+    assert pool.open_environments({HERE: 500, OTHER: 1}) == [HERE, OTHER]
+    pool.send(job("b"))
+    assert pool.open_environments({HERE: 500}) == [HERE]
+    pool._paces[HERE].start_s = 1000.0
+    assert pool.open_environments({HERE: 500}) == []
     assert len(daemon.ends) == 1, "the same container again"
 
 
-def test_the_folder_is_as_new(crew: ContainerCrew, daemon: Daemon) -> None:
+def test_the_folder_is_as_new(pool: ContainerPool, daemon: Daemon) -> None:
     """A container whose folder is not ends, and the next action has another."""
-    crew.send(job("a"))
-    folder = Path(crew._slots[HERE][0].folder)
+    pool.send(job("a"))
+    folder = Path(pool._containers[HERE][0].folder)
     assert os.listdir(folder / "in") == []
     (folder / "link").symlink_to("/etc")
-    crew.release(answer(crew, daemon))
+    pool.release(answer(pool, daemon))
     assert sorted(os.listdir(folder)) == ["in", "out"]
-    crew.send(job("b"))
-    (slot,) = crew._slots[HERE]
-    assert slot.folder == str(folder)
+    pool.send(job("b"))
+    (container,) = pool._containers[HERE]
+    assert container.folder == str(folder)
     os.setxattr(folder / "out", "user.note", b"x")
-    crew.release(answer(crew, daemon))
-    assert (crew._slots[HERE], daemon.removed) == ([], ["1"])
-    assert crew.remove_worker(slot) == ("", []), "its end is heard of once more"
+    pool.release(answer(pool, daemon))
+    assert (pool._containers[HERE], daemon.removed) == ([], ["1"])
+    assert pool.remove_worker(container) == ("", []), "its end is heard of once more"
     assert not folder.exists()
 
 
-def test_one_that_ends(crew: ContainerCrew, daemon: Daemon) -> None:
+def test_one_that_ends(pool: ContainerPool, daemon: Daemon) -> None:
     sent = job("a")
-    crew.send(sent)
-    (slot,) = crew._slots[HERE]
+    pool.send(sent)
+    (container,) = pool._containers[HERE]
     daemon.ends[0].sendall(b"\2\0\0\0\0\0\0\x05a\nend")
-    assert slot.receive() == ([], True)
+    assert container.receive() == ([], True)
     daemon.ends[0].close()
-    assert slot.receive() == ([], False)
-    words, left = crew.remove_worker(slot)
+    assert container.receive() == ([], False)
+    words, left = pool.remove_worker(container)
     assert (words, [(each.job, each.began) for each in left]) == ("end", [(sent, False)])
     assert daemon.removed == ["1"]
-    assert not Path(slot.folder).exists()
-    assert crew._slots[HERE] == []
+    assert not Path(container.folder).exists()
+    assert pool._containers[HERE] == []

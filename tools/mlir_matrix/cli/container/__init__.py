@@ -1,4 +1,4 @@
-"""``matrix container``: images of environments."""
+"""``matrix container``: build and verify container images of environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix container build``: make the images that are not there."""
+"""``matrix container build``: build missing images."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, pin_option, quiet_option, session
 from mlir_matrix.cli.toolchain.fetch import bring_and_show
-from mlir_matrix.environments.package import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
+from mlir_matrix.events import PackageProgress, Tick
 from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.images import ensure, find
-from mlir_matrix.images.registry import bring as bring_image
-from mlir_matrix.images.registry import take
+from mlir_matrix.images.images import ensure, find, pull
+from mlir_matrix.images.images import push as push_image
 from mlir_matrix.images.select import chosen
 from mlir_matrix.images.spec import Blueprint, can_draw, draw, tag_of
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
@@ -64,7 +63,7 @@ def build(names: tuple[str, ...], pins: tuple[str, ...], push: bool, quiet: bool
     print_lines(stdout_console(), work.lines())
     if push and registry:
         for row in work.rows:
-            bring_image(row.tag, registry, work.daemon)
+            push_image(row.tag, registry, work.daemon)
             click.echo(f"{row.tag} is in {registry}")
     return 3 if errors else 0
 
@@ -113,7 +112,7 @@ class _Work:
         registry = self._settings.registry
         if registry is None:
             return False
-        why = take(environment, self._draw(environment), registry, self.daemon)
+        why = pull(environment, self._draw(environment), registry, self.daemon)
         if why:
             click.echo(f"matrix: the image of {environment.name} is made here: {why}", err=True)
             return False
@@ -123,19 +122,16 @@ class _Work:
         return said is not None
 
     def _make(self, environments: Sequence[ResolvedEnvironment]) -> None:
-        from mlir_matrix.cli.run_tests import chosen_progress
-
-        display = chosen_progress(self._quiet)(0)
-
-        def tell(progress: PackageProgress) -> None:
-            display.package(progress)
-            display.tick()
+        from mlir_matrix.report.progress import shown
 
         home = self._current.home
-        try:
+        with shown(quiet=self._quiet) as listener:
+
+            def tell(progress: PackageProgress) -> None:
+                listener(progress)
+                listener(Tick())
+
             ensure(environments, home=home, daemon=self.daemon, listener=tell, settings=self._settings)
-        finally:
-            display.close()
         for environment in environments:
             self._note(draw(environment, self._settings, home), "made")
 

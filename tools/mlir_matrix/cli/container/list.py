@@ -1,4 +1,4 @@
-"""``matrix container list``: environments and their images."""
+"""``matrix container list``: list environments and their images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix container verify``: whether images are what the locks give."""
+"""``matrix container verify``: compare images with their lock files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _wrong(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -
     found = differences(blueprint, said)
     if not found:
         return []
-    from mlir_matrix.images.contents import changed_files  # reads the whole image
+    from mlir_matrix.images.verify import changed_files  # reads the whole image
 
     layers = said["RootFS"].get("Layers") or []
     if layers != blueprint.diff_ids:

@@ -1,4 +1,4 @@
-"""``matrix golden``: what is right, and how far from it is right enough."""
+"""``matrix golden``: manage expected outputs and numeric tolerances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix golden audit``: do the tolerances catch real miscompiles?"""
+"""``matrix golden audit``: measure which planted miscompiles the tolerances catch."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.judge.audit import Found, fold, fold_failure, to_document
-from mlir_matrix.judge.run import Counting, run_graph
+from mlir_matrix.judge.run import run_graph
 from mlir_matrix.names import NameGlob, did_you_mean
 from mlir_matrix.plan.audit import OUTPUTS, Auditor, Plant, plan_sites
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.run_kernels import JIT
+from mlir_matrix.report.progress import Counting
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 
@@ -116,7 +117,7 @@ def _audit(current: Session, tests: Sequence[Test], seeds: int, glob: str, limit
     _say(
         f"{counted(planted, 'mutant')} of the IR, {counted(len(outputs), 'mutation')} of outputs: planting and judging"
     )
-    done = run_graph(current, planner.graph, limits=limits, observer=Counting(len(planner.graph.actions), _say))
+    done = run_graph(current, planner.graph, limits=limits, listener=Counting(len(planner.graph.actions), _say).on)
     found = _read(current, seeds, plants, done, store)
     if not (found.tallies or found.failed or any(plant.mutation for plant in plants)):
         raise UsageError(

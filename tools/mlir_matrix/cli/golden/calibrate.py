@@ -1,4 +1,4 @@
-"""``matrix golden calibrate``: tolerances held against the errors of many draws, and what they should be."""
+"""``matrix golden calibrate``: propose tolerances from the errors of many draws."""
 
 from __future__ import annotations
 

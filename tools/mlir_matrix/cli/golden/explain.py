@@ -1,4 +1,4 @@
-"""``matrix golden explain``: what is right enough for one test, and why."""
+"""``matrix golden explain``: show which bounds apply to a test, and why."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mlir_matrix.cli.options import (
 )
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import LostBlob, Store
+from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.recall import recall
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.explain import explain as explain_test
 from mlir_matrix.expand.select import whole_catalog
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.plan.magnitudes import plan_magnitudes
+from mlir_matrix.plan.goldens import plan_magnitudes
 from mlir_matrix.report.tolerance_text import explained, to_text
 from mlir_matrix.session import Session
 
@@ -100,7 +100,7 @@ def _last_verdict(current: Session, test: Test) -> Mapping[str, Any] | None:
     plan = current.plan([test])
     environments = current.environments(action.environment for action in plan.graph.actions.values())
     store = Store(current.home.actions)
-    result = recall(
+    result = cached_result(
         plan.graph, plan.verdicts[test.id], roots=current.catalog.roots, environments=environments, store=store
     )
     if result is None or not result.ok:

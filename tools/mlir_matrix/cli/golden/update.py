@@ -1,4 +1,4 @@
-"""``matrix golden update``: expected outputs, made from the references."""
+"""``matrix golden update``: compute expected outputs with the references and compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix toolchain``: what environments consist of, and what of it is here."""
+"""``matrix toolchain``: lock, install, verify and upgrade compilers and frameworks."""
 
 from __future__ import annotations
 

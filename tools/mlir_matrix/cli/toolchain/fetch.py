@@ -1,4 +1,4 @@
-"""``matrix toolchain fetch``: bring what locks name."""
+"""``matrix toolchain fetch``: download and install locked packages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -30,16 +30,13 @@ from mlir_matrix.environments.package import Unit
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
+from mlir_matrix.events import Event, PackageProgress
 from mlir_matrix.files import locked
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 from mlir_matrix.toolchains.names import artifacts_of, things
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
-
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.package import PackageProgress
 
 
 @click.command(
@@ -168,21 +165,20 @@ def bring_and_show(
     errors: list[str],
 ) -> None:
     """Have everything brought that is missing in ``packages``; what goes wrong is added to ``errors``."""
-    from mlir_matrix.cli.run_tests import chosen_progress
     from mlir_matrix.environments.fetch.artifacts import Artifacts
+    from mlir_matrix.report.progress import shown
 
-    display = chosen_progress(quiet)(0)
     artifacts = Artifacts(current.home.artifacts, others)
-
-    def tell(event: PackageProgress) -> None:
-        # Errors are told at the end, together.
-        if not event.error:
-            display.package(event)
-
     try:
-        errors += bring(todo, packages, artifacts, tell, display.tick).values()
+        with shown(quiet=quiet) as listener:
+
+            def tell(event: Event) -> None:
+                # Errors are told at the end, together.
+                if not (isinstance(event, PackageProgress) and event.error):
+                    listener(event)
+
+            errors += bring(todo, packages, artifacts, tell).values()
     finally:
-        display.close()
         for line in artifacts.passed_over.values():
             click.echo(f"matrix: --from: {line}", err=True)
 

@@ -1,4 +1,4 @@
-"""``matrix toolchain gc``: what nobody needs any more."""
+"""``matrix toolchain gc``: remove packages that no lock file names."""
 
 from __future__ import annotations
 

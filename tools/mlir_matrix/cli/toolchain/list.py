@@ -1,4 +1,4 @@
-"""``matrix toolchain list``: what there is, and what of it is here."""
+"""``matrix toolchain list``: list releases, where they come from, and their states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix toolchain lock``: find out what releases consist of, and write it down."""
+"""``matrix toolchain lock``: write lock files."""
 
 from __future__ import annotations
 

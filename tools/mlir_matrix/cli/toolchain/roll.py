@@ -1,4 +1,4 @@
-"""``matrix toolchain roll``: try newer releases and propose what is green."""
+"""``matrix toolchain roll``: test newer releases and propose those that pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import click
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import cache_option, catalog_option, limits_options, quiet_option, session
-from mlir_matrix.cli.run_tests import chosen_progress
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
@@ -20,6 +19,7 @@ from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.toolchain_patch import patches
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 
@@ -64,7 +64,8 @@ def roll_releases(
     _check(current.catalog, components, suite)
 
     def run(under: Session, plan: Plan) -> Sequence[TestResult]:
-        done = run_plan(under, plan, limits=limits, fail_fast=False, progress=chosen_progress(quiet))
+        with shown(len(plan.verdicts), quiet=quiet) as listener:
+            done = run_plan(under, plan, limits=limits, fail_fast=False, listener=listener)
         if done.interruption is not None:
             raise done.interruption
         return done.results

@@ -1,4 +1,4 @@
-"""``matrix toolchain verify``: whether what is here is still what it was."""
+"""``matrix toolchain verify``: check every byte of installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``matrix toolchain which``: where a tool is."""
+"""``matrix toolchain which``: print the path of a tool."""
 
 from __future__ import annotations
 

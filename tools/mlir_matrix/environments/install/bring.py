@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mlir_matrix.events import Listener, PackageProgress, Tick
 
 if TYPE_CHECKING:
     # Where nothing is missing, nothing of it need be imported.
     from mlir_matrix.environments.fetch.artifacts import Artifacts
-    from mlir_matrix.environments.package import Listener, PackageProgress
     from mlir_matrix.environments.resolve import ResolvedEnvironment
 
 _TICK_S = 0.25
@@ -20,11 +21,10 @@ def bring(
     packages: Path,
     artifacts: Artifacts,
     listener: Listener,
-    tick: Callable[[], object] = lambda: None,
 ) -> dict[str, str]:
     """Make what is missing in ``packages``, the small environments first; what went wrong, by the unit's label.
 
-    ``listener`` and ``tick``, which is called several times a second, are called in the caller's thread.
+    ``listener`` is called in the caller's thread, with a Tick several times a second.
     """
     todo = sorted((each for each in environments if each.missing(packages)), key=lambda each: each.size)
     if not todo:
@@ -47,7 +47,7 @@ def bring(
         installer.request(todo)
         threading.Thread(target=finish, daemon=True).start()
         while True:
-            tick()
+            listener(Tick())
             try:
                 event = events.get(timeout=_TICK_S)
             except queue.Empty:

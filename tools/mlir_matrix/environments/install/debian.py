@@ -22,13 +22,13 @@ from mlir_matrix.environments.fetch.apt_sources import OVERRIDE, find_mirrors, r
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import Gone, Wanted, Withheld, download, kept
 from mlir_matrix.environments.fetch.http import Routes, Transport, shown
-from mlir_matrix.environments.install.installer import Listener, PackageProgress
 from mlir_matrix.environments.install.integrity import write_manifest
 from mlir_matrix.environments.install.links import make_links
 from mlir_matrix.environments.install.prefix import find_prefix, save_prefix
 from mlir_matrix.environments.install.unpack import Unpacked, UnpackedFile, unpack
 from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageListener, PackageProgress, ignore
 from mlir_matrix.files import Cancelled, beside, locked, unwritable
 
 _CONNECTIONS = 8
@@ -57,7 +57,7 @@ def provide(
     artifacts: Artifacts,
     packages: Path,
     mirrors: FindMirrors = machine_mirrors,
-    listener: Listener = lambda _progress: None,
+    listener: PackageListener = ignore,
     cancelled: threading.Event | None = None,
     patcher: Path | None = None,
 ) -> Path:
@@ -117,7 +117,7 @@ class _Provision:
         lock: DebLock,
         artifacts: Artifacts,
         mirrors: FindMirrors,
-        listener: Listener,
+        listener: PackageListener,
         cancelled: threading.Event,
     ) -> None:
         self._lock = lock

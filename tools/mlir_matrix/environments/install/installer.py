@@ -16,18 +16,17 @@ from mlir_matrix.environments.fetch.download import Gone
 from mlir_matrix.environments.fetch.http import Transport
 from mlir_matrix.environments.install.wheel import Pip
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.package import Listener, PackageProgress, Unit, Workshop
+from mlir_matrix.environments.package import Unit, Workshop
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageListener, PackageProgress
 from mlir_matrix.files import Cancelled
-
-__all__ = ["Installer", "Listener", "PackageProgress"]
 
 
 class Installer:
     """Installs packages in threads; ``listener`` is called from those threads."""
 
-    def __init__(self, store: Path, listener: Listener, *, artifacts: Artifacts, parallel: int = 3) -> None:
+    def __init__(self, store: Path, listener: PackageListener, *, artifacts: Artifacts, parallel: int = 3) -> None:
         self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="install")
         self._asked: set[str] = set()
         self._nearest: dict[str, str] = {}

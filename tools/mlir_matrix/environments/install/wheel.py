@@ -19,8 +19,9 @@ from mlir_matrix.environments.fetch.download import Gone, Wanted, Withheld, adop
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.environments.interpreter import Interpreter, version_of
 from mlir_matrix.environments.lockfiles.wheels import Package
-from mlir_matrix.environments.package import PackageProgress, Workshop
+from mlir_matrix.environments.package import Workshop
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.files import Cancelled, beside, locked
 
 #: What pip says of an index that it cannot ask, before it says that there is no such package.

@@ -24,13 +24,14 @@ from mlir_matrix.environments.host import find_program
 from mlir_matrix.environments.install.integrity import damaged
 from mlir_matrix.environments.install.prefix import read_prefix
 from mlir_matrix.environments.lockfiles.debian import DebLock
-from mlir_matrix.environments.package import PackageProgress, Unit, Workshop, with_needs
+from mlir_matrix.environments.package import Unit, Workshop, with_needs
 from mlir_matrix.environments.providers import filled
 from mlir_matrix.environments.source import commands
 from mlir_matrix.environments.source.commands import Places
 from mlir_matrix.environments.source.made import describe
 from mlir_matrix.environments.source.process import Runner
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.events import PackageProgress
 from mlir_matrix.files import locked, unwritable
 
 if TYPE_CHECKING:

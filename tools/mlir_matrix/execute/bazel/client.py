@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -21,6 +22,10 @@ _LONGEST = 600
 _MOST_KEPT = "10G"
 #: Seconds that Bazel has to end once it was asked to.
 _PATIENCE_S = 20.0
+#: Seconds without a finished action after which the user is told, and again after as many.
+STALL_NOTE_S = 120.0
+#: Seconds without a finished action after which a run ends.
+STALL_END_S = 3600.0
 
 
 @contextlib.contextmanager
@@ -116,6 +121,44 @@ class Build:
         shutil.move(self._log, keep)
         return InfrastructureError(
             f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nall that it said: {keep}"
+        )
+
+
+class StallDetector:
+    """Notices a remote execution service that finishes no action.
+
+    An action whose properties no worker has waits for ever, and services report nothing. It looks like a service that is
+    busy with the work of others; so a run ends only after an hour.
+    """
+
+    def __init__(self, service: str, properties: Sequence[tuple[str, str]]) -> None:
+        """``service``: its address; empty without one, which never stalls."""
+        self._service = service
+        self._properties = ", ".join(f"{key}={value}" for key, value in properties)
+        self._progressed = self._noted = time.monotonic()
+
+    def progressed(self) -> None:
+        """Note that an action is done."""
+        self._progressed = self._noted = time.monotonic()
+
+    def note(self) -> str:
+        """Return what the user is to be told now, or an empty string."""
+        now = time.monotonic()
+        if not self._service or now - self._noted < STALL_NOTE_S:
+            return ""
+        self._noted = now
+        return self._reason(now)
+
+    def end(self) -> str:
+        """Return why the run is to end, or an empty string."""
+        now = time.monotonic()
+        return self._reason(now) if self._service and now - self._progressed >= STALL_END_S else ""
+
+    def _reason(self, now: float) -> str:
+        wanted = f" (--exec-property {self._properties})" if self._properties else ""
+        return (
+            f"no action came back from {self._service} for {now - self._progressed:.0f} s: it is busy, or it has no worker with "
+            f"the properties that actions ask for{wanted}"
         )
 
 

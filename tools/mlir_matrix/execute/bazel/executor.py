@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mlir_matrix.actions.runtime.bazel_layout import MARK
 from mlir_matrix.actions.runtime.collect import remove_folder
@@ -19,11 +18,10 @@ from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.bring import bring
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
+from mlir_matrix.events import Listener, Note, Tick, ignore
 from mlir_matrix.execute.action_cache import LostBlob, Result, Store, read_bytes
 from mlir_matrix.execute.bazel.bep import Completed, Event, Failed, Finished, Made
-from mlir_matrix.execute.bazel.client import Build, flags_of
-from mlir_matrix.execute.bazel.locate import Bazel
-from mlir_matrix.execute.bazel.patience import Patience
+from mlir_matrix.execute.bazel.client import Build, StallDetector, flags_of
 from mlir_matrix.execute.bazel.workspace import (
     ACTIONS,
     REPOSITORY,
@@ -32,17 +30,14 @@ from mlir_matrix.execute.bazel.workspace import (
     place_of,
     write_workspace,
 )
-from mlir_matrix.execute.job import Done, Observer, infrastructure, lacking, passed_on
-from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.sandbox import make_scratch
+from mlir_matrix.execute.job import ActionDone, Done, infrastructure, lacking, passed_on
+from mlir_matrix.execute.options import ExecutorOptions, Limits
+from mlir_matrix.execute.sandbox import make_scratch, new_scratch
 from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
-
-if TYPE_CHECKING:
-    from mlir_matrix.execute.options import Means
 
 #: How Bazel's exit codes are called where the build itself went its way.
 _WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})
@@ -58,19 +53,20 @@ class BazelExecutor:
         session: Session,
         plan: Plan,
         *,
-        bazel: Bazel,
-        means: Means,
+        locate: Callable[[Listener], Sequence[str]],
+        options: ExecutorOptions,
         environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
         limits: Limits,
-        observer: Observer,
     ) -> None:
+        """``locate`` returns the words that start Bazel, which may have to be fetched first."""
         self._session = session
         self._plan = plan
-        self._bazel = bazel
-        self._means = means
+        self._locate = locate
+        self._options = options
         self._environments = environments
         self._limits = limits
-        self._observer = observer
+        self._listener: Listener = ignore
+        self._bazel: Sequence[str] = ()
         self._folder = session.home.cache / "bazel"
         #: What Bazel reports: results, usages and verdicts, by the name of the file below the actions.
         self._files: dict[str, str] = {}
@@ -86,8 +82,10 @@ class BazelExecutor:
         self._gone = ""
         self.done: dict[str, Done] = {}
 
-    def run(self) -> dict[str, Done]:
-        """Execute; returns what was done, which is everything unless an observer stopped the run."""
+    def run(self, listener: Listener = ignore) -> dict[str, Done]:
+        """Execute; return what was done, which is everything unless the listener ended the run."""
+        self._listener = listener
+        self._bazel = self._locate(listener)
         lost = self._bring_environments()
         tests = []
         for test, verdict in self._plan.verdicts.items():
@@ -130,12 +128,12 @@ class BazelExecutor:
         wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
         lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
         home = self._session.home
-        errors = bring(wanted, home.packages, Artifacts(home.artifacts), self._observer.package, self._observer.tick)
+        errors = bring(wanted, home.packages, Artifacts(home.artifacts), self._listener)
         missing = ((found.name, unit.label) for found in wanted for unit in found.missing(home.packages))
         return lost | {name: errors[label] for name, label in missing if label in errors}
 
     def _lose(self, chain: Sequence[Action], lost: Mapping[str, str]) -> bool:
-        """Tell what the actions of a test come to whose environments cannot be had; True where the observer has enough."""
+        """Tell what the actions of a test come to whose environments cannot be had; True where the listener ends the run."""
         # What might run is of no interest; what waits for the rest passes that on.
         return any(
             self._settle(action, passed_on(action, self.done) or self._lost(action, lost) or _well(action))
@@ -157,14 +155,14 @@ class BazelExecutor:
         for event in self._events([label_of(test) for test in tests], "matrix_results"):
             if self._take(event):
                 return
-            self._observer.tick()
+            self._listener(Tick())
         why = self._gone or f"Bazel did not come to it: {self._complaint or 'it does not say why'}"
         unsaid = Completed(label="", success=False, reason=why)
         for test in tests:
             self._finish(self._plan.verdicts[test], unsaid)
 
     def _take(self, event: Event | None) -> bool:
-        """Note what an event tells; True where the observer has enough."""
+        """Note what an event tells; True where the listener ends the run."""
         match event:
             case Made():
                 _, found, name = event.name.partition(ACTIONS)
@@ -180,13 +178,13 @@ class BazelExecutor:
     def _events(self, labels: Sequence[str], groups: str) -> Iterator[Event | None]:
         """Have Bazel build a group of files of targets, and tell what happens. Raises InfrastructureError where Bazel cannot."""
         workspace = write_workspace(self._session, self._plan, self._properties())
-        scratch = make_scratch(self._session.home)
+        scratch = make_scratch(new_scratch(self._session.home), self._session.home)
         stream, log, targets = (scratch / name for name in ("events", "log", "targets"))
         targets.write_text("".join(f"@{REPOSITORY}//{label}\n" for label in labels), encoding="utf-8")
         flags = flags_of(
             jobs=self._limits.jobs,
-            remote=self._means.remote,
-            remote_cache=self._means.remote_cache,
+            remote=self._options.remote,
+            remote_cache=self._options.remote_cache,
             stream=stream,
             cache=self._folder / "results",
             settings=self._settings(),
@@ -194,7 +192,7 @@ class BazelExecutor:
         )
         root = f"--output_user_root={self._folder / 'root'}"
         command = [
-            *self._bazel.command,
+            *self._bazel,
             root,
             f"--max_idle_secs={_IDLE_S}",
             "build",
@@ -202,15 +200,15 @@ class BazelExecutor:
             f"--target_pattern_file={targets}",
         ]
         build = Build(command, workspace, log, stream)
-        patience = Patience(self._means.remote, self._means.properties)
+        stall = StallDetector(self._options.remote, self._options.properties)
         code = ""
         try:
             for event in build.events():
                 if event is not None:
-                    patience.heard()
-                elif note := patience.complaint():
-                    self._observer.note(note)
-                if gone := patience.given_up():
+                    stall.progressed()
+                elif note := stall.note():
+                    self._listener(Note(note))
+                if gone := stall.end():
                     self._gone = gone
                     return
                 if isinstance(event, Finished):
@@ -227,7 +225,7 @@ class BazelExecutor:
     def _properties(self) -> dict[str, str]:
         """What the service is told of this plan's environments. Raises UsageError for an environment that there is none of."""
         found = {}
-        for key, value in self._means.properties:
+        for key, value in self._options.properties:
             environment, mark, _ = key.partition(":")
             if not mark or environment in self._environments:
                 found[key] = value
@@ -240,7 +238,7 @@ class BazelExecutor:
 
     def _settings(self) -> list[str]:
         # Whose CPU it is that code is made for: this machine's, or that of the service's.
-        cpu = self._means.remote or cpu_digest()
+        cpu = self._options.remote or cpu_digest()
         values = {"cpu": cpu, "memory_mb": self._limits.memory_mb, "timeout_s": f"{self._limits.timeout_s:g}"}
         return [f"--@{REPOSITORY}//:{name}={value}" for name, value in values.items()]
 
@@ -263,7 +261,7 @@ class BazelExecutor:
         return [self._plan.graph.actions[identifier] for identifier in self._plan.graph.needed_by(verdict)]
 
     def _finish(self, verdict: str, event: Completed) -> bool:
-        """Tell what became of the actions of a test; True where the observer has enough."""
+        """Tell what became of the actions of a test; True where the listener ends the run."""
         for action in self._chain(verdict):
             if action.id not in self.done and self._settle(action, self._done(action, verdict, event)):
                 return True
@@ -273,7 +271,7 @@ class BazelExecutor:
         if action.id in self.done:
             return False
         self.done[action.id] = done
-        return self._observer.action_done(action, done)
+        return bool(self._listener(ActionDone(action, done)))
 
     def _done(self, action: Action, verdict: str, event: Completed) -> Done:
         if action.id in self._failed:

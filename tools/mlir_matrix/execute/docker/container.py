@@ -5,19 +5,73 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.docker.containers import remove
 from mlir_matrix.execute.docker.options import FOLDER
-from mlir_matrix.execute.docker.stream import Demultiplexer
-from mlir_matrix.execute.worker_process import Talk, last_line
+from mlir_matrix.execute.docker.reaper import remove
+from mlir_matrix.execute.worker_process import WorkerLink, last_line
 from mlir_matrix.images.daemon import Daemon
 
 #: Bytes of what a worker last said that are worth keeping.
 _LAST_WORDS = 4096
+#: Number of the output, three bytes of nothing, length of what follows.
+_HEADER = struct.Struct(">BxxxL")
+_OUTPUT, _ERRORS = 1, 2
+#: Seconds that an action takes where none has been seen yet.
+_TYPICAL_S = 0.02
+
+
+class Demultiplexer:
+    """Splits what a container writes: a daemon sends both its outputs in one stream, in frames."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._which = 0
+        #: Bytes that are still to come of the present frame.
+        self._left = 0
+
+    def feed(self, chunk: bytes) -> tuple[bytes, bytes]:
+        """What these bytes bring of the standard output, and of the error output."""
+        found = {_OUTPUT: b"", _ERRORS: b""}
+        self._buffer += chunk
+        while self._buffer:
+            if self._left == 0:
+                if len(self._buffer) < _HEADER.size:
+                    break
+                self._which, self._left = _HEADER.unpack_from(self._buffer)
+                self._buffer = self._buffer[_HEADER.size :]
+            part = self._buffer[: self._left]
+            self._buffer = self._buffer[len(part) :]
+            self._left -= len(part)
+            found[self._which] = found.get(self._which, b"") + part
+        return found[_OUTPUT], found[_ERRORS]
+
+
+@dataclass
+class Pace:
+    """Predicts whether one more container of an environment pays: the time to start it against what waits."""
+
+    #: From being started to the first answer.
+    start_s: float = 0.0
+    _actions: int = 0
+    _seconds: float = 0.0
+
+    def note(self, seconds: float, *, first: bool) -> None:
+        """An action has been answered; ``first``: its container was started for it."""
+        if first:
+            self.start_s = seconds
+        else:
+            self._actions += 1
+            self._seconds += seconds
+
+    def pays(self, waiting: int, containers: int) -> bool:
+        """Whether those that wait would be waiting for longer than another container takes to start."""
+        mean = self._seconds / self._actions if self._actions else _TYPICAL_S
+        return waiting * mean / max(1, containers) > self.start_s
 
 
 def start(
@@ -52,11 +106,11 @@ def _own(stream: Any) -> socket.socket:
 
 
 @dataclass(kw_only=True)
-class Slot(Talk):
+class Container(WorkerLink):
     """A running container, seen from the side that sends it actions."""
 
     daemon: Daemon
-    container: str
+    identifier: str
     connection: socket.socket
     #: The action's folder, as this machine sees it.
     folder: str
@@ -99,7 +153,7 @@ class Slot(Talk):
         """Why it ended, as far as that is known: memory, or the end of what it wrote to its error output."""
         state: dict[str, Any] = {}
         with contextlib.suppress(InfrastructureError), self.daemon.plainly("asking how a container ended"):
-            state = self.daemon.client.api.inspect_container(self.container)["State"]
+            state = self.daemon.client.api.inspect_container(self.identifier)["State"]
         if state.get("OOMKilled"):
             return "its container ran out of memory"
         return last_line(self._said.decode(errors="replace"))
@@ -107,10 +161,10 @@ class Slot(Talk):
     def kill(self) -> None:
         """End it at once; its answers then end."""
         with contextlib.suppress(InfrastructureError), self.daemon.plainly("ending a container"):
-            self.daemon.client.api.kill(self.container)
+            self.daemon.client.api.kill(self.identifier)
 
     def close(self) -> None:
         """End it, with everything that it runs, and remove it."""
         self.connection.close()
         with contextlib.suppress(InfrastructureError):
-            remove(self.daemon, self.container)
+            remove(self.daemon, self.identifier)

@@ -1,38 +1,48 @@
-"""Images for the environments of a run: packages are brought first, then images are made, and imports compiled, in a thread."""
+"""Images for the environments of a run: a thread makes them once packages are installed, and compiles what tools import."""
 
 from __future__ import annotations
 
+import json
+import os
 import queue
+import socket
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.docker.containers import remove_ours
+from mlir_matrix.events import PackageProgress
+from mlir_matrix.execute.action_cache import write_bytes
+from mlir_matrix.execute.docker import options
+from mlir_matrix.execute.docker.container import start
 from mlir_matrix.execute.docker.options import User
-from mlir_matrix.execute.docker.warm import warm
-from mlir_matrix.execute.supply import PackageSupply
+from mlir_matrix.execute.docker.reaper import remove, remove_ours
+from mlir_matrix.execute.keys import ACTIONS_FOLDER
+from mlir_matrix.execute.local_pool import PackageSupply
 from mlir_matrix.files import Cancelled
 from mlir_matrix.images import images
 from mlir_matrix.images.daemon import Daemon
 from mlir_matrix.images.images import Image
+from mlir_matrix.paths import Home
 
 if TYPE_CHECKING:
-    from mlir_matrix.execute.worker_pool import Place
+    from mlir_matrix.execute.worker_pool import PoolContext
 
 #: Seconds to wait for the thread at the end: a daemon may not be interrupted.
 _PATIENCE_S = 5.0
+#: MiB and seconds for imports alone.
+_MEMORY_MB, _TIMEOUT_S = 4096, 300
 
 
 class ImageSupply:
     """Says which environments have images."""
 
-    def __init__(self, place: Place, daemon: Daemon, user: User, settings: Containers) -> None:
+    def __init__(self, place: PoolContext, daemon: Daemon, user: User, settings: Containers) -> None:
         self._place = place
         self._daemon = daemon
         self._user = user
@@ -119,7 +129,7 @@ class ImageSupply:
             [environment], home=place.home, daemon=self._daemon, listener=self._tell, settings=self._settings
         )
         image = made[environment.digest]
-        warm(
+        precompile(
             self._daemon,
             environment,
             image,
@@ -141,3 +151,55 @@ class ImageSupply:
 
 def _label(environment: ResolvedEnvironment) -> str:
     return f"the image of environment {environment.name}"
+
+
+def precompile(
+    daemon: Daemon, environment: ResolvedEnvironment, image: Image, *, tools: set[str], home: Home, user: options.User
+) -> None:
+    """Compile what an environment's tools import, unless that was done. Raise InfrastructureError.
+
+    Containers of actions cannot write bytecode: an action that could would choose what the next one runs. So it is compiled in
+    a container of its own, which imports and runs nothing else.
+    """
+    folder = options.bytecode_folder(environment, home)
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = home.bytecode / "containers" / f"{folder.name}.json"
+    wanted = {"image": image.id, "code": _newest(ACTIONS_FOLDER), "tools": sorted(tools)}
+    known = _read(stamp)
+    if known.get("image") == wanted["image"] and known.get("code") == wanted["code"]:
+        wanted["tools"] = sorted(tools | set(known["tools"]))
+        if wanted["tools"] == known["tools"]:
+            return
+    user.give(folder)
+    container, connection = start(
+        daemon,
+        f"environment {environment.name}",
+        image.id,
+        options.host_config(binds=options.precompile_binds(folder), memory_mb=_MEMORY_MB, cpus=options.cores()),
+        options.config(options.command(environment, image, tools, home), user),
+    )
+    try:
+        # The end of its requests: it has nothing to do but to import.
+        connection.shutdown(socket.SHUT_WR)
+        with daemon.plainly(f"compiling what environment {environment.name} imports"):
+            code = daemon.client.api.wait(container, timeout=_TIMEOUT_S)["StatusCode"]
+    finally:
+        connection.close()
+        remove(daemon, container)
+    if code == 0:
+        temporary = stamp.with_name(f"{stamp.name}.{os.getpid()}")
+        write_bytes(str(temporary), json.dumps(wanted).encode())
+        os.replace(temporary, stamp)
+
+
+def _newest(folder: Path) -> int:
+    """When one of our own files last changed: compiled files are for the very time. Nanoseconds."""
+    return max(path.stat().st_mtime_ns for path in folder.rglob("*.py"))
+
+
+def _read(stamp: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(stamp.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}

@@ -12,7 +12,7 @@ from typing import Any
 from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.docker.containers import LABEL, me
+from mlir_matrix.execute.docker.reaper import LABEL, me
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
 from mlir_matrix.execute.options import Limits
@@ -79,7 +79,7 @@ def bytecode_folder(environment: ResolvedEnvironment, home: Home) -> Path:
     return home.bytecode / "containers" / environment.digest[:32]
 
 
-def slot_binds(folder: str, bytecode: Path) -> list[str]:
+def action_binds(folder: str, bytecode: Path) -> list[str]:
     """The folders of a container that runs actions: its own is the only one it can write to."""
     return [
         f"{folder}:{FOLDER}:rw",
@@ -89,7 +89,7 @@ def slot_binds(folder: str, bytecode: Path) -> list[str]:
     ]
 
 
-def warming_binds(bytecode: Path) -> list[str]:
+def precompile_binds(bytecode: Path) -> list[str]:
     """The folders of a container that runs nobody's code and compiles what will be imported."""
     return [f"{bytecode}:{_BYTECODE}:rw", *_code_binds()]
 

@@ -20,20 +20,19 @@ from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.docker import options
-from mlir_matrix.execute.docker.container import Slot, start
-from mlir_matrix.execute.docker.containers import reap, remove_ours
+from mlir_matrix.execute.docker.container import Container, Pace, start
 from mlir_matrix.execute.docker.image_supply import ImageSupply
-from mlir_matrix.execute.docker.pace import Pace
+from mlir_matrix.execute.docker.reaper import reap, remove_ours
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.sandbox import Folders
-from mlir_matrix.execute.worker_pool import Left, Place, Supply, is_silent, time_limit
+from mlir_matrix.execute.worker_pool import LostJob, PoolContext, Supply, is_silent, time_limit
 from mlir_matrix.images.daemon import connect
 
 
-class ContainerCrew:
+class ContainerPool:
     """Slots of containers, by environment."""
 
-    def __init__(self, place: Place, settings: Containers) -> None:
+    def __init__(self, place: PoolContext, settings: Containers) -> None:
         """Raises InfrastructureError where there is no daemon."""
         self._place = place
         self._daemon = connect()
@@ -43,49 +42,48 @@ class ContainerCrew:
         self._user = options.choose_user(settings.user, rootless=any("rootless" in option for option in secured))
         self._images = ImageSupply(place, self._daemon, self._user, settings)
         self.supply: Supply = self._images
-        self._folders = Folders(place.scratch)
-        place.store.write = self._folders.spare.write
-        self._slots: dict[str, list[Slot]] = defaultdict(list)
+        self._folders = Folders(place.scratch, place.files)
+        self._containers: dict[str, list[Container]] = defaultdict(list)
         self._paces: dict[str, Pace] = defaultdict(Pace)
         self._serial = 0
         if os.geteuid() == 0:
             # Another user reads what we write for it.
             os.umask(0o022)
 
-    def able(self, waiting: Mapping[str, int]) -> Sequence[str]:
-        """Those that have a slot to spare or none at all; if there are none, those for which another slot would pay."""
-        free = [digest for digest in waiting if self._idle(digest) or not self._slots[digest]]
+    def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
+        """Those that have a container to spare or none at all; if there are none, those for which another container would pay."""
+        free = [digest for digest in waiting if self._idle(digest) or not self._containers[digest]]
         return free or [digest for digest, count in waiting.items() if self._pays(digest, count)]
 
-    def _idle(self, digest: str) -> Slot | None:
-        return next((slot for slot in self._slots[digest] if slot.idle), None)
+    def _idle(self, digest: str) -> Container | None:
+        return next((container for container in self._containers[digest] if container.idle), None)
 
     def _pays(self, digest: str, waiting: int) -> bool:
-        slots = self._slots[digest]
-        return all(slot.warm for slot in slots) and self._paces[digest].pays(waiting, len(slots))
+        containers = self._containers[digest]
+        return all(container.warm for container in containers) and self._paces[digest].pays(waiting, len(containers))
 
     def send(self, job: Job) -> None:
-        """Have a job executed in a slot's folder."""
-        slot = self._idle(job.environment.digest) or self._open(job.environment)
-        job.folder = slot.folder
+        """Have a job executed in a container's folder."""
+        container = self._idle(job.environment.digest) or self._open(job.environment)
+        job.folder = container.folder
         try:
-            self._folders.fill(slot.folder, job.prepared, self._place.store, job.copies)
+            self._folders.fill(container.folder, job.prepared, self._place.store, job.copies)
         except OSError:
-            self._empty(slot)
+            self._empty(container)
             raise
         self._serial += 1
         limits = self._place.limits
-        slot.send(self._serial, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
+        container.send(self._serial, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
 
-    def _open(self, environment: ResolvedEnvironment) -> Slot:
+    def _open(self, environment: ResolvedEnvironment) -> Container:
         place, tools = self._place, self._place.tools[environment.digest]
         image = self._images.image(environment)
         folder = self._folders.take()
         try:
             self._user.give(folder, f"{folder}/{OUTPUT_FOLDER}")
-            binds = options.slot_binds(folder, options.bytecode_folder(environment, place.home))
+            binds = options.action_binds(folder, options.bytecode_folder(environment, place.home))
             cpus = options.cpus_of(tools, place.limits)
-            container, connection = start(
+            identifier, connection = start(
                 self._daemon,
                 f"environment {environment.name}",
                 image.id,
@@ -95,61 +93,63 @@ class ContainerCrew:
         except BaseException:
             remove_folder(folder)
             raise
-        slot = Slot(
-            environment=environment, daemon=self._daemon, container=container, connection=connection, folder=folder
+        container = Container(
+            environment=environment, daemon=self._daemon, identifier=identifier, connection=connection, folder=folder
         )
-        self._slots[environment.digest].append(slot)
-        place.selector.register(slot.fileno(), selectors.EVENT_READ, slot)
-        return slot
+        self._containers[environment.digest].append(container)
+        place.selector.register(container.fileno(), selectors.EVENT_READ, container)
+        return container
 
     def release(self, job: Job) -> None:
         """Empty the folder of a job that has been answered, for the next one."""
-        slots = self._slots[job.environment.digest]
-        slot = next((slot for slot in slots if slot.folder == job.folder), None)
-        if slot is None:
+        containers = self._containers[job.environment.digest]
+        container = next((container for container in containers if container.folder == job.folder), None)
+        if container is None:
             # Its container ended while its outputs were hashed.
             remove_folder(job.folder)
             return
-        self._paces[job.environment.digest].note(time.monotonic() - slot.since, first=slot.answered == 1)
-        self._empty(slot)
+        self._paces[job.environment.digest].note(time.monotonic() - container.since, first=container.answered == 1)
+        self._empty(container)
 
-    def _empty(self, slot: Slot) -> None:
-        """Empty a slot's folder. The container ends with a folder that is not as it was: its mounts cannot be exchanged."""
-        slot.held = False
-        if not self._folders.empty(slot.folder):
-            self.remove_worker(slot)
+    def _empty(self, container: Container) -> None:
+        """Empty a container's folder. The container ends with a folder that is not as it was: its mounts cannot be exchanged."""
+        container.held = False
+        if not self._folders.empty(container.folder):
+            self.remove_worker(container)
 
     def renew(self, environment: ResolvedEnvironment) -> None:
         """End an environment's containers, which are idle."""
-        for slot in list(self._slots[environment.digest]):
-            self.remove_worker(slot)
+        for container in list(self._containers[environment.digest]):
+            self.remove_worker(container)
 
-    def remove_worker(self, worker: Slot) -> tuple[str, list[Left]]:
+    def remove_worker(self, worker: Container) -> tuple[str, list[LostJob]]:
         """Let go of a container that is gone or makes no sense: its last words, and the job that it leaves behind."""
-        if worker not in self._slots[worker.environment.digest]:
+        if worker not in self._containers[worker.environment.digest]:
             return "", []
         self._place.selector.unregister(worker.connection)
-        self._slots[worker.environment.digest].remove(worker)
+        self._containers[worker.environment.digest].remove(worker)
         words = worker.last_words()
         worker.close()
-        left = [Left(job=job, began=os.path.exists(f"{worker.folder}/{LOG_FILE}")) for job in worker.pending.values()]
+        left = [
+            LostJob(job=job, began=os.path.exists(f"{worker.folder}/{LOG_FILE}")) for job in worker.pending.values()
+        ]
         if left or not worker.held:
             remove_folder(worker.folder)
         return words, left
 
     def end_silent(self) -> None:
         """End containers that do not even say that an action took too long."""
-        for slot in self._all():
-            if is_silent(slot, self._place.limits):
-                slot.kill()
+        for container in self._all():
+            if is_silent(container, self._place.limits):
+                container.kill()
 
-    def _all(self) -> list[Slot]:
-        return [slot for slots in self._slots.values() for slot in slots]
+    def _all(self) -> list[Container]:
+        return [container for containers in self._containers.values() for container in containers]
 
     def close(self) -> None:
         """Remove all containers."""
-        slots = self._all()
-        with ThreadPoolExecutor(max(1, len(slots))) as pool:
-            list(pool.map(Slot.close, slots))
+        containers = self._all()
+        with ThreadPoolExecutor(max(1, len(containers))) as pool:
+            list(pool.map(Container.close, containers))
         remove_ours(self._daemon)
         self._daemon.close()

@@ -22,7 +22,7 @@ _PAUSES_S = (0.05, 0.2, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Owner:
+class ProcessIdentity:
     """A process, told from all others: by its number, when it started, and where such numbers mean something."""
 
     boot: str
@@ -51,9 +51,9 @@ class Owner:
 
 
 @cache
-def me() -> Owner:
+def me() -> ProcessIdentity:
     """The process that we are."""
-    return Owner(
+    return ProcessIdentity(
         boot=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
         namespace=os.readlink("/proc/self/ns/pid"),
         pid=os.getpid(),
@@ -90,7 +90,7 @@ def remove_ours(daemon: Daemon) -> None:
 
 def _left_behind(found: list[dict[str, Any]]) -> Iterator[str]:
     for container in found:
-        owner = Owner.read(container["Labels"][LABEL])
+        owner = ProcessIdentity.read(container["Labels"][LABEL])
         # Nothing that runs outlives a machine's end; what did not end by itself then was removed by its owner elsewhere.
         rests = container["State"] in ("exited", "dead")
         if owner is None or owner.is_gone() or (rests and owner.boot != me().boot):

@@ -9,8 +9,7 @@ import pytest
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import Result, Store
 from mlir_matrix.execute.job import Done
-from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.execute.recall import recall
+from mlir_matrix.execute.lookup import Lookup, cached_result
 from mlir_matrix.plan.graph import File, Graph, Produced
 
 
@@ -46,8 +45,8 @@ class World:
         file.write_text(text)
         return Result(outcome={"outcome": "ok"}, outputs={"out": self.store.take_file(str(file))})
 
-    def recall(self) -> Result | None:
-        return recall(self.graph, self.last, roots=[self.root], environments=self.environments, store=self.store)
+    def find(self) -> Result | None:
+        return cached_result(self.graph, self.last, roots=[self.root], environments=self.environments, store=self.store)
 
 
 @pytest.fixture
@@ -61,24 +60,24 @@ FAILED = Result(outcome={"outcome": "lower-failed", "stage": "lower", "reason": 
 def test_it_is_what_was_kept(world: World) -> None:
     world.keep(world.first, world.made("first"))
     world.keep(world.last, world.made("last"))
-    found = world.recall()
+    found = world.find()
     assert found is not None
     assert world.store.read_blob(found.outputs["out"]) == b"last"
 
 
 def test_where_anything_would_be_executed_nothing_is_known(world: World) -> None:
-    assert world.recall() is None
+    assert world.find() is None
     world.keep(world.first, world.made("first"))
-    assert world.recall() is None
+    assert world.find() is None
     world.keep(world.last, world.made("last"))
-    assert world.recall() is not None
+    assert world.find() is not None
     (world.root / "source.txt").write_text("another")
-    assert world.recall() is None
+    assert world.find() is None
 
 
 def test_a_failure_is_passed_on(world: World) -> None:
     world.keep(world.first, FAILED)
-    found = world.recall()
+    found = world.find()
     assert found is not None
     assert found.outcome["outcome"] == "lower-failed"
 
@@ -86,4 +85,4 @@ def test_a_failure_is_passed_on(world: World) -> None:
 def test_without_the_environment_nothing_is_known(world: World) -> None:
     world.keep(world.first, world.made("first"))
     world.environments["numpy"] = UnavailableEnvironment.__new__(UnavailableEnvironment)
-    assert world.recall() is None
+    assert world.find() is None

@@ -14,14 +14,14 @@ from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.execute.docker import containers as owner
-from mlir_matrix.execute.docker.containers import LABEL, Owner, me
+from mlir_matrix.execute.docker import reaper as owner
+from mlir_matrix.execute.docker.reaper import LABEL, ProcessIdentity, me
 
 
 def test_we_are_here() -> None:
     assert me().pid == os.getpid()
     assert not me().is_gone()
-    assert Owner.read(str(me())) == me()
+    assert ProcessIdentity.read(str(me())) == me()
 
 
 def test_one_that_ended() -> None:
@@ -41,7 +41,7 @@ def test_one_that_cannot_be_seen_may_be_there(other: dict[str, str]) -> None:
 
 @given(st.text(max_size=60))
 def test_any_label_is_read(label: str) -> None:
-    found = Owner.read(label)
+    found = ProcessIdentity.read(label)
     assert found is None or isinstance(found.pid, int)
 
 

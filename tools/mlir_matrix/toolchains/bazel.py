@@ -1,7 +1,7 @@
-"""Whether a Bazel that is on the machine can do what we ask of it: its version, and a build of nearly nothing.
+"""Choose a Bazel: what ``MATRIX_BAZEL`` names, else the first on PATH that works, else the component ``bazel``.
 
-A build tells what a version does not: modules that are overridden or cannot be fetched, a Java that is too old, a home
-that cannot be written. What was found is remembered for as long as the program stays the same.
+A Bazel on PATH is asked for its version and builds a tiny workspace. The build shows what a version does not: modules that
+cannot be fetched, a Java that is too old, a home that is read-only. The answer is remembered until the program changes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.environments.install.prefix import wrapper
+from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.events import Listener, ignore
 from mlir_matrix.execute.bazel.client import complaints
 from mlir_matrix.files import write_text
+from mlir_matrix.session import Session
+from mlir_matrix.toolchains.names import prefix_of, require
+
+OVERRIDE = "MATRIX_BAZEL"
+COMPONENT = "bazel"
+_NAMES = ("bazel", "bazelisk")
 
 #: Modules with extensions, and ``--target_pattern_file`` among what a run needs, as one release.
 OLDEST = 7
@@ -60,6 +69,71 @@ def _probe_impl(ctx):
 probe = rule(implementation = _probe_impl, attrs = {"said": attr.string()})
 ''',
 }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bazel:
+    """The Bazel that is used."""
+
+    #: The words that start it; its own follow.
+    command: tuple[str, ...]
+    version: str
+    #: What brought it: the variable, PATH, or the component.
+    where: str
+    #: Whether it is here; a component may have to be fetched.
+    here: bool = True
+    #: Others that were looked at, each with the reason why it is not used.
+    rejected: tuple[str, ...] = ()
+
+
+def locate(session: Session, *, fetch: bool = True, listener: Listener = ignore) -> Bazel:
+    """The Bazel to use, the component fetched where it comes to that, unless ``fetch`` is false.
+
+    Raises UsageError where ``MATRIX_BAZEL`` is none, InfrastructureError where there is none at all.
+    """
+    named = os.environ.get(OVERRIDE, "")
+    if named:
+        return _named(session, named)
+    rejected = []
+    for name in _NAMES:
+        path = shutil.which(name)
+        if path is None:
+            rejected.append(f"no {name} is on PATH")
+            continue
+        found = probe(Path(path), session.home.state)
+        if not found.reason:
+            return Bazel(command=(path,), version=found.version, where="PATH", rejected=tuple(rejected))
+        rejected.append(f"{path} {found.reason}")
+    return _component(session, tuple(rejected), fetch, listener)
+
+
+def _named(session: Session, named: str) -> Bazel:
+    """What a person names is used, whatever its builds come to: they say it then."""
+    path = shutil.which(named)
+    if path is None:
+        raise UsageError(f"{OVERRIDE}: there is no program {named}; name the path of a Bazel, or unset it")
+    found = probe(Path(path), session.home.state, build=False)
+    if found.reason:
+        raise UsageError(f"{OVERRIDE}: {path} {found.reason}")
+    return Bazel(command=(os.path.abspath(path),), version=found.version, where=OVERRIDE)
+
+
+def _component(session: Session, rejected: tuple[str, ...], fetch: bool, listener: Listener) -> Bazel:
+    try:
+        environment, folder = prefix_of(session, COMPONENT)
+        if fetch:
+            if environment.prefixes[0].damage(folder, thorough=False) and folder.is_dir():
+                remove(folder)
+            require(session, environment, listener)
+    except InfrastructureError as error:
+        reasons = "; ".join([*rejected, f"the component {COMPONENT}: {error}"])
+        raise InfrastructureError(
+            f"there is no Bazel to use: {reasons}. Set {OVERRIDE} to the path of one that is 7 or newer"
+        ) from None
+    return Bazel(
+        command=(str(wrapper(folder, COMPONENT)),), version=environment.prefixes[0].release, where="component",
+        here=not environment.missing(session.home.packages), rejected=rejected,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.errors import CatalogError
+from mlir_matrix.validation import validate
 
 RIGHT: Mapping[str, str] = {
     "recipes/kinds/torch.yaml": "description: torch dialect\nfile: torch.mlir\n",
@@ -169,7 +170,7 @@ class Tree:
 
     def load(self, *others: Path) -> Catalog:
         """Load this catalog, then others."""
-        return load([self.path, *others])
+        return validate(load([self.path, *others]))
 
     def errors(self, *others: Path) -> list[str]:
         """The lines of the error that loading must raise."""
@@ -177,15 +178,3 @@ class Tree:
             self.load(*others)
         assert caught.value.exit_code == 2
         return str(caught.value).split("\n")
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    """The catalog in which everything is right."""
-    return Tree(tmp_path / "catalog", RIGHT)
-
-
-@pytest.fixture
-def make_tree(tmp_path: Path) -> Callable[..., Tree]:
-    """Makes further catalogs: a name and its files."""
-    return lambda name, files: Tree(tmp_path / name, files)

@@ -1,0 +1,185 @@
+"""Add the chain of actions from a workload's source to its outputs: import, steps, run.
+
+The planner, properties, audits and calibrations share these chains: what two tests have in common is one action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_matrix.actions.runtime.template import fill
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.models.base import Step, Workload
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.recipes import KEEPS_IR, Recipe
+from mlir_matrix.expand.routes import Argument, Road, RoadStep
+from mlir_matrix.plan.graph import Graph, Input, Produced, cached
+from mlir_matrix.plan.parameters import file_of, plain, signature
+from mlir_matrix.plan.run_kernels import Kernels
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Use:
+    """A step with its parameters, as roads use it: what its actions have in common, and those that are there already."""
+
+    name: str
+    step: Step
+    recipe: Recipe
+    params: Mapping[str, Any]
+    files: Mapping[str, Input]
+    #: What it gives: the name of the output, and its file; and whether that depends on the CPU of this machine.
+    output: str
+    outputs: Mapping[str, str]
+    native: bool
+    #: By what comes in.
+    made: dict[Input, Produced] = field(default_factory=dict)
+
+
+class Chains:
+    """Adds imports, steps and runs to one graph; remembers those that an earlier test added."""
+
+    def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
+        """``numpy`` is the environment that makes inputs."""
+        self.graph = graph
+        self._catalog = catalog
+        self._kernels = Kernels(catalog, graph, numpy)
+        self._imports: dict[tuple[str | int, ...], Produced] = {}
+        self._signatures: dict[tuple[str | int, ...], dict[str, Any]] = {}
+        #: By identity, because tests of a cell share their road, and comparing roads costs more than planning a step.
+        self._roads: dict[int, tuple[Road, tuple[_Use, ...]]] = {}
+        self._uses: dict[RoadStep, _Use] = {}
+        #: The uses of steps by themselves, by step.
+        self._alone: dict[str, _Use] = {}
+
+    def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Produced:
+        """Import a test's workload by its framework; ``workload``: the same with dimensions of other sizes."""
+        assert test.road is not None
+        return self._import(test.framework, test.road, workload or self._catalog.workloads[test.workload])
+
+    def lower(self, test: Test, begin: int, artifact: Produced, end: int | None = None) -> Produced:
+        """Apply the steps of a test's road from number ``begin`` to before ``end`` (None: all) to an artifact."""
+        assert test.road is not None
+        for use in self._uses_of(test.road)[begin:end]:
+            artifact = use.made.get(artifact) or self._new_step(use, artifact)
+        return artifact
+
+    def compile(self, test: Test) -> Produced:
+        """Return what a test's whole road makes of its workload."""
+        return self.lower(test, 0, self.enter(test))
+
+    def run(
+        self,
+        test: Test,
+        artifact: Produced,
+        *,
+        draw: int = 0,
+        workload: Entry[Workload] | None = None,
+        arguments: Mapping[str, Produced] | None = None,
+    ) -> str:
+        """Add the action that calls a kernel with the inputs of draw ``draw``; its outputs are ``out-NAME``.
+
+        ``workload``: the test's own with dimensions of other sizes; ``arguments``: by input, instead of those of the draw.
+        """
+        entry = workload or self._catalog.workloads[test.workload]
+        return self._kernels.run(artifact, test, entry, draw=draw, arguments=arguments)
+
+    def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> str:
+        """Add one action that calls a kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``."""
+        return self._kernels.run_draws(artifact, test, self._catalog.workloads[test.workload], draws)
+
+    def step(self, name: str, recipe: Recipe, artifact: Input) -> Produced:
+        """Apply a step by itself, with the defaults of its parameters."""
+        use = cached(self._alone, name, lambda: self._new_use(_alone(self._catalog.steps[name], recipe)))
+        return self._new_step(use, artifact)
+
+    def _import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
+        names = (framework, road.kind, workload.name, road.ingress.environment)
+        key: tuple[str | int, ...] = (*names, *workload.document.dims.values())
+        return cached(self._imports, key, lambda: self._new_import(framework, road, workload))
+
+    def _new_import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
+        source = file_of(self._catalog, workload.root, workload.files[road.source])
+        action = self.graph.add(
+            f"import/{framework}/{workload.name}",
+            tool=road.ingress.tool,
+            stage="import",
+            environment=road.ingress.environment,
+            params={**self._signature(workload), **bindings_params(road.ingress)},
+            inputs={"source": source},
+            outputs={"ir": self._catalog.kinds[road.kind].document.file},
+        )
+        return Produced(action, "ir")
+
+    def _signature(self, workload: Entry[Workload]) -> dict[str, Any]:
+        key: tuple[str | int, ...] = (workload.name, *workload.document.dims.values())
+        return cached(self._signatures, key, lambda: signature(workload.document))
+
+    def _uses_of(self, road: Road) -> tuple[_Use, ...]:
+        return cached(self._roads, id(road), lambda: (road, tuple(self._use(step) for step in road.steps)))[1]
+
+    def _use(self, step: RoadStep) -> _Use:
+        return cached(self._uses, step, lambda: self._new_use(step))
+
+    def _new_use(self, use: RoadStep) -> _Use:
+        """Parameters and files of a step; the same for whatever comes in."""
+        entry = self._catalog.steps[use.name]
+        step: Step = entry.document
+        recipe = use.recipe
+        params: dict[str, Any] = bindings_params(recipe)
+        if recipe.passes is not None:
+            params["passes"] = fill(" ".join(recipe.passes.split()), use.parameters)
+        if step.tool != "passes" or recipe.schedule is not None:
+            params["parameters"] = {name: plain(value) for name, value in use.parameters.items()}
+        files: dict[str, Input] = {
+            name: file_of(self._catalog, entry.root, entry.folder / path)
+            for name, path in (
+                ("schedule", recipe.schedule),
+                ("patterns", recipe.patterns),
+                ("directives", step.directives),
+            )
+            if path is not None
+        }
+        # What others give is called by its kind (``object``).
+        output = "ir" if recipe.tool in KEEPS_IR else use.gives
+        outputs = {output: self._catalog.kinds[use.gives].document.file}
+        native = _is_native(step, recipe, use.parameters)
+        return _Use(
+            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output, outputs=outputs, native=native,
+        )  # fmt: skip
+
+    def _new_step(self, use: _Use, artifact: Input) -> Produced:
+        action = self.graph.add(
+            use.name,
+            tool=use.recipe.tool,
+            stage=use.step.stage,
+            environment=use.recipe.environment,
+            params=use.params,
+            inputs={"ir": artifact, **use.files},
+            outputs=use.outputs,
+            native=use.native,
+        )
+        made = use.made[artifact] = Produced(action, use.output)
+        return made
+
+
+def bindings_params(recipe: Recipe) -> dict[str, Any]:
+    """Return the parameter that names the package of bindings, where the environment has one."""
+    return {"bindings": recipe.bindings} if recipe.bindings else {}
+
+
+def _is_native(step: Step, recipe: Recipe, parameters: Mapping[str, Any]) -> bool:
+    """Bindings cannot but generate code for the CPU that they are on; programs do so where they are told, else for any."""
+    return parameters.get("cpu") == "native" if recipe.tool == "opt_object" else step.native
+
+
+def _alone(entry: Entry[Step], recipe: Recipe) -> RoadStep:
+    """A step as its IR tests use it: by itself, with the defaults of its parameters."""
+    step = entry.document
+    arguments = tuple(
+        Argument(name, parameter.default, entry.source.position("parameters", name, "default"), default=True)
+        for name, parameter in step.parameters.items()
+    )
+    takes = step.accepts[0]
+    return RoadStep(entry.name, takes, step.gives or takes, arguments, entry.source.position(), recipe)

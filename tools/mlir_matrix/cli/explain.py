@@ -102,7 +102,8 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]
     return {
         "actions": [
-            {action.id: _action_words(action)} if text else action_document(action, plan.graph) for action in chain
+            {action.id: _action_words(action)} if text else dict(action_document(action, plan.graph))
+            for action in chain
         ],
         "environments": environments,
         "tolerances": [

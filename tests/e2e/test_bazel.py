@@ -193,7 +193,7 @@ def test_what_is_no_bazel_is_refused(house: House, program: str, code: int, what
 def test_options_of_bazel_are_for_bazel(house: House) -> None:
     done = house("run", "mlir/linalg-loops/x86_64/transpose", "--remote", "grpc://127.0.0.1:1")
     assert done.code == 2
-    assert "--remote is for --executor bazel" in done.stderr
+    assert "--remote requires --executor bazel" in done.stderr
     done = house("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "pool")
     assert done.code == 2
     assert "expected KEY=VALUE" in done.stderr

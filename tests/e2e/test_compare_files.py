@@ -238,15 +238,15 @@ def test_json_is_json(compare: Compare) -> None:
 
 
 def test_the_document_is_as_its_schema_says(compare: Compare) -> None:
-    from mlir_matrix.report.schemas.comparison import Comparisons
+    from mlir_matrix.report.schemas.export import adapter
 
     actual = RIGHT.copy()
     actual[5] = np.inf
     ours = {"a": npy(actual), "b": b"x 1 2", "c": b"fine", "d": b"", "e": npz(x=RIGHT)}
     theirs = {**ours, "a": npy(RIGHT), "b": b"x 1 3", "e": npz(x=RIGHT, y=RIGHT)}
     document = compare(ours, theirs, "--format", "json", "--max-ulp", "2", code=2).document
-    found = Comparisons.model_validate(document)
-    assert [one.outcome for one in found.comparisons] == [
+    found = adapter("comparison").validate_python(document)
+    assert [one["outcome"] for one in found["comparisons"]] == [
         "mismatch",
         "mismatch",
         "pass",
@@ -254,4 +254,4 @@ def test_the_document_is_as_its_schema_says(compare: Compare) -> None:
         "pass",
         "mismatch",
     ]
-    assert found.summary.unreadable == 1
+    assert found["summary"]["unreadable"] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlir_matrix.report.schemas.audit import Audit
+from mlir_matrix.report.schemas.export import adapter
 from support.downstream import Downstream
 from support.house import House
 
@@ -54,7 +54,7 @@ def test_the_repositorys_own_tolerances_catch_what_matters(house: House) -> None
     assert done.code == 0, done.stdout + done.stderr
     document = done.document
     assert document["schema"] == "mlir-matrix/audit/v1"
-    Audit.model_validate(document)
+    adapter("audit").validate_python(document)
     summary = document["summary"]
     assert summary["planted"] == summary["mattered"] + summary["not_mattering"]
     assert summary["caught"] >= 0.99 * summary["mattered"] > 100
@@ -77,7 +77,7 @@ def test_a_tolerance_that_is_too_loose_is_shown_to_be(house: House, tmp_path: Pa
     document = done.document
     layer = f"{catalog}/golden/axpy/tolerances.yaml:2:5"
     assert [slack["layer"] for slack in document["slack"]] == [layer]
-    Audit.model_validate(document)
+    adapter("audit").validate_python(document)
     missed = {miss["mutation"] for miss in document["misses"]}
     assert {"output-flip-bit-4", "output-flip-bit-8", "output-scaled", "output-rounded-to-bf16"} & missed
     for miss in document["misses"]:
@@ -115,7 +115,7 @@ def test_what_is_wrong_as_it_is_proves_nothing(house: House) -> None:
     done = house("golden", "audit", "pytorch/linalg-loops/x86_64/gelu_tanh", "--seeds", "1", "--format", "json")
     assert done.code == 1
     document = done.document
-    Audit.model_validate(document)
+    adapter("audit").validate_python(document)
     assert document["tests"] == []
     assert document["flagged"][0]["mutation"] == "unmutated"
     assert document["not_audited"][0]["reason"].startswith("it does not pass as it is: y: ")

@@ -19,7 +19,7 @@ from typing import Any
 
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.paths import Home, find_home
-from mlir_matrix.report.schemas.export import DOCUMENTS
+from mlir_matrix.report.schemas.export import DOCUMENTS, adapter
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What a catalog consists of, and the driver's sources, which every kernel is linked with.
@@ -61,7 +61,7 @@ class Finished:
         found = json.loads(self.stdout)
         name = found["schema"].split("/")[1] if isinstance(found, dict) and "schema" in found else ""
         if name in DOCUMENTS:
-            DOCUMENTS[name].model_validate(found)
+            adapter(name).validate_python(found)
         return found
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 import click
 import pytest
 
 from mlir_matrix.cli import VERBS, matrix
-from mlir_matrix.cli.options import Verb, VerbGroup, repeat_command
+from mlir_matrix.cli.lazy import Verb, VerbGroup
+from mlir_matrix.cli.options import repeat_command
+from mlir_matrix.cli.run import command as run
+from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 
 
 def verbs() -> Iterator[tuple[str, Verb | VerbGroup]]:
@@ -53,6 +57,46 @@ def test_examples_are_taken_by_the_verb(name: str) -> None:
             command.make_context(words[1], words[2:])
 
 
-def test_the_command_that_repeats_survives_a_shell() -> None:
-    command = repeat_command("jax/linalg-loops/x86_64/mlp", ["--catalog", "my catalog"])
-    assert shlex.split(command) == ["tools/matrix", "run", "--catalog", "my catalog", "jax/linalg-loops/x86_64/mlp"]
+def request(*words: str) -> Request:
+    """Return what ``matrix run`` makes of a command line."""
+    found: list[Request] = []
+
+    def stop(request: Request) -> UnchangedRuns:
+        found.append(request)
+        raise click.Abort
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mlir_matrix.cli.run.UnchangedRuns", stop)
+        with pytest.raises(click.Abort):
+            run.main(list(words), standalone_mode=False)
+    return found[0]
+
+
+CHOSEN = [
+    ("--catalog", "my catalog", "--pin", "llvm=19", "--pin", "torch=2", "--environment", "mlir=mlir-upstream"),
+    (
+        "--executor",
+        "bazel",
+        "--remote",
+        "grpc://a:1",
+        "--exec-property",
+        "zig:pool=a=b",
+        "--remote-cache",
+        "grpc://b:2",
+    ),
+    ("--cache-dir", "/tmp/it's", "--device", "/dev/null", "--timeout", "0.5", "--memory", "64"),
+]
+
+
+@pytest.mark.parametrize("words", CHOSEN)
+def test_the_command_that_repeats_says_all_that_was_chosen(words: tuple[str, ...]) -> None:
+    test = "jax/linalg-loops/x86_64/mlp"
+    repeated = shlex.split(repeat_command(test, request(*words), ["laws"]))
+    assert repeated == ["tools/matrix", "run", *words, "laws", test]
+    # It says the same again, but for what it tests.
+    assert replace(request(*repeated[2:]), tests=()) == request(*words)
+
+
+def test_the_command_that_repeats_has_no_defaults_and_no_words_about_speed() -> None:
+    chosen = request("--executor", "local", "--timeout", "120", "--jobs", "3", "--fail-fast", "smoke")
+    assert shlex.split(repeat_command("a/b/c/d", chosen)) == ["tools/matrix", "run", "a/b/c/d"]

@@ -12,7 +12,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.audit import Found, fold, fold_failure, to_document
 from mlir_matrix.plan.audit import Plant, Report
 from mlir_matrix.report.audit_text import lines
-from mlir_matrix.report.schemas.audit import Audit
+from mlir_matrix.report.schemas.export import adapter
 
 LAYER = "golden/t.yaml:3:5"
 MISS = {"output": "y", "index": [3], "error": 0.5, "bound": 0.25, "atol": "1", "rtol": "0"}
@@ -51,7 +51,7 @@ def test_what_does_not_matter_counts_apart() -> None:
         "planted": 4, "mattered": 3, "not_mattering": 1, "caught": 2, "missed": 1,
     }  # fmt: skip
     assert not found.sound
-    Audit.model_validate(to_document(found))
+    adapter("audit").validate_python(to_document(found))
     (missed,) = to_document(found)["misses"]
     assert (missed["mutation"], missed["index"], missed["layer"]) == ("stale-buffer", [3], LAYER)
     (test,) = to_document(found)["tests"]

@@ -31,7 +31,7 @@ MISMATCH = replace(PASS, id="jax/p/t/b", outcome="mismatch", verdict={"outputs":
 UNSUPPORTED = replace(PASS, id="jax/p/t/c", outcome="unsupported", cached=False, verdict=None)
 REQUEST = Request(
     tests=("smoke",), catalogs=(), cache_dir=None, swaps={}, pins=(),
-    executor=ExecutorOptions(), limits=Limits(jobs=1), fail_fast=False,
+    executor=ExecutorOptions(), limits=Limits(jobs=1), keep_going=True,
 )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def test_an_installed_package_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         {"executor": ExecutorOptions(devices=("/dev/null",))},
         {"executor": ExecutorOptions(executor="docker")},
         {"executor": ExecutorOptions(executor="bazel")},
-        {"fail_fast": True},
+        {"keep_going": False},
     ],
 )
 def test_another_command_line_has_results_of_its_own(other: dict[str, Any], tmp_path: Path) -> None:

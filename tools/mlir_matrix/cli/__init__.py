@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from mlir_matrix.cli.lazy import LazyGroup, Listed
+from mlir_matrix.cli.lazy import Listed, VerbGroup
 from mlir_matrix.errors import InfrastructureError, MatrixError
 
 #: Verb → what it does, for ``matrix --help``, which must not import them all.
@@ -36,7 +36,7 @@ COLLECTING = (100_000, 20, 20)
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=VerbGroup,
     verbs={name: Listed(_MODULES.get(name, name), "command", what) for name, what in VERBS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",

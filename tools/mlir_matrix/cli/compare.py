@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from mlir_matrix.cli.options import NewFile, Verb, format_option
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import NewFile, format_option
 from mlir_matrix.errors import UsageError
 
 if TYPE_CHECKING:
     from mlir_matrix.compare.result import Comparison
     from mlir_matrix.compare.trees import Found, How
-
-SCHEMA = "mlir-matrix/comparison/v1"
+    from mlir_matrix.report.schemas.comparison import Compared, Comparisons
 
 
 class Bound(click.ParamType[float]):
@@ -168,19 +168,25 @@ def _code(found: list[Found]) -> int:
     return 2 if "unreadable" in outcomes else 1 if "mismatch" in outcomes else 0
 
 
-def _document(found: list[Found]) -> dict[str, Any]:
+def _compared(one: Found) -> Compared:
     from mlir_matrix.compare.trees import Unreadable
 
+    if isinstance(one, Unreadable):
+        return {"name": one.name, "outcome": "unreadable", "reason": one.reason}
+    return cast("Compared", dict(one.record))
+
+
+def _document(found: list[Found]) -> Comparisons:
     outcomes = [_outcome(one) for one in found]
     return {
-        "schema": SCHEMA,
-        "comparisons": [
-            {"name": one.name, "outcome": "unreadable", "reason": one.reason}
-            if isinstance(one, Unreadable)
-            else dict(one.record)
-            for one in found
-        ],
-        "summary": {"total": len(found), **{word: outcomes.count(word) for word in ("pass", "mismatch", "unreadable")}},
+        "schema": "mlir-matrix/comparison/v1",
+        "comparisons": [_compared(one) for one in found],
+        "summary": {
+            "total": len(found),
+            "pass": outcomes.count("pass"),
+            "mismatch": outcomes.count("mismatch"),
+            "unreadable": outcomes.count("unreadable"),
+        },
     }
 
 

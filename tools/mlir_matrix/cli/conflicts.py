@@ -12,12 +12,12 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.pins import Pins, read_pins
-from mlir_matrix.cli.limits import limits_options
+from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
-    Verb,
     cache_option,
     catalog_option,
     format_option,
+    limits_options,
     pin_option,
     session,
     tests_argument,
@@ -76,7 +76,7 @@ class _Seen:
 @pin_option
 @cache_option
 @format_option("text", "json")
-@limits_options()
+@limits_options
 def command(
     tests: tuple[str, ...],
     over: str | None,

@@ -10,7 +10,8 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, format_option, pin_option, session
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.text import megabytes

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.options import Verb, catalog_option, environment_option, format_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, environment_option, format_option, pin_option, session
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.plan_document import action_document, environment_document
 from mlir_matrix.execute.worker_process import bound
@@ -101,7 +102,8 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]
     return {
         "actions": [
-            {action.id: _action_words(action)} if text else action_document(action, plan.graph) for action in chain
+            {action.id: _action_words(action)} if text else dict(action_document(action, plan.graph))
+            for action in chain
         ],
         "environments": environments,
         "tolerances": [

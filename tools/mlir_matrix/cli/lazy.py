@@ -1,9 +1,9 @@
-"""Groups of verbs. Each verb is a module, imported only when it is called."""
+"""Verbs and groups of verbs. Each verb is a module, imported only when it is called."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -18,13 +18,27 @@ class Listed(NamedTuple):
     what: str
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and loads one at a time."""
+class Verb(click.Command):
+    """A command whose help ends with examples, a line each, as they are typed."""
 
-    def __init__(self, *arguments: Any, verbs: Mapping[str, Listed], of: str = "", **more: Any) -> None:
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(formatter, self.examples)
+
+
+class VerbGroup(click.Group):
+    """A group that knows its verbs by name and loads one at a time; its help ends with examples, if it has any."""
+
+    def __init__(
+        self, *arguments: Any, verbs: Mapping[str, Listed], of: str = "", examples: Sequence[str] = (), **more: Any
+    ) -> None:
         """``of``: what messages call the group whose verbs they are."""
         super().__init__(*arguments, **{"subcommand_metavar": "VERB [ARGUMENTS]...", **more})
         self._verbs, self._of = verbs, f" of {of}" if of else ""
+        self.examples = tuple(examples)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._verbs)
@@ -49,3 +63,16 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl([(name, listed.what) for name, listed in self._verbs.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            _write_examples(formatter, self.examples)
+        else:
+            super().format_epilog(ctx, formatter)
+
+
+def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    """Unwrapped: who copies an example must get all of it."""
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{'':>{formatter.current_indent}}{example}\n")

@@ -1,64 +1,38 @@
-"""Options that several verbs take."""
+"""The table of the options that several verbs take.
+
+A row declares an option and says where a request keeps its value. From the rows come click's declarations, the values that verbs
+are given, and the command that repeats a test.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mlir_matrix.cli.lazy import LazyGroup
 from mlir_matrix.errors import UsageError
+from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
+from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
 from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
+    from mlir_matrix.judge.unchanged import Request
     from mlir_matrix.plan.planner import Plan
     from mlir_matrix.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Verb(click.Command):
-    """A command whose help ends with examples, a line each, as they are typed."""
-
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.examples = tuple(examples)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(formatter, self.examples)
-
-
-class VerbGroup(click.Group):
-    """The same for a verb that has verbs of its own."""
-
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
-        super().__init__(*arguments, **{"subcommand_metavar": "VERB [ARGUMENTS]...", **more})
-        self.examples = tuple(examples)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(formatter, self.examples)
-
-
-class LazyVerbGroup(VerbGroup, LazyGroup):
-    """One whose verbs are imported when they are asked for."""
-
-
-def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
-    """Unwrapped: who copies an example must get all of it."""
-    with formatter.section("Examples"):
-        for example in examples:
-            formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
-
-
-tests_argument = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
+_DEFAULT = Limits(jobs=1)
 
 
 class Folder(click.Path):
-    """A folder, made or not. Nothing is not the current one: it is a variable of somebody's script that was not set."""
+    """A folder that need not exist. An empty name, as of a shell variable that is not set, is an error."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -70,7 +44,7 @@ class Folder(click.Path):
 
 
 class NewFile(click.Path):
-    """A file to be written: that its folder is missing is told before anything is run."""
+    """A file to write. A missing folder is an error before anything runs."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, dir_okay=False)
@@ -82,28 +56,213 @@ class NewFile(click.Path):
         return path
 
 
-def catalog_option(function: F) -> F:
-    """``--catalog DIR``, repeatable."""
-    return click.option(
-        "--catalog",
-        "catalogs",
-        multiple=True,
-        type=Folder(),
-        metavar="DIR",
-        help="Add the catalog in DIR, a folder laid out like this repository. Repeatable.",
-    )(function)
+class Seconds(click.FloatRange):
+    """A range that excludes NaN, which compares as neither below nor above a limit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        return self.fail("not a number", param, ctx) if math.isnan(seconds) else seconds
 
 
-def cache_option(function: F) -> F:
-    """``--cache-dir DIR``."""
-    return click.option("--cache-dir", type=Folder(), metavar="DIR", help="Keep the action cache in DIR.")(function)
+class Option:
+    """A row of the table, and the decorator that adds the option to a verb."""
+
+    def __init__(
+        self, parameter: str, *names: str, kept: Callable[[Request], Any] | None = None, **attributes: Any
+    ) -> None:
+        """``kept`` returns the value in a request, for an option that decides how a test ends."""
+        self.parameter, self._names = parameter, names
+        self._kept, self._attributes = kept, attributes
+
+    def __call__(self, function: F) -> F:
+        return click.option(self.parameter, *self._names, **self._attributes)(function)
+
+    def repeated(self, request: Request) -> list[str]:
+        """Return the words that give the option the value of a request; none for the default."""
+        value: Any = self._kept(request) if self._kept else None
+        if not self._attributes.get("multiple"):
+            value = () if value in (None, self._attributes.get("default")) else (value,)
+        return [word for each in value for word in (self._names[0], _spelled(each))]
 
 
-def format_option(*formats: str) -> Callable[[F], F]:
-    """``--format``; the first is the default."""
-    return click.option(
-        "--format",
+def _spelled(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "=".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _gathered(name: str, make: Callable[..., Any], *options: Option) -> Callable[[F], Callable[..., Any]]:
+    """Return a decorator that adds options and gives the verb one value made of them."""
+
+    def decorate(function: F) -> Callable[..., Any]:
+        @wraps(function)
+        def verb(*arguments: Any, **given: Any) -> Any:
+            made = make(**{option.parameter: given.pop(option.parameter) for option in options})
+            return function(*arguments, **{name: made}, **given)
+
+        for option in reversed(options):
+            verb = option(verb)
+        return verb
+
+    return decorate
+
+
+def _pairs(made: type[dict[str, str]] | type[tuple[Any, ...]], expected: str) -> Callable[..., Any]:
+    """Return a callback that makes a mapping or a tuple of pairs from NAME=VALUE."""
+
+    def convert(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
+        pairs = [value.partition("=")[::2] for value in values]
+        for value, pair in zip(values, pairs, strict=True):
+            if not all(pair):
+                raise UsageError(f"{parameter.opts[0]} {printable(value)}: expected {expected}")
+        return made(pairs)
+
+    return convert
+
+
+def _devices(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    for value in values:
+        if not re.fullmatch(DEVICE_PATTERN, value):
+            raise UsageError(f"--device {printable(value)}: expected {DEVICE_RULE}")
+    return tuple(dict.fromkeys(values))
+
+
+tests_argument = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
+
+catalog_option = Option(
+    "catalogs",
+    "--catalog",
+    kept=lambda request: request.catalogs,
+    multiple=True,
+    type=Folder(),
+    metavar="DIR",
+    help="Add the catalog in DIR, a folder laid out like this repository. Repeatable.",
+)
+cache_option = Option(
+    "cache_dir",
+    "--cache-dir",
+    kept=lambda request: request.cache_dir,
+    type=Folder(),
+    metavar="DIR",
+    help="Keep the action cache in DIR.",
+)
+pin_option = Option(
+    "pins",
+    "--pin",
+    kept=lambda request: request.pins,
+    multiple=True,
+    metavar="COMPONENT=RELEASE",
+    help="Use this release, e.g. llvm=19. Repeatable.",
+)
+environment_option = Option(
+    "swaps",
+    "--environment",
+    kept=lambda request: request.swaps.items(),
+    multiple=True,
+    callback=_pairs(dict, "NAME=OTHER, e.g. mlir=mlir-upstream"),
+    metavar="NAME=OTHER",
+    help="Use environment OTHER instead of NAME. Repeatable.",
+)
+_EXECUTOR = Option(
+    "executor",
+    "--executor",
+    kept=lambda request: request.executor.executor,
+    type=click.Choice(EXECUTORS),
+    default="local",
+    show_default=True,
+    help="Execute actions in this way.",
+)
+_REMOTE = Option(
+    "remote",
+    "--remote",
+    kept=lambda request: request.executor.remote,
+    metavar="URL",
+    default="",
+    help="Bazel: use the remote execution service at grpc://HOST:PORT.",
+)
+_PROPERTY = Option(
+    "properties",
+    "--exec-property",
+    kept=lambda request: request.executor.properties,
+    multiple=True,
+    callback=_pairs(tuple, "KEY=VALUE, e.g. pool=big"),
+    metavar="[ENVIRONMENT:]KEY=VALUE",
+    help="Bazel: set an execution property, e.g. pool=big or zig:pool=small. Repeatable.",
+)
+_REMOTE_CACHE = Option(
+    "remote_cache",
+    "--remote-cache",
+    kept=lambda request: request.executor.remote_cache,
+    metavar="URL",
+    default="",
+    help="Bazel: use the remote cache at URL.",
+)
+device_option = Option(
+    "devices",
+    "--device",
+    kept=lambda request: request.executor.devices,
+    multiple=True,
+    callback=_devices,
+    metavar="PATH",
+    help="Grant a device, e.g. /dev/kvm, to kernels of targets that declare it. Repeatable.",
+)
+_TIMEOUT = Option(
+    "timeout",
+    "--timeout",
+    kept=lambda request: request.limits.timeout_s,
+    type=Seconds(0.1, 86_400),
+    default=_DEFAULT.timeout_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stop an action after this time.",
+)
+_MEMORY = Option(
+    "memory",
+    "--memory",
+    kept=lambda request: request.limits.memory_mb,
+    type=click.IntRange(64, 1 << 20),
+    default=_DEFAULT.memory_mb,
+    show_default=True,
+    metavar="MIB",
+    help="Limit the memory of an action.",
+)
+_JOBS = Option(
+    "jobs",
+    "--jobs",
+    "-j",
+    type=click.IntRange(1, 512),
+    metavar="N",
+    help="Run N actions at a time. Default: one per core.",
+)
+sealed_option = Option(
+    "sealed",
+    "--sealed",
+    is_flag=True,
+    help="Give environments an interpreter of their own, as containers and Bazel do.",
+)
+quiet_option = Option("quiet", "--quiet", "-q", is_flag=True, help="Show no progress.")
+
+#: What decides how a test ends, in the order in which a command that repeats it says it.
+_REPEATED = (
+    catalog_option,
+    cache_option,
+    pin_option,
+    environment_option,
+    _EXECUTOR,
+    _REMOTE,
+    _PROPERTY,
+    device_option,
+    _REMOTE_CACHE,
+    _TIMEOUT,
+    _MEMORY,
+)
+
+
+def format_option(*formats: str) -> Option:
+    """Return ``--format`` with these choices; the first is the default."""
+    return Option(
         "form",
+        "--format",
         type=click.Choice(formats),
         default=formats[0],
         show_default=True,
@@ -111,42 +270,40 @@ def format_option(*formats: str) -> Callable[[F], F]:
     )
 
 
-def sealed_option(function: F) -> F:
-    """``--sealed``."""
-    return click.option(
-        "--sealed",
-        is_flag=True,
-        help="Give environments an interpreter of their own, as containers and Bazel do.",
-    )(function)
+def _limits(timeout: float, memory: int, jobs: int | None = None) -> Limits:
+    return Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
 
 
-def pin_option(function: F) -> F:
-    """``--pin COMPONENT=RELEASE``, repeatable."""
-    return click.option(
-        "--pin", "pins", multiple=True, metavar="COMPONENT=RELEASE", help="Use this release, e.g. llvm=19. Repeatable."
-    )(function)
+def _executor(**chosen: Any) -> ExecutorOptions:
+    options = ExecutorOptions(**chosen)
+    given = {"--remote": options.remote, "--remote-cache": options.remote_cache, "--exec-property": options.properties}
+    for name, value in given.items():
+        if value and options.executor != "bazel":
+            raise UsageError(f"{name} requires --executor bazel; this is --executor {options.executor}")
+    for device in options.devices:
+        if options.executor != "local":
+            raise UsageError(f"--device {device}: only --executor local grants devices; this is {options.executor}")
+        if not os.path.exists(device):
+            raise UsageError(f"--device {device}: this machine has no such device")
+    return options
 
 
-def _substitutions(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for value in values:
-        name, separator, other = value.partition("=")
-        if not (separator and name and other):
-            raise UsageError(f"--environment {value}: expected NAME=OTHER, e.g. mlir=mlir-upstream")
-        pairs[name] = other
-    return pairs
+#: Gives the verb ``limits``; the second one for verbs that run few actions.
+limits_options = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
+limits_options_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
+#: Gives the verb ``executor``, an ExecutorOptions.
+executor_options = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device_option)
 
 
-def environment_option(function: F) -> F:
-    """``--environment NAME=OTHER``, repeatable; the verb is given ``swaps``, the other by the name."""
-    return click.option(
-        "--environment",
-        "swaps",
-        multiple=True,
-        callback=_substitutions,
-        metavar="NAME=OTHER",
-        help="Use environment OTHER instead of NAME. Repeatable.",
-    )(function)
+def repeat_command(test: str, request: Request, suites: Sequence[str] = ()) -> str:
+    """Return the command that runs one test again; ``suites``: those of the request, for their expectations."""
+    words = [word for option in _REPEATED for word in option.repeated(request)]
+    return shlex.join(["tools/matrix", "run", *words, *suites, test])
+
+
+def same_catalogs(words: Sequence[str], catalogs: Sequence[Path]) -> str:
+    """Return a command over the catalogs of this one, quoted for a shell."""
+    return shlex.join([*words, *catalog_options(catalogs)])
 
 
 def session(
@@ -162,20 +319,10 @@ def session(
 
 
 def used_pins(current: Session, plan: Plan) -> dict[str, str]:
-    """The pins that a person asks for and that a plan uses; what it does not use is told on stderr."""
+    """Return the pins of the command line that a plan uses; warn about the others."""
     references = {action.environment for action in plan.graph.actions.values()}
     found = (pair for each in references for pair in (*current.releases(each), *current.needs(each)))
     used = {(entry.name, release.release) for entry, release in found}
     for name, release in current.pins.overrides.items() - used:
         click.echo(f"matrix: --pin {name}={release}: nothing that was chosen uses {name} {release}", err=True)
     return dict(sorted(current.pins.overrides.items() & used))
-
-
-def same_catalogs(words: Sequence[str], catalogs: Sequence[Path]) -> str:
-    """A command to go on with, over the catalogs that this one was given, as a shell takes it."""
-    return shlex.join([*words, *catalog_options(catalogs)])
-
-
-def repeat_command(test: str, options: Sequence[str]) -> str:
-    """The command that runs one test again, in words that a shell takes as they are."""
-    return shlex.join(["tools/matrix", "run", *options, test])

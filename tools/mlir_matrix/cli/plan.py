@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.cli.executor import device_option
+from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
-    Verb,
     catalog_option,
+    device_option,
     environment_option,
     format_option,
     pin_option,

@@ -5,23 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from mlir_matrix.cli.executor import executor_options
-from mlir_matrix.cli.limits import limits_options
+from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
     NewFile,
-    Verb,
     cache_option,
     catalog_option,
     environment_option,
+    executor_options,
     format_option,
+    limits_options,
     pin_option,
+    quiet_option,
     tests_argument,
 )
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.judge.results import TestResult, exit_code, to_document
 from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 
@@ -41,27 +42,15 @@ from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 @pin_option
 @cache_option
 @format_option("table", "json")
-@limits_options()
+@limits_options
 @click.option(
     "--keep-going/--fail-fast", default=True, help="Continue after an unexpected outcome, or stop. Default: continue."
 )
 @click.option("--junit", type=NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @environment_option
 @executor_options
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
-def command(
-    tests: tuple[str, ...],
-    catalogs: tuple[Path, ...],
-    pins: tuple[str, ...],
-    cache_dir: Path | None,
-    form: str,
-    limits: Limits,
-    keep_going: bool,
-    junit: Path | None,
-    swaps: dict[str, str],
-    executor: ExecutorOptions,
-    quiet: bool,
-) -> int:
+@quiet_option
+def command(form: str, junit: Path | None, quiet: bool, **given: Any) -> int:
     """Run tests and compare each outcome with the expected one.
 
     Without arguments, run the suite smoke. An action whose inputs did not change is not run again; its result comes from the
@@ -70,16 +59,7 @@ def command(
     Exit code: 0 all outcomes as expected; 1 something under test is not as expected; 2 the command or the files are wrong; 3 the
     infrastructure failed, and nothing under test did.
     """
-    request = Request(
-        tests=tests,
-        catalogs=catalogs,
-        cache_dir=cache_dir,
-        swaps=swaps,
-        pins=pins,
-        executor=executor,
-        limits=limits,
-        fail_fast=not keep_going,
-    )
+    request = Request(**given)
     unchanged = UnchangedRuns(request)
     report = unchanged.find()
     if report is None:

@@ -9,8 +9,6 @@ from pathlib import Path
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.executor import executor_words
-from mlir_matrix.cli.limits import limit_words
 from mlir_matrix.cli.options import repeat_command, session, used_pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted
@@ -20,7 +18,6 @@ from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
-from mlir_matrix.text import catalog_options
 
 #: More folders of failures than anyone reads; the rest is named.
 _KEPT_FAILURES = 50
@@ -40,10 +37,11 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
             plan,
             options=request.executor,
             limits=request.limits,
-            fail_fast=request.fail_fast,
+            fail_fast=not request.keep_going,
             listener=listener,
         )
-    repeat = partial(repeat_command, options=_repeated(request, current))
+    suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
+    repeat = partial(repeat_command, request=request, suites=suites)
     report = Report(run=run, pins=pins, folders=_keep_failures(run, plan, current, repeat), repeat=repeat)
     # What is said of pins that nothing uses is no part of a report.
     if len(pins) == len(current.pins.overrides):
@@ -54,16 +52,6 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
 def _nothing_to_run(plan: Plan) -> str:
     reasons = dict.fromkeys(test.reason for test in plan.tests)
     return "no test can run: " + ("; ".join(list(reasons)[:3]) or "the suite is empty")
-
-
-def _repeated(request: Request, current: Session) -> list[str]:
-    """What of the command line decides how a test ends: catalogs, environments, and the suites, for their expectations."""
-    options = catalog_options(request.catalogs)
-    options += ["--cache-dir", str(request.cache_dir)] if request.cache_dir else []
-    options += [word for pin in request.pins for word in ("--pin", pin)]
-    options += [word for name, other in request.swaps.items() for word in ("--environment", f"{name}={other}")]
-    options += [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
-    return options + executor_words(request.executor) + limit_words(request.limits)
 
 
 def _keep_failures(run: Run, plan: Plan, current: Session, repeat: Callable[[str], str]) -> dict[str, Path]:

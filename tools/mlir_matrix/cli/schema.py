@@ -6,7 +6,7 @@ import json
 
 import click
 
-from mlir_matrix.cli.options import Verb
+from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.catalog import Entry
@@ -19,16 +19,31 @@ from mlir_matrix.plan.graph import Action, Graph, Input, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Environment, Session
 
+if TYPE_CHECKING:
+    from mlir_matrix.catalog.models.base import Outcome, Stage
+    from mlir_matrix.report.schemas.run import (
+        FromAction,
+        FromFile,
+        HermeticCommand,
+        NamedTest,
+        PlannedAction,
+        PlannedTarget,
+        PlannedTest,
+    )
+    from mlir_matrix.report.schemas.run import Plan as PlanDocument
+
 SCHEMA = "mlir-matrix/plan/v1"
 
 
-def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
+def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> PlanDocument:
     """Return the plan document. ``tests`` may hold more than the plan: what is left out is listed with its reason.
 
     ``sealed``: for environments with nothing in them that is this machine's.
     """
     parts = document_parts(tests, plan, session, sealed=sealed)
-    return {name: list(value) if isinstance(value, Iterator) else value for name, value in parts.items()}
+    return cast(
+        "PlanDocument", {name: list(value) if isinstance(value, Iterator) else value for name, value in parts.items()}
+    )
 
 
 def document_parts(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
@@ -80,22 +95,30 @@ def to_lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield "}"
 
 
-def _test(test: Test, verdict: str | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+def _test(test: Test, verdict: str | None) -> PlannedTest:
+    names: NamedTest = {
         "id": test.id,
         "framework": test.framework,
         "pipeline": test.pipeline,
         "target": test.target,
         "workload": test.workload,
-        **({"property": test.relation.name} if test.relation else {}),
+    }
+    if test.relation:
+        names["property"] = test.relation.name
+    entry: PlannedTest = {
+        **names,  # type: ignore[typeddict-item] # keys that may be absent follow
         "selected": test.selected,
         "reason": test.reason,
     }
     if test.outcome is not None:
-        entry["outcome"] = test.outcome
+        entry["outcome"] = cast("Literal['unsupported', 'skipped']", test.outcome)
     if test.expectation is not None:
         rule = test.expectation
-        entry["expectation"] = {"outcome": rule.outcome, "reason": rule.reason, "position": rule.position}
+        entry["expectation"] = {
+            "outcome": cast("Outcome", rule.outcome),
+            "reason": rule.reason,
+            "position": rule.position,
+        }
         if rule.link:
             entry["expectation"]["link"] = rule.link
     if verdict is not None:
@@ -103,7 +126,7 @@ def _test(test: Test, verdict: str | None) -> dict[str, Any]:
     return entry
 
 
-def _targets(plan: Plan, session: Session) -> list[dict[str, Any]]:
+def _targets(plan: Plan, session: Session) -> list[PlannedTarget]:
     names = {test.target for test in plan.tests if not test.is_ir}
     return [{"name": name, "triple": session.catalog.targets[name].document.triple} for name in sorted(names)]
 
@@ -112,7 +135,7 @@ def _targets(plan: Plan, session: Session) -> list[dict[str, Any]]:
 _PASSING = ("bytes", "missing", "packages")
 
 
-def lasting(document: dict[str, Any]) -> dict[str, Any]:
+def lasting(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan document without what differs between machines or days."""
     environments = [
         {key: value for key, value in environment.items() if key not in _PASSING}
@@ -130,22 +153,24 @@ def _needed(plan: Plan) -> dict[str, list[str]]:
     return needed
 
 
-def _input(ref: Input, path: str) -> dict[str, Any]:
+def _input(ref: Input, path: str) -> FromAction | FromFile:
     if isinstance(ref, Produced):
         return {"action": ref.action, "output": ref.output, "path": path}
-    optional = {"optional": True} if ref.optional else {}
-    return {"catalog": ref.root, "file": ref.path, "path": path, **optional}
+    found: FromFile = {"catalog": ref.root, "file": ref.path, "path": path}
+    if ref.optional:
+        found["optional"] = True
+    return found
 
 
-def action_document(action: Action, graph: Graph) -> dict[str, Any]:
+def action_document(action: Action, graph: Graph) -> HermeticCommand:
     """Return an action without the tests that need it."""
     paths = input_names(action, graph)
     return {
         "id": action.id,
         "kind": action.tool,
-        "stage": action.stage,
+        "stage": cast("Stage", action.stage),
         "environment": action.environment,
-        "params": action.params,
+        "params": dict(action.params),
         "inputs": {name: _input(ref, paths[name]) for name, ref in action.inputs.items()},
         "outputs": dict(action.outputs),
         "native": action.native,
@@ -153,7 +178,7 @@ def action_document(action: Action, graph: Graph) -> dict[str, Any]:
     }
 
 
-def _action(action: Action, graph: Graph, tests: Sequence[str]) -> dict[str, Any]:
+def _action(action: Action, graph: Graph, tests: Sequence[str]) -> PlannedAction:
     return {**action_document(action, graph), "tests": list(tests)}
 
 

@@ -8,11 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.plan.audit import Plant
 
-SCHEMA = "mlir-matrix/audit/v1"
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.audit import (
+        Audit,
+        AuditBeyond,
+        AuditCounts,
+        AuditFailure,
+        AuditFlagged,
+        AuditLayer,
+        AuditMiss,
+        AuditMutation,
+        AuditRun,
+        AuditSummary,
+        AuditTest,
+        AuditUse,
+        AuditWeak,
+    )
+
+    pass
+
 #: The share of those that mattered which must be caught.
 ENOUGH = 0.99
 #: A tolerance that is this many times as large as anything that was seen is slack.
@@ -39,22 +57,26 @@ class Tally:
     #: By the layer that won: how many mattered, how many of those were caught.
     layers: dict[str, list[int]] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> AuditMutation:
         """Its entry in the document."""
-        layers = [
+        layers: list[AuditLayer] = [
             {"layer": layer, "mattered": mattered, "caught": caught}
             for layer, (mattered, caught) in sorted(self.layers.items())
         ]
         return {"mutation": self.mutation, "sites": len(self.sites), **counts([self]), "layers": layers}
 
 
-def counts(tallies: Iterable[Tally]) -> dict[str, int]:
+def counts(tallies: Iterable[Tally]) -> AuditCounts:
     """Totals of some tallies."""
     all_of = list(tallies)
-    total = {name: sum(getattr(tally, name) for tally in all_of) for name in _COUNTS}
-    return total | {
-        "not_mattering": total["planted"] - total["mattered"],
-        "missed": total["mattered"] - total["caught"],
+    planted, mattered, caught, by_runner = (sum(getattr(tally, name) for tally in all_of) for name in _COUNTS)
+    return {
+        "planted": planted,
+        "mattered": mattered,
+        "caught": caught,
+        "by_runner": by_runner,
+        "not_mattering": planted - mattered,
+        "missed": mattered - caught,
     }
 
 
@@ -66,11 +88,11 @@ class Found:
     tallies: dict[tuple[str, str], Tally] = field(default_factory=dict)
     draws: dict[str, int] = field(default_factory=dict)
     allowed: int = 0
-    misses: list[dict[str, Any]] = field(default_factory=list)
+    misses: list[AuditMiss] = field(default_factory=list)
     #: What is allowed and yet is no pass.
-    flagged: list[dict[str, Any]] = field(default_factory=list)
+    flagged: list[AuditFlagged] = field(default_factory=list)
     #: What is allowed and yet is further off than the a-priori bound: then the bound is wrong, or the program.
-    beyond: list[dict[str, Any]] = field(default_factory=list)
+    beyond: list[AuditBeyond] = field(default_factory=list)
     #: Trivial outputs that pass: test and output to draws.
     weak: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     #: By layer: the largest share of its bound that anything allowed took, the tests that it wins in.
@@ -81,11 +103,11 @@ class Found:
     #: Test to the reason why it could not be audited.
     failed: dict[str, str] = field(default_factory=dict)
 
-    def slack(self) -> list[dict[str, Any]]:
+    def slack(self) -> list[AuditUse]:
         """The layers that are too loose, the loosest first. Exact ones take nothing by nature, and are left out."""
         return [layer for layer in self.layers() if layer["used"] * LOOSE < 1]
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[AuditUse]:
         """The layers that leave room, the loosest first: how much of it was used, and how many times as large it is."""
         ordered = sorted(self.used.items(), key=lambda entry: entry[1])
         return [
@@ -102,11 +124,16 @@ class Found:
         """Tests in which nothing that was planted matters: their bounds say nothing, or what was planted is too little."""
         return [test for test, tallies in by_test(self) if not counts(tallies)["mattered"]]
 
-    def summary(self) -> dict[str, int]:
+    def summary(self) -> AuditSummary:
         """The numbers that matter."""
         total = counts(self.tallies.values())
         return {
-            **{name: total[name] for name in ("planted", "mattered", "not_mattering", "caught", "missed", "by_runner")},
+            "planted": total["planted"],
+            "mattered": total["mattered"],
+            "not_mattering": total["not_mattering"],
+            "caught": total["caught"],
+            "missed": total["missed"],
+            "by_runner": total["by_runner"],
             "allowed": self.allowed,
             "allowed_flagged": len(self.flagged),
             "weak": len(self.weak),
@@ -149,7 +176,7 @@ def fold(found: Found, plant: Plant, reports: Sequence[Mapping[str, Any]], exact
 
 def _fold_allowed(found: Found, plant: Plant, entry: Mapping[str, Any], exact: frozenset[str]) -> None:
     found.allowed += 1
-    told = {"test": plant.test.id, "mutation": plant.mutation or UNMUTATED, "draw": entry["draw"]}
+    told: AuditRun = {"test": plant.test.id, "mutation": plant.mutation or UNMUTATED, "draw": entry["draw"]}
     if entry["caught"]:
         reason = entry.get("failed") or entry["reason"]
         found.flagged.append({**told, "layer": entry["layer"], "reason": reason})
@@ -178,9 +205,22 @@ def _fold_mistake(found: Found, plant: Plant, entry: Mapping[str, Any]) -> None:
         layer[1] += 1
         tally.by_runner += "failed" in entry
     else:
-        facts = {name: entry[name] for name in ("output", "index", "error", "bound", "atol", "rtol", "layer", "draw")}
-        where = entry["where"] or f"site {plant.site} of {plant.sites}"
-        found.misses.append({"test": plant.test.id, "mutation": mutation, "site": plant.site, "where": where, **facts})
+        found.misses.append(
+            {
+                "test": plant.test.id,
+                "mutation": mutation,
+                "site": plant.site,
+                "where": entry["where"] or f"site {plant.site} of {plant.sites}",
+                "output": entry["output"],
+                "index": entry["index"],
+                "error": entry["error"],
+                "bound": entry["bound"],
+                "atol": entry["atol"],
+                "rtol": entry["rtol"],
+                "layer": entry["layer"],
+                "draw": entry["draw"],
+            }
+        )
 
 
 def fold_failure(found: Found, plant: Plant, outcome: Mapping[str, str]) -> None:
@@ -218,9 +258,9 @@ def by_test(found: Found) -> Iterator[tuple[str, list[Tally]]]:
     yield from sorted(tests.items())
 
 
-def to_document(found: Found) -> dict[str, Any]:
+def to_document(found: Found) -> Audit:
     """The audit as JSON."""
-    tests = [
+    tests: list[AuditTest] = [
         {
             "test": test,
             "workload": tallies[0].workload,
@@ -230,10 +270,12 @@ def to_document(found: Found) -> dict[str, Any]:
         }
         for test, tallies in by_test(found)
     ]
-    weak = [{"test": test, "output": output, "draws": draws} for (test, output), draws in sorted(found.weak.items())]
-    failed = [{"test": test, "reason": reason} for test, reason in sorted(found.failed.items())]
+    weak: list[AuditWeak] = [
+        {"test": test, "output": output, "draws": draws} for (test, output), draws in sorted(found.weak.items())
+    ]
+    failed: list[AuditFailure] = [{"test": test, "reason": reason} for test, reason in sorted(found.failed.items())]
     return {
-        "schema": SCHEMA,
+        "schema": "mlir-matrix/audit/v1",
         "seeds": found.seeds,
         "summary": found.summary(),
         "tests": tests,

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.catalog.models.base import Step
+
+if TYPE_CHECKING:
+    pass
 
 #: Test that made an output, test whose directives it was held against: whether it satisfies them.
 Held = Mapping[tuple[str, str], bool]

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.actions.runtime.collect import is_measurable
 from mlir_matrix.execute.action_cache import LostBlob
@@ -17,6 +17,11 @@ from mlir_matrix.judge.results import NOT_RUN, TestResult, weak_words
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.text import catalog_options
+
+if TYPE_CHECKING:
+    from mlir_matrix.catalog.models.base import Outcome
+    from mlir_matrix.report.schemas.run import ExpectedOutcome
+    from mlir_matrix.report.schemas.verdict import Verdict
 
 #: What the judge advises where a golden is missing. It does not know the catalogs.
 _REMEDY = "matrix golden update --write"
@@ -80,7 +85,7 @@ class ResultMaker:
 
     def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
         """The result of a test that was decided before anything ran, or that the run did not come to."""
-        return TestResult(**_names(test), outcome=outcome, stage="", expected=True, reason=reason)
+        return TestResult(**_names(test), outcome=cast("Outcome", outcome), stage="", expected=True, reason=reason)
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """The result of a test whose last action is done."""
@@ -123,7 +128,7 @@ class ResultMaker:
             environments=environments,
             metrics=metrics,
             expectation=expectation,
-            verdict=verdict,
+            verdict=cast("Verdict | None", verdict),
             diagnostics=outcome.get("diagnostics", ""),
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
@@ -184,12 +189,16 @@ def _names(test: Test) -> dict[str, Any]:
     }
 
 
-def _compare(test: Test, outcome: str) -> tuple[bool, dict[str, str] | None]:
+def _compare(test: Test, outcome: str) -> tuple[bool, ExpectedOutcome | None]:
     """Whether the outcome is the expected one. Strict: an expected failure that passes is not as expected."""
     rule = test.expectation
     if rule is None:
         return outcome == "pass" or outcome in NOT_RUN, None
-    expectation = {"outcome": rule.outcome, "reason": rule.reason, "position": rule.position}
+    expectation: ExpectedOutcome = {
+        "outcome": cast("Outcome", rule.outcome),
+        "reason": rule.reason,
+        "position": rule.position,
+    }
     if rule.link:
         expectation["link"] = rule.link
     return outcome == rule.outcome or outcome in NOT_RUN, expectation

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.events import Event
 from mlir_matrix.names import OF
 
 if TYPE_CHECKING:
+    from mlir_matrix.catalog.models.base import Outcome, Stage
+
     # Results are shown without all that makes them where nothing has changed.
     from mlir_matrix.execute.job import Done
+    from mlir_matrix.report.schemas.run import ExpectedOutcome, NamedTest, Results, Summary, TestEntry
+    from mlir_matrix.report.schemas.verdict import Verdict
 
 SCHEMA = "mlir-matrix/results/v1"
 #: What a run reports about tests that it did not have to run.
@@ -32,9 +36,9 @@ class TestResult:
     pipeline: str
     target: str
     workload: str
-    outcome: str
+    outcome: Outcome
     #: The stage that decided it; empty where nothing ran.
-    stage: str
+    stage: Stage | Literal[""]
     #: True where the outcome is what the suite expects.
     expected: bool
     reason: str
@@ -44,9 +48,9 @@ class TestResult:
     environments: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     #: What the suite expected instead of a pass, why, and where it says so.
-    expectation: Mapping[str, str] | None = None
+    expectation: ExpectedOutcome | None = None
     #: The judge's findings, output by output; diagnostics and log of a failure.
-    verdict: Mapping[str, Any] | None = None
+    verdict: Verdict | None = None
     diagnostics: str = ""
     log: str = ""
     #: The name of the property that the test is of; empty where it is of none.
@@ -65,15 +69,19 @@ class TestResult:
         """The workload, with the property where the test is of one: ``matmul~scaling``."""
         return f"{self.workload}{OF}{self.relation}" if self.relation else self.workload
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> TestEntry:
         """The entry of this test in the results document."""
-        entry: dict[str, Any] = {
+        names: NamedTest = {
             "id": self.id,
             "framework": self.framework,
             "pipeline": self.pipeline,
             "target": self.target,
             "workload": self.workload,
-            **({"property": self.relation} if self.relation else {}),
+        }
+        if self.relation:
+            names["property"] = self.relation
+        entry: TestEntry = {
+            **names,  # type: ignore[typeddict-item] # keys that may be absent follow
             "outcome": self.outcome,
             "stage": self.stage,
             "expected": self.expected,
@@ -85,11 +93,11 @@ class TestResult:
             "metrics": dict(self.metrics),
         }
         if self.expectation is not None:
-            entry["expectation"] = dict(self.expectation)
+            entry["expectation"] = self.expectation
         if self.weak:
             entry["weak"] = {name: list(passes) for name, passes in self.weak.items()}
         if self.outcome != "pass" and self.verdict is not None:
-            entry["verdict"] = dict(self.verdict)
+            entry["verdict"] = self.verdict
         if self.diagnostics:
             entry["diagnostics"] = self.diagnostics
         return entry
@@ -139,7 +147,7 @@ def outcomes_digest(results: Iterable[TestResult]) -> str:
     return digest_bytes("".join(lines).encode())
 
 
-def summarise(results: Sequence[TestResult]) -> dict[str, Any]:
+def summarise(results: Sequence[TestResult]) -> Summary:
     """Totals: how many, how many as expected, how many of each outcome, how many from the cache; their digest."""
     counts = Counter(result.outcome for result in results)
     return {
@@ -153,10 +161,10 @@ def summarise(results: Sequence[TestResult]) -> dict[str, Any]:
 
 def to_document(
     results: Sequence[TestResult], *, interrupted: bool = False, executed_actions: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> Results:
     """The results document; ``executed_actions`` are those that the cache did not have."""
     return {
-        "schema": SCHEMA,
+        "schema": "mlir-matrix/results/v1",
         "tests": [result.to_json() for result in results],
         "summary": summarise(results),
         "interrupted": interrupted,

@@ -51,12 +51,12 @@ class Request:
     pins: Sequence[str]
     executor: ExecutorOptions
     limits: Limits
-    fail_fast: bool
+    keep_going: bool
 
     def words(self) -> list[Any]:
         """Return it as JSON, without what only says how fast it goes."""
         limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.executor.devices
-        return [self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.fail_fast]
+        return [self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.keep_going]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from mlir_matrix.judge.audit import ENOUGH, LOOSE, Found, by_test, counts
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
 from mlir_matrix.text import counted
+
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.audit import AuditMiss
 
 #: Entries of a list that are shown; the document has all.
 _MOST = 30
@@ -46,7 +49,7 @@ def _misses(found: Found) -> list[str]:
     if not found.misses:
         return []
     seen: Counter[tuple[str, str]] = Counter()
-    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    groups: dict[tuple[str, str], AuditMiss] = {}
     for miss in found.misses:
         key = (miss["test"], miss["mutation"])
         seen[key] += 1

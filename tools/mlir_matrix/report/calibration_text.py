@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -13,7 +13,10 @@ from mlir_matrix.text import counted
 from mlir_matrix.tolerances.calibration import CONFIDENCE, Calibration, usual_gap
 from mlir_matrix.tolerances.patch import MARK
 
-SCHEMA = "mlir-matrix/calibration/v1"
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.golden import CalibratedLayer
+    from mlir_matrix.report.schemas.golden import Calibration as CalibrationDocument
+
 _FAILURES = 20
 
 
@@ -59,9 +62,9 @@ class Report:
     not_run: Sequence[tuple[str, str]] = field(default=())
     patch: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CalibrationDocument:
         return {
-            "schema": SCHEMA,
+            "schema": "mlir-matrix/calibration/v1",
             "draws": self.draws,
             "false_alarm": self.wanted,
             "confidence": CONFIDENCE,
@@ -94,7 +97,7 @@ def sentence(row: Row, report: Report) -> str:
     )
 
 
-def _row_json(row: Row) -> dict[str, Any]:
+def _row_json(row: Row) -> CalibratedLayer:
     found = row.calibration
     fitted = found.worst.fitted
     return {
@@ -106,8 +109,9 @@ def _row_json(row: Row) -> dict[str, Any]:
         "p50": found.share(0.5),
         "p99": found.share(0.99),
         "worst_test": found.worst.tests[0],
-        "fit": fitted
-        and {
+        "fit": None
+        if fitted is None
+        else {
             "location": fitted.location,
             "scale": fitted.scale,
             "size": fitted.size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mlir_matrix.catalog.models.base import Output, Workload
 from mlir_matrix.plan.parameters import sizes
@@ -13,10 +13,25 @@ from mlir_matrix.tolerances.bounds import EPS, substituted
 from mlir_matrix.tolerances.numerics import Fact, shown
 from mlir_matrix.tolerances.resolve import BOUNDS, Resolved
 
-SCHEMA = "mlir-matrix/golden-explanation/v1"
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.golden import (
+        ExplainedBound,
+        ExplainedOutput,
+        ExplainedSize,
+        ExplainedVerdict,
+        GoldenExplanation,
+    )
+    from mlir_matrix.report.schemas.verdict import Census, Verdict
+
+    pass
+
 _WIDTH = 110
 #: Sizes of expected values at which bounds are shown, and what they are called.
-_AT = {"zero": "0", "median": "the golden's median", "largest": "the golden's largest"}
+_AT: Mapping[Literal["zero", "median", "largest"], str] = {
+    "zero": "0",
+    "median": "the golden's median",
+    "largest": "the golden's largest",
+}
 
 
 def explained(
@@ -26,12 +41,12 @@ def explained(
     bounds: Mapping[str, Resolved],
     *,
     magnitudes: Mapping[str, Mapping[str, float]],
-    last: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+    last: Verdict | None,
+) -> GoldenExplanation:
     """The document of ``--format json``. ``magnitudes`` and the ``last`` verdict are what is known of goldens and runs."""
-    verdicts = {output["name"]: output for output in (last or {}).get("outputs", ())}
+    verdicts = {output["name"]: output for output in last["outputs"]} if last else {}
     return {
-        "schema": SCHEMA,
+        "schema": "mlir-matrix/golden-explanation/v1",
         "id": identifier,
         "facts": [
             {"name": fact.name, "value": fact.value, "by": fact.by, "position": fact.position, "counts": fact.counts}
@@ -50,8 +65,8 @@ def _output(
     output: Output,
     bound: Resolved,
     magnitudes: Mapping[str, float],
-    verdict: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+    verdict: Census | None,
+) -> ExplainedOutput:
     exact = output.compare == "exact"
     return {
         "name": name,
@@ -71,12 +86,12 @@ def _given(bound: Resolved, key: str) -> bool:
     return getattr(bound, key) is not None
 
 
-def _bound(bound: Resolved, key: str, dims: Mapping[str, int], dtype: str) -> dict[str, Any]:
+def _bound(bound: Resolved, key: str, dims: Mapping[str, int], dtype: str) -> ExplainedBound:
     written = getattr(bound.layer.document, key)
     return {"text": str(written), "substituted": substituted(written, dims, dtype), "value": getattr(bound, key)}
 
 
-def _meaning(bound: Resolved, dtype: str, magnitudes: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+def _meaning(bound: Resolved, dtype: str, magnitudes: Mapping[str, float]) -> Iterator[ExplainedSize]:
     """The largest error that is right, for expected values of some sizes."""
     known = {"zero": 0.0, **magnitudes}
     for name in _AT:
@@ -94,8 +109,13 @@ def _in_last_places(error: float, size: float, dtype: str) -> float | None:
     return error / (eps * 2.0 ** math.floor(math.log2(size)))
 
 
-def _last(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: verdict.get(key) for key in ("outcome", "reason", "error_used", "max_abs")}
+def _last(verdict: Census) -> ExplainedVerdict:
+    return {
+        "outcome": verdict["outcome"],
+        "reason": verdict["reason"],
+        "error_used": verdict.get("error_used"),
+        "max_abs": verdict.get("max_abs"),
+    }
 
 
 def to_text(document: Mapping[str, Any]) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mlir_matrix.cli.lazy import Listed
-from mlir_matrix.cli.options import LazyVerbGroup
+from mlir_matrix.cli.lazy import Listed, VerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
@@ -17,7 +16,7 @@ VERBS = {
 
 @click.group(
     "container",
-    cls=LazyVerbGroup,
+    cls=VerbGroup,
     verbs=VERBS,
     of="container",
     examples=("matrix container build mlir", "matrix container list", "matrix container verify mlir"),

@@ -10,7 +10,8 @@ import click
 from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.options import Verb, catalog_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, pin_option, quiet_option, session
 from mlir_matrix.cli.toolchain.fetch import bring_and_show
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
@@ -41,7 +42,7 @@ images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]
 @images_argument
 @pin_option
 @click.option("--push", is_flag=True, help="Also push the images to the registry in containers/images.yaml.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@quiet_option
 @catalog_option
 def build(names: tuple[str, ...], pins: tuple[str, ...], push: bool, quiet: bool, catalogs: tuple[Path, ...]) -> int:
     """Build the images of environments, or of all environments that tests need.

@@ -12,7 +12,8 @@ from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.container.build import images_argument, short_id
-from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, format_option, pin_option, session
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.images.daemon import Daemon, connect

@@ -8,7 +8,8 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.container.build import images_argument
-from mlir_matrix.cli.options import Verb, catalog_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, pin_option, session
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.select import chosen

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mlir_matrix.cli.lazy import Listed
-from mlir_matrix.cli.options import LazyVerbGroup
+from mlir_matrix.cli.lazy import Listed, VerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
@@ -18,7 +17,7 @@ VERBS = {
 
 @click.group(
     "golden",
-    cls=LazyVerbGroup,
+    cls=VerbGroup,
     verbs=VERBS,
     of="golden",
     examples=(

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from mlir_matrix.actions.mutation.ir_mutations import LIBERTIES, MISTAKES
-from mlir_matrix.cli.limits import limits_options
-from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import cache_option, catalog_option, format_option, limits_options, session
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.action_cache import Store
 from mlir_matrix.execute.job import Done
@@ -58,7 +58,7 @@ _TROUBLE = frozenset({"infra-error", "skipped"})
 @format_option("text", "json")
 @catalog_option
 @cache_option
-@limits_options()
+@limits_options
 def audit(
     tests: tuple[str, ...],
     seeds: int,

@@ -13,13 +13,13 @@ import click
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.load import TOLERANCES
 from mlir_matrix.catalog.yaml_reader import read_text
-from mlir_matrix.cli.limits import limits_options
+from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
     NewFile,
-    Verb,
     cache_option,
     catalog_option,
     format_option,
+    limits_options,
     pin_option,
     session,
     tests_argument,
@@ -84,7 +84,7 @@ _Bounded = Mapping[str, Resolved]
 @catalog_option
 @pin_option
 @cache_option
-@limits_options()
+@limits_options
 @format_option("text", "json")
 def calibrate_command(
     tests: tuple[str, ...],

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.cli.limits import limits_options
-from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import (
+    cache_option,
+    catalog_option,
+    format_option,
+    limits_options_without_jobs,
+    pin_option,
+    session,
+)
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import LostBlob, Store
 from mlir_matrix.execute.lookup import cached_result
@@ -22,6 +29,9 @@ from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.goldens import plan_magnitudes
 from mlir_matrix.report.tolerance_text import explained, to_text
 from mlir_matrix.session import Session
+
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.verdict import Verdict
 
 
 @click.command(
@@ -36,7 +46,7 @@ from mlir_matrix.session import Session
 @catalog_option
 @pin_option
 @cache_option
-@limits_options(jobs=False)
+@limits_options_without_jobs
 @format_option("text", "json")
 def explain(
     identifier: str,
@@ -86,7 +96,7 @@ def _magnitudes(current: Session, test: Test, limits: Limits) -> Mapping[str, Ma
     return found
 
 
-def _last_verdict(current: Session, test: Test) -> Mapping[str, Any] | None:
+def _last_verdict(current: Session, test: Test) -> Verdict | None:
     """The verdict that a run would find in the cache."""
     if test.outcome is not None:
         return None
@@ -99,7 +109,7 @@ def _last_verdict(current: Session, test: Test) -> Mapping[str, Any] | None:
     if result is None or not result.ok:
         return None
     try:
-        verdict: dict[str, Any] = json.loads(store.read_blob(result.outputs["verdict"]))
+        verdict: Verdict = json.loads(store.read_blob(result.outputs["verdict"]))
     except LostBlob:
         return None
     return verdict

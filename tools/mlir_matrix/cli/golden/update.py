@@ -6,15 +6,22 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.golden_files import LARGEST_TREE, golden_name, is_sketched, other_name
 from mlir_matrix.catalog.models.base import Workload
-from mlir_matrix.cli.limits import limits_options
-from mlir_matrix.cli.options import Verb, cache_option, catalog_option, format_option, same_catalogs, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import (
+    cache_option,
+    catalog_option,
+    format_option,
+    limits_options_without_jobs,
+    same_catalogs,
+    session,
+)
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import Store
@@ -29,7 +36,8 @@ from mlir_matrix.report.golden_text import update_line
 from mlir_matrix.session import Session
 from mlir_matrix.tolerances.resolve import BOUNDS
 
-SCHEMA = "mlir-matrix/golden-update/v1"
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.golden import GoldenDifference, GoldenOutput, GoldenUpdate, GoldenWeak
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +50,11 @@ class _Golden:
     #: The file that it would be in the other form, which does not stay beside it.
     other: Path
     sketch: bool
-    state: str
+    state: Literal["same", "rounding", "new", "different"]
     data: bytes = b""
-    difference: Mapping[str, Any] | None = None
+    difference: GoldenDifference | None = None
     #: The trivial outputs that pass, for each set of bounds that lets any pass; and why that is right, as the workload states.
-    weak: tuple[Mapping[str, Any], ...] = ()
+    weak: tuple[GoldenWeak, ...] = ()
     weak_reason: str | None = None
 
     @property
@@ -78,7 +86,7 @@ class _Failure:
 @format_option("text", "json")
 @catalog_option
 @cache_option
-@limits_options(jobs=False)
+@limits_options_without_jobs
 def update(
     workloads: tuple[str, ...],
     write: bool,
@@ -154,13 +162,13 @@ def _gather(
     return goldens, failures
 
 
-def _weak(current: Session, update: Update, store: Store, done: Done) -> dict[str, tuple[Mapping[str, Any], ...]]:
+def _weak(current: Session, update: Update, store: Store, done: Done) -> dict[str, tuple[GoldenWeak, ...]]:
     """What passes though no program is needed for it, by output; the action that says so is done."""
     passing = json.loads(store.read_blob(done.result.outputs["weak"]))["outputs"]
-    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in update.made}
+    found: dict[str, list[GoldenWeak]] = {name: [] for name in update.made}
     for spec, names in zip(update.told, passing, strict=True):
         values: Mapping[str, object] = spec
-        bounds = {key: values[f"{key}_text"] for key in BOUNDS if key in values and spec["compare"] != "exact"}
+        bounds = {key: str(values[f"{key}_text"]) for key in BOUNDS if key in values and spec["compare"] != "exact"}
         if names:
             layer = found_place(current.catalog.roots, spec["layer"])
             found[spec["name"]].append({"passes": names, "layer": layer, "bounds": bounds})
@@ -168,7 +176,7 @@ def _weak(current: Session, update: Update, store: Store, done: Done) -> dict[st
 
 
 def _golden(
-    entry: Entry[Workload], name: str, digest: str, store: Store, difference: Mapping[str, Any] | None
+    entry: Entry[Workload], name: str, digest: str, store: Store, difference: GoldenDifference | None
 ) -> _Golden:
     document = entry.document
     path = entry.golden / golden_name(document, name)
@@ -211,7 +219,7 @@ def _write(golden: _Golden) -> None:
     golden.other.unlink(missing_ok=True)
 
 
-def _row(golden: _Golden, *, write: bool) -> dict[str, Any]:
+def _row(golden: _Golden, *, write: bool) -> GoldenOutput:
     return {
         "workload": golden.workload,
         "output": golden.output,
@@ -226,9 +234,9 @@ def _row(golden: _Golden, *, write: bool) -> dict[str, Any]:
     }
 
 
-def _document(goldens: Iterable[_Golden], failures: Iterable[_Failure], *, write: bool) -> dict[str, Any]:
+def _document(goldens: Iterable[_Golden], failures: Iterable[_Failure], *, write: bool) -> GoldenUpdate:
     return {
-        "schema": SCHEMA,
+        "schema": "mlir-matrix/golden-update/v1",
         "outputs": [_row(golden, write=write) for golden in goldens],
         "failures": [{"workload": failure.workload, "reason": failure.reason} for failure in failures],
     }

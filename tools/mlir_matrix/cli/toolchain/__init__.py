@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mlir_matrix.cli.lazy import Listed
-from mlir_matrix.cli.options import LazyVerbGroup
+from mlir_matrix.cli.lazy import Listed, VerbGroup
 
 #: Verb → where it is, and what it does.
 VERBS = {
@@ -21,7 +20,7 @@ VERBS = {
 
 @click.group(
     "toolchain",
-    cls=LazyVerbGroup,
+    cls=VerbGroup,
     verbs=VERBS,
     of="toolchain",
     examples=("matrix toolchain list llvm", "matrix toolchain fetch llvm@19", "matrix toolchain which mlir-opt@19"),

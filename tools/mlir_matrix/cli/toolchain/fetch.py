@@ -13,7 +13,16 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.pins import MARK
-from mlir_matrix.cli.options import Folder, Verb, catalog_option, format_option, pin_option, sealed_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import (
+    Folder,
+    catalog_option,
+    format_option,
+    pin_option,
+    quiet_option,
+    sealed_option,
+    session,
+)
 from mlir_matrix.environments.install.bring import bring
 from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.environments.lockfiles.wheels import Package
@@ -49,7 +58,7 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List what is missing and the commands of source builds; run none.")
 @sealed_option
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@quiet_option
 @format_option("text", "json")
 @catalog_option
 def fetch(

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from mlir_matrix.cli.options import Verb, catalog_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, session
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.environments.package import Installed

@@ -12,7 +12,8 @@ from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, format_option, pin_option, session
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment, provider_of
 from mlir_matrix.errors import UsageError

@@ -11,7 +11,8 @@ import click
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.cli.options import Verb, catalog_option, pin_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, pin_option, session
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock

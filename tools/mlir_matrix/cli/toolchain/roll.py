@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
-from mlir_matrix.cli.limits import limits_options
-from mlir_matrix.cli.options import Verb, cache_option, catalog_option, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import cache_option, catalog_option, limits_options, quiet_option, session
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
@@ -38,8 +38,8 @@ _NAMED = 10
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
-@limits_options()
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@limits_options
+@quiet_option
 @cache_option
 @catalog_option
 def roll_releases(

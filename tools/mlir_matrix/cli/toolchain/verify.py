@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from mlir_matrix.catalog.pins import MARK
-from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, same_catalogs, session
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.options import catalog_option, format_option, pin_option, same_catalogs, session
 from mlir_matrix.cli.toolchain.fetch import listed, names_argument, resolved
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.verify import remove

@@ -6,14 +6,14 @@ leaves or changes its meaning.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal, final
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
-from mlir_matrix.report.schemas.verdict import Number, Part
+from mlir_matrix.report.schemas.verdict import Number
 
 
-class AuditCounts(Part):
+class AuditCounts(TypedDict):
     """What became of plants. ``planted`` is ``mattered`` and ``not_mattering``, ``mattered`` is ``caught`` and ``missed``."""
 
     #: Mutations, at each of their sites, in each draw.
@@ -44,7 +44,7 @@ class AuditSummary(AuditCounts):
     not_audited: int
 
 
-class AuditLayer(Part):
+class AuditLayer(TypedDict):
     """How a tolerance layer did."""
 
     #: File, line and column; ``the runner`` for what failed to run.
@@ -71,7 +71,7 @@ class AuditTest(AuditCounts):
     mutations: list[AuditMutation]
 
 
-class AuditMiss(Part):
+class AuditMiss(TypedDict):
     """A miscompile that matters and passes, by the element that shows it most."""
 
     test: str
@@ -90,7 +90,16 @@ class AuditMiss(Part):
     layer: str
 
 
-class AuditFlagged(Part):
+@final
+class AuditRun(TypedDict):
+    """A run of what is allowed."""
+
+    test: str
+    mutation: str
+    draw: int
+
+
+class AuditFlagged(TypedDict):
     """A run of what is allowed that was no pass."""
 
     test: str
@@ -100,7 +109,7 @@ class AuditFlagged(Part):
     reason: str
 
 
-class AuditBeyond(Part):
+class AuditBeyond(TypedDict):
     """A run of what is allowed that is further off than the a-priori bound: the bound or the program is wrong."""
 
     test: str
@@ -110,7 +119,7 @@ class AuditBeyond(Part):
     index: list[int]
 
 
-class AuditWeak(Part):
+class AuditWeak(TypedDict):
     """A trivial output that passes."""
 
     test: str
@@ -118,7 +127,7 @@ class AuditWeak(Part):
     draws: list[int]
 
 
-class AuditUse(Part):
+class AuditUse(TypedDict):
     """How much of a layer was used by what must pass."""
 
     layer: str
@@ -129,17 +138,17 @@ class AuditUse(Part):
     tests: list[str]
 
 
-class AuditFailure(Part):
+class AuditFailure(TypedDict):
     """A test that could not be audited."""
 
     test: str
     reason: str
 
 
-class Audit(Part):
+class Audit(TypedDict):
     """What ``matrix golden audit --format json`` prints."""
 
-    version: Annotated[Literal["mlir-matrix/audit/v1"], Field(alias="schema")]
+    schema: Literal["mlir-matrix/audit/v1"]
     seeds: int
     summary: AuditSummary
     tests: list[AuditTest]

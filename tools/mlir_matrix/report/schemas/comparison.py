@@ -2,55 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal, NotRequired
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
-from mlir_matrix.report.schemas.verdict import Census, Element, Part
+from mlir_matrix.report.schemas.verdict import ElementError, Measured
 
 
-class PlacedElement(Element):
+class PlacedElement(ElementError):
     """One element, compared; of a text one of its numbers, with where it stands."""
 
-    actual: float | bool | str  # type: ignore[assignment]
-    expected: float | bool | str  # type: ignore[assignment]
-    line: int | None = None
-    column: int | None = None
+    actual: float | bool | str
+    expected: float | bool | str
+    line: NotRequired[int]
+    column: NotRequired[int]
 
 
-class Compared(Census):
+class Compared(Measured):
     """A pair of arrays or texts. What could not be compared has a reason and no numbers."""
 
     #: Empty where two files of one array were given; else the file's path, the array's name, or both with a colon between.
     name: str
     #: MLIR's name of the type of the elements.
-    dtype: str | None = None  # type: ignore[assignment]
+    dtype: NotRequired[str]
     #: `text` where texts differ beside their numbers, or have none.
-    compare: Literal["numeric", "exact", "text"] | None = None  # type: ignore[assignment]
-    outcome: Literal["pass", "mismatch", "unreadable"]  # type: ignore[assignment]
-    worst: list[PlacedElement] | None = None  # type: ignore[assignment]
+    compare: NotRequired[Literal["numeric", "exact", "text"]]
+    outcome: Literal["pass", "mismatch", "unreadable"]
+    reason: str
+    worst: NotRequired[list[PlacedElement]]
     #: True where what is expected is in double, whatever the dtype.
-    golden: bool | None = None
+    golden: NotRequired[bool]
     #: What did it: compiled code, or NumPy.
-    engine: Literal["native", "numpy"] | None = None
+    engine: NotRequired[Literal["native", "numpy"]]
     #: Of texts: tokens that are no numbers, and numbers.
-    words: int | None = None
-    numbers: int | None = None
+    words: NotRequired[int]
+    numbers: NotRequired[int]
 
 
-class ComparisonSummary(Part):
+#: Its key is a word of Python.
+_Passed = TypedDict("_Passed", {"pass": int})
+
+
+class ComparisonSummary(_Passed):
     """Totals."""
 
     total: int
-    # The key is a word of Python's.
-    passed: Annotated[int, Field(alias="pass")]
     mismatch: int
     unreadable: int
 
 
-class Comparisons(Part):
+class Comparisons(TypedDict):
     """What files or folders came to, pair by pair (`matrix compare --format json`)."""
 
-    version: Annotated[Literal["mlir-matrix/comparison/v1"], Field(alias="schema")]
+    schema: Literal["mlir-matrix/comparison/v1"]
     comparisons: list[Compared]
     summary: ComparisonSummary

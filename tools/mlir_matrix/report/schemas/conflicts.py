@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from mlir_matrix.report.schemas.verdict import Part
+from typing_extensions import TypedDict
 
 
-class KnownOpposition(Part):
+class KnownOpposition(TypedDict):
     """What a suite says of a pair."""
 
     reason: str
     position: str
 
 
-class RepeatedPair(Part):
+class RepeatedPair(TypedDict):
     """Two tests that could be one."""
 
     tests: tuple[str, str]
@@ -25,7 +23,7 @@ class RepeatedPair(Part):
     where: list[str]
 
 
-class OpposingPair(Part):
+class OpposingPair(TypedDict):
     """Two tests of which every change passes exactly one."""
 
     tests: tuple[str, str]
@@ -43,10 +41,10 @@ class StaleOpposition(KnownOpposition):
     tests: tuple[str, str]
 
 
-class Opposing(Part):
+class Opposing(TypedDict):
     """Pairs of IR tests that cannot both pass (`matrix opposing --format json`)."""
 
-    version: Annotated[Literal["mlir-matrix/opposing/v1"], Field(alias="schema")]
+    schema: Literal["mlir-matrix/opposing/v1"]
     #: How many IR tests were looked at.
     tests: int
     where: list[str]

@@ -11,12 +11,13 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
+from typing_extensions import is_typeddict
 
 from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import containers, suites, toolchains
@@ -41,7 +42,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "workload": models.Workload,
 }
 #: What verbs print with ``--format json``, by the name in the ``schema`` key.
-DOCUMENTS: Mapping[str, type[BaseModel]] = {
+DOCUMENTS: Mapping[str, type] = {
     "audit": audit.Audit,
     "calibration": golden.Calibration,
     "comparison": comparison.Comparisons,
@@ -51,7 +52,11 @@ DOCUMENTS: Mapping[str, type[BaseModel]] = {
     "plan": run.Plan,
     "results": run.Results,
 }
-_MODELS = {**_FILES, **DOCUMENTS}
+_MODELS: Mapping[str, type] = {**_FILES, **DOCUMENTS}
+_OF_FILES = (models, suites, toolchains, containers)
+_OF_DOCUMENTS = (audit, comparison, run, golden, conflicts, verdict)
+for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
+    with_config(ConfigDict(extra="forbid"))(_type)
 #: Kinds of files that people write.
 FILES = tuple(sorted(_FILES))
 NAMES = tuple(sorted(_MODELS))
@@ -61,13 +66,9 @@ def schema(name: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a kind of file or document. Raises UsageError for an unknown name."""
     if name not in _MODELS:
         raise UsageError(f"there is no schema '{printable(name)}'{did_you_mean(name, NAMES)}")
-    made = _MODELS[name].model_json_schema(by_alias=True)
+    made = adapter(name).json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
-    files = (models, suites, toolchains, containers)
-    described = (
-        audit, comparison, run, golden, conflicts, verdict,
-    )  # fmt: skip
-    modules = files if name in _FILES else described
+    modules = _OF_FILES if name in _FILES else _OF_DOCUMENTS
     for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
         _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))
     result = {"$schema": DIALECT, **_without_titles(made)}
@@ -76,20 +77,36 @@ def schema(name: str) -> dict[str, Any]:
     return result
 
 
+@cache
+def adapter(name: str) -> TypeAdapter[Any]:
+    """Return what validates a kind of file or document."""
+    return TypeAdapter(_MODELS[name])
+
+
 def text(name: str) -> str:
     """The schema as it is written to a file."""
     return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
 
 
-def _describe(definition: dict[str, Any], model: type[BaseModel]) -> None:
-    """Give each key the comment that stands above it in the model, and the model its docstring on one line."""
-    definition["description"] = _one_line(inspect.getdoc(model) or "")
-    comments: dict[str, str] = {}
-    for base in reversed([kin for kin in model.__mro__ if kin.__module__.startswith(__package__)]):
-        comments |= {key: words for key, words in _comments(base.__module__).get(base.__name__, {}).items() if words}
-    for name, field in model.model_fields.items():
-        if comment := comments.get(name):
-            definition["properties"][field.alias or name]["description"] = comment
+def _describe(definition: dict[str, Any], kind: type) -> None:
+    """Give each key the comment that stands above it in its class, and the class its docstring on one line."""
+    definition["description"] = _one_line(inspect.getdoc(kind) or "")
+    comments = {
+        name: words for each in _lineage(kind) for name, words in _comments(each.__module__)[each.__name__].items()
+    }
+    aliases = {name: field.alias for name, field in kind.model_fields.items()} if issubclass(kind, BaseModel) else {}
+    for name, words in comments.items():
+        if words:
+            definition["properties"][aliases.get(name) or name]["description"] = words
+
+
+def _lineage(kind: type) -> Iterator[type]:
+    """Yield the classes of ours that declare keys of a class, the general ones first."""
+    for base in getattr(kind, "__orig_bases__", kind.__bases__):
+        if getattr(base, "__module__", "").startswith("mlir_matrix."):
+            yield from _lineage(base)
+    if kind.__name__ in _comments(kind.__module__):
+        yield kind
 
 
 @cache

@@ -6,14 +6,14 @@ them. Within a version keys may join, and none leaves or changes its meaning.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
-from mlir_matrix.report.schemas.verdict import Number, Part
+from mlir_matrix.report.schemas.verdict import Number
 
 
-class ExplainedFact(Part):
+class ExplainedFact(TypedDict):
     """A fact about the numerics of a test, as somebody states it."""
 
     name: str
@@ -25,7 +25,7 @@ class ExplainedFact(Part):
     counts: bool
 
 
-class ExplainedLayer(Part):
+class ExplainedLayer(TypedDict):
     """A tolerance layer, and why it applies or does not."""
 
     #: File, line and column.
@@ -34,7 +34,7 @@ class ExplainedLayer(Part):
     why: str
 
 
-class ExplainedBound(Part):
+class ExplainedBound(TypedDict):
     """A bound as it is written, with numbers in it, and its value."""
 
     text: str
@@ -42,7 +42,7 @@ class ExplainedBound(Part):
     value: float
 
 
-class ExplainedSize(Part):
+class ExplainedSize(TypedDict):
     """What the bounds come to for an expected value of some size."""
 
     #: Zero, or the golden's median or largest.
@@ -54,7 +54,7 @@ class ExplainedSize(Part):
     ulp: float | None
 
 
-class ExplainedVerdict(Part):
+class ExplainedVerdict(TypedDict):
     """What became of the output in the last run."""
 
     outcome: Literal["pass", "mismatch"]
@@ -63,7 +63,7 @@ class ExplainedVerdict(Part):
     max_abs: Number | None
 
 
-class ExplainedOutput(Part):
+class ExplainedOutput(TypedDict):
     """Where the bounds of one output come from."""
 
     name: str
@@ -82,38 +82,38 @@ class ExplainedOutput(Part):
     last: ExplainedVerdict | None
 
 
-class GoldenExplanation(Part):
+class GoldenExplanation(TypedDict):
     """Why the bounds of a test are what they are (`matrix golden explain --format json`)."""
 
-    version: Annotated[Literal["mlir-matrix/golden-explanation/v1"], Field(alias="schema")]
+    schema: Literal["mlir-matrix/golden-explanation/v1"]
     id: str
     facts: list[ExplainedFact]
     outputs: list[ExplainedOutput]
 
 
-class GoldenDifference(Part):
+class GoldenDifference(TypedDict, total=False):
     """How a golden stands to the one that is there, in numbers. What cannot be compared has ``changed`` alone, a sentence."""
 
-    changed: str | None = None
-    elements: int | None = None
+    changed: str | None
+    elements: int | None
     #: How many elements differ.
-    differ: int | None = None
+    differ: int | None
     #: Where they differ most: by how much, that relative to the old one, where, and the two.
-    abs: Number | None = None
-    rel: Number | None = None
-    index: list[int] | None = None
-    old: Number | bool | None = None
-    new: Number | bool | None = None
+    abs: Number | None
+    rel: Number | None
+    index: list[int] | None
+    old: Number | bool | None
+    new: Number | bool | None
     #: Of sketches, whose ``elements`` are those that are kept.
-    blocks: int | None = None
-    differing_blocks: int | None = None
+    blocks: int | None
+    differing_blocks: int | None
     #: Euclidean norm of all differences, by the projections.
-    norm: Number | None = None
+    norm: Number | None
     #: The largest difference as a share of what rounding in double explains; null where no bound is known.
-    rounding: Number | None = None
+    rounding: Number | None
 
 
-class GoldenWeak(Part):
+class GoldenWeak(TypedDict):
     """Trivial outputs, which no program is needed for, that pass under some bounds."""
 
     passes: list[str]
@@ -123,7 +123,7 @@ class GoldenWeak(Part):
     bounds: dict[str, str]
 
 
-class GoldenOutput(Part):
+class GoldenOutput(TypedDict):
     """One output of a workload."""
 
     workload: str
@@ -142,22 +142,22 @@ class GoldenOutput(Part):
     weak_reason: str | None
 
 
-class GoldenFailure(Part):
+class GoldenFailure(TypedDict):
     """A workload whose reference gives nothing."""
 
     workload: str
     reason: str
 
 
-class GoldenUpdate(Part):
+class GoldenUpdate(TypedDict):
     """How goldens stand to what references give now (`matrix golden update --format json`)."""
 
-    version: Annotated[Literal["mlir-matrix/golden-update/v1"], Field(alias="schema")]
+    schema: Literal["mlir-matrix/golden-update/v1"]
     outputs: list[GoldenOutput]
     failures: list[GoldenFailure]
 
 
-class CalibratedFit(Part):
+class CalibratedFit(TypedDict):
     """The Gumbel distribution of the largest errors of the worst test, as shares of the bound."""
 
     location: float
@@ -169,7 +169,7 @@ class CalibratedFit(Part):
     usual_gap: float
 
 
-class CalibratedLayer(Part):
+class CalibratedLayer(TypedDict):
     """What runs used of a layer's bounds; errors are shares of today's."""
 
     #: File, line and column.
@@ -197,7 +197,7 @@ class CalibratedLayer(Part):
     why_not: str | None
 
 
-class CalibratedFailure(Part):
+class CalibratedFailure(TypedDict):
     """A test that gave no usable number in some draws."""
 
     test: str
@@ -206,17 +206,17 @@ class CalibratedFailure(Part):
     reason: str
 
 
-class NotCalibrated(Part):
+class NotCalibrated(TypedDict):
     """A test that was not run, and why."""
 
     test: str
     reason: str
 
 
-class Calibration(Part):
+class Calibration(TypedDict):
     """Errors over many draws, and the bounds that follow (`matrix golden calibrate --format json`)."""
 
-    version: Annotated[Literal["mlir-matrix/calibration/v1"], Field(alias="schema")]
+    schema: Literal["mlir-matrix/calibration/v1"]
     draws: int
     #: False alarms per run that are asked for.
     false_alarm: float

@@ -1,33 +1,34 @@
 """What the JSON documents of ``matrix plan`` and ``matrix run`` hold; their JSON Schemas are made from this.
 
-The documents are written by ``plan/serialize.py`` and ``results.py`` without these models, which only describe them. Within a
+The documents are written by ``execute/plan_document.py`` and ``judge/results.py``, which return these types. Within a
 version keys may join, and none leaves or changes its meaning.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from mlir_matrix.catalog.models.base import Outcome, Stage
-from mlir_matrix.report.schemas.verdict import Number, Part, Verdict
+from mlir_matrix.report.schemas.verdict import Number, Verdict
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class ExpectedOutcome(Part):
+class ExpectedOutcome(TypedDict):
     """What the suite expects instead of a pass."""
 
     outcome: Outcome
     reason: str
     #: File, line and column of the rule.
     position: str
-    link: str | None = None
+    link: NotRequired[str]
 
 
-class TestEntry(Part):
-    """The outcome of one test."""
+class NamedTest(TypedDict):
+    """The name of a test, and its parts."""
 
     #: framework/pipeline/target/workload, ~property, @pins
     id: str
@@ -36,7 +37,12 @@ class TestEntry(Part):
     target: str
     workload: str
     #: What stands after the `~` of the id where the test is of a property; absent where it is of none.
-    property: str | None = None
+    property: NotRequired[str]
+
+
+class TestEntry(NamedTest):
+    """The outcome of one test."""
+
     outcome: Outcome
     #: The stage that decided it; empty where nothing ran.
     stage: Stage | Literal[""]
@@ -53,16 +59,16 @@ class TestEntry(Part):
     environments: dict[str, Digest]
     metrics: dict[str, Number]
     #: Absent where a pass is expected.
-    expectation: ExpectedOutcome | None = None
+    expectation: NotRequired[ExpectedOutcome]
     #: Absent for a pass, and where nothing was compared.
-    verdict: Verdict | None = None
+    verdict: NotRequired[Verdict]
     #: Of a pass: by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right.
-    weak: dict[str, list[str]] | None = None
+    weak: NotRequired[dict[str, list[str]]]
     #: The full text of what failed.
-    diagnostics: str | None = None
+    diagnostics: NotRequired[str]
 
 
-class Summary(Part):
+class Summary(TypedDict):
     """Totals."""
 
     total: int
@@ -73,10 +79,10 @@ class Summary(Part):
     outcomes: Digest
 
 
-class Results(Part):
+class Results(TypedDict):
     """The results of a run (`matrix run --format json`)."""
 
-    version: Annotated[Literal["mlir-matrix/results/v1"], Field(alias="schema")]
+    schema: Literal["mlir-matrix/results/v1"]
     tests: list[TestEntry]
     summary: Summary
     #: True where somebody ended the run; tests that it had not come to are then `skipped`.
@@ -87,29 +93,21 @@ class Results(Part):
     executed_actions: list[str]
 
 
-class PlannedTest(Part):
+class PlannedTest(NamedTest):
     """A test of the plan, or one that is left out, with the reason."""
 
-    #: framework/pipeline/target/workload, ~property, @pins
-    id: str
-    framework: str
-    pipeline: str
-    target: str
-    workload: str
-    #: What stands after the `~` of the id where the test is of a property; absent where it is of none.
-    property: str | None = None
     #: True for what runs: neither unsupported nor left out.
     selected: bool
     reason: str
     #: Absent where running decides it.
-    outcome: Literal["unsupported", "skipped"] | None = None
+    outcome: NotRequired[Literal["unsupported", "skipped"]]
     #: Absent where a pass is expected.
-    expectation: ExpectedOutcome | None = None
+    expectation: NotRequired[ExpectedOutcome]
     #: The action that gives its verdict.
-    verdict: str | None = None
+    verdict: NotRequired[str]
 
 
-class FromAction(Part):
+class FromAction(TypedDict):
     """An input that another action makes."""
 
     action: str
@@ -118,7 +116,7 @@ class FromAction(Part):
     path: str
 
 
-class FromFile(Part):
+class FromFile(TypedDict):
     """An input that is a file of a catalog."""
 
     #: 0 is the repository, 1 the first `--catalog`, and so on.
@@ -127,10 +125,10 @@ class FromFile(Part):
     #: Where the action finds it, from its folder.
     path: str
     #: Present and true where the file may be absent; the action is then run without it.
-    optional: bool | None = None
+    optional: NotRequired[bool]
 
 
-class PlannedAction(Part):
+class HermeticCommand(TypedDict):
     """One hermetic command. It holds no absolute path."""
 
     id: str
@@ -146,11 +144,16 @@ class PlannedAction(Part):
     native: bool
     #: True where it builds what is ours: no limit on tests applies to it, and no test is to blame where it fails.
     building: bool
+
+
+class PlannedAction(HermeticCommand):
+    """An action, and who needs it."""
+
     #: The tests that need it.
     tests: list[str]
 
 
-class Bytes(Part):
+class Bytes(TypedDict):
     """What an environment costs, in bytes."""
 
     #: Of all its artifacts, and of those that are still to be fetched.
@@ -163,7 +166,7 @@ class Bytes(Part):
     exact: bool
 
 
-class PlannedUnit(Part):
+class PlannedUnit(TypedDict):
     """Something that an environment is made of."""
 
     label: str
@@ -172,31 +175,31 @@ class PlannedUnit(Part):
     #: The interpreter itself; what goes on its path; programs with all that they need.
     part: Literal["interpreter", "site", "prefix"]
     #: Of programs: their release.
-    release: str | None = None
+    release: NotRequired[str]
     #: The component that it is a release of; absent for what is only needed by one.
-    component: str | None = None
+    component: NotRequired[str]
     #: By kind of action, the files of it that such actions read; absent where that is all.
-    reads: dict[str, tuple[str, ...]] | None = None
+    reads: NotRequired[dict[str, tuple[str, ...]]]
 
 
-class PlannedEnvironment(Part):
+class PlannedEnvironment(TypedDict):
     """What actions run in."""
 
     name: str
     #: Releases of its components.
     pins: dict[str, str]
-    digest: Digest | None = None
-    interpreter: str | None = None
-    units: list[PlannedUnit] | None = None
-    packages: list[str] | None = None
+    digest: NotRequired[Digest]
+    interpreter: NotRequired[str]
+    units: NotRequired[list[PlannedUnit]]
+    packages: NotRequired[list[str]]
     #: Packages that are still to be fetched.
-    missing: list[str] | None = None
-    bytes: Bytes | None = None
+    missing: NotRequired[list[str]]
+    bytes: NotRequired[Bytes]
     #: Why this machine cannot have it.
-    unavailable: str | None = None
+    unavailable: NotRequired[str]
 
 
-class PlannedTarget(Part):
+class PlannedTarget(TypedDict):
     """What tests run on."""
 
     name: str
@@ -204,10 +207,10 @@ class PlannedTarget(Part):
     triple: str
 
 
-class Plan(Part):
+class Plan(TypedDict):
     """Tests, actions and environments (`matrix plan --format json`)."""
 
-    version: Annotated[Literal["mlir-matrix/plan/v1"], Field(alias="schema")]
+    schema: Literal["mlir-matrix/plan/v1"]
     tests: list[PlannedTest]
     #: In an order in which each comes after what it reads.
     actions: list[PlannedAction]

@@ -6,9 +6,9 @@ its siblings. Within a version keys may join, and none leaves or changes its mea
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
 
 from mlir_matrix.catalog.models.base import Dtype
 
@@ -16,18 +16,10 @@ from mlir_matrix.catalog.models.base import Dtype
 Number = float | Literal["nan", "inf", "-inf"]
 
 
-class Part(BaseModel):
-    """Base of everything in a document."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
-
-
-class Element(Part):
-    """One element of an output, compared."""
+class ElementError(TypedDict):
+    """The error of one element."""
 
     index: list[int]
-    expected: Number | bool
-    actual: Number | bool
     #: Absolute error.
     abs: Number
     #: Relative error.
@@ -41,7 +33,14 @@ class Element(Part):
     wrong: bool
 
 
-class Sketched(Part):
+class Element(ElementError):
+    """One element of an output, compared."""
+
+    expected: Number | bool
+    actual: Number | bool
+
+
+class Sketched(TypedDict):
     """What an output was compared with that is kept as a sketch, and what that tells."""
 
     #: Of 4096 elements each, the last of what is left.
@@ -59,75 +58,80 @@ class Sketched(Part):
     false_alarm: float
 
 
-class Census(Part):
+class Measured(TypedDict, total=False):
+    """What was measured of one output."""
+
+    shape: list[int] | None
+    atol: Number | None
+    rtol: Number | None
+    #: False where its golden or its bounds are wrong, so that nothing could be compared.
+    measurable: bool | None
+    #: The bounds as they are written in the layer.
+    atol_text: str | None
+    rtol_text: str | None
+    #: How many numbers of the dtype may lie between instead, where that is a criterion.
+    ulp_bound: Number | None
+    ulp_bound_text: str | None
+    #: File, line and column of the tolerance layer that gives the bounds.
+    layer: str | None
+    rationale: str | None
+    elements: int | None
+    wrong: int | None
+    wrong_percent: float | None
+    over_bound: int | None
+    nan_mismatches: int | None
+    inf_mismatches: int | None
+    max_abs: Number | None
+    max_rel: Number | None
+    max_ulp: Number | None
+    #: The largest share of its bound that an error takes.
+    error_used: Number | None
+    #: The least atol that would do, with the rtol as it is.
+    atol_needed: Number | None
+    #: The least rtol that would do, with the atol as it is.
+    rtol_needed: Number | None
+    #: The least number of last places that would do.
+    ulp_needed: Number | None
+    #: How many are over each bound alone; an element is wrong where it is over all that count.
+    over_atol: int | None
+    over_rtol: int | None
+    over_ulp: int | None
+    #: Elements where NaN is expected.
+    nan_expected: int | None
+    #: L1, L2 and largest of the error, absolute and by that of what is expected.
+    norms: dict[str, dict[str, Number]] | None
+    cosine: Number | None
+    #: Elements by the decade of their absolute error.
+    abs_decades: list[tuple[Number, int]] | None
+    #: Elements over atol by the decade of their relative error, and those over rtol by that of their absolute error.
+    rel_decades_over_atol: list[tuple[Number, int]] | None
+    abs_decades_over_rtol: list[tuple[Number, int]] | None
+    #: Few wrong elements, or a drift of all, in words; what the output looks like, where it looks like something.
+    character: str | None
+    looks: str | None
+    #: Where the wrong ones are, in words.
+    where: str | None
+    #: Of a pass: the trivial outputs, which no program is needed for, that would pass, too; of a sketch constants alone.
+    weak: list[str] | None
+    #: Why that is right, as the workload says.
+    weak_reason: str | None
+    #: Where the golden is a sketch. ``wrong`` is then the number of blocks that are not like it.
+    sketch: Sketched | None
+
+
+class Census(Measured):
     """One output, compared with its golden. What could not be compared has a reason and no numbers."""
 
     name: str
-    dtype: Dtype | None = None
-    shape: list[int] | None = None
-    compare: Literal["numeric", "exact", "order-free"] | None = None
     outcome: Literal["pass", "mismatch"]
     reason: str
-    atol: Number | None = None
-    rtol: Number | None = None
-    #: False where its golden or its bounds are wrong, so that nothing could be compared.
-    measurable: bool | None = None
-    #: The bounds as they are written in the layer.
-    atol_text: str | None = None
-    rtol_text: str | None = None
-    #: How many numbers of the dtype may lie between instead, where that is a criterion.
-    ulp_bound: Number | None = None
-    ulp_bound_text: str | None = None
-    #: File, line and column of the tolerance layer that gives the bounds.
-    layer: str | None = None
-    rationale: str | None = None
-    elements: int | None = None
-    wrong: int | None = None
-    wrong_percent: float | None = None
-    over_bound: int | None = None
-    nan_mismatches: int | None = None
-    inf_mismatches: int | None = None
-    max_abs: Number | None = None
-    max_rel: Number | None = None
-    max_ulp: Number | None = None
-    #: The largest share of its bound that an error takes.
-    error_used: Number | None = None
-    #: The least atol that would do, with the rtol as it is.
-    atol_needed: Number | None = None
-    #: The least rtol that would do, with the atol as it is.
-    rtol_needed: Number | None = None
-    #: The least number of last places that would do.
-    ulp_needed: Number | None = None
-    #: How many are over each bound alone; an element is wrong where it is over all that count.
-    over_atol: int | None = None
-    over_rtol: int | None = None
-    over_ulp: int | None = None
-    #: Elements where NaN is expected.
-    nan_expected: int | None = None
-    #: L1, L2 and largest of the error, absolute and by that of what is expected.
-    norms: dict[str, dict[str, Number]] | None = None
-    cosine: Number | None = None
-    #: Elements by the decade of their absolute error.
-    abs_decades: list[tuple[Number, int]] | None = None
-    #: Elements over atol by the decade of their relative error, and those over rtol by that of their absolute error.
-    rel_decades_over_atol: list[tuple[Number, int]] | None = None
-    abs_decades_over_rtol: list[tuple[Number, int]] | None = None
+    dtype: NotRequired[Dtype | None]
+    compare: NotRequired[Literal["numeric", "exact", "order-free"] | None]
     #: The worst elements, the worst of all first.
-    worst: list[Element] | None = None
-    #: Few wrong elements, or a drift of all, in words; what the output looks like, where it looks like something.
-    character: str | None = None
-    looks: str | None = None
-    #: Where the wrong ones are, in words.
-    where: str | None = None
-    #: Of a pass: the trivial outputs, which no program is needed for, that would pass, too; of a sketch constants alone.
-    weak: list[str] | None = None
-    #: Why that is right, as the workload says.
-    weak_reason: str | None = None
-    #: Where the golden is a sketch. ``wrong`` is then the number of blocks that are not like it.
-    sketch: Sketched | None = None
+    worst: NotRequired[list[Element] | None]
 
 
-class Verdict(Part):
+class Verdict(TypedDict):
     """What the judge found, output by output; of a property, what runs or IR gave against others."""
 
     outcome: Literal["pass", "mismatch"]
@@ -135,4 +139,4 @@ class Verdict(Part):
     outputs: list[Census]
     metrics: dict[str, Number]
     #: How IR differs that should be the same.
-    diagnostics: str | None = None
+    diagnostics: NotRequired[str | None]

@@ -26,7 +26,7 @@ _LOOPS = "loops"
 #: Sites of a mutation that are taken in one test, spread evenly over those that there are.
 MOST_SITES = 4
 _CHUNK = 10
-#: The mutations of outputs, which are planted where NumPy is (``actions/output_mutations.py``).
+#: The mutations of outputs, which are planted where NumPy is (``actions/mutation/output_mutations.py``).
 OUTPUTS = (
     *(f"output-flip-bit-{bit}" for bit in (0, 2, 4, 8, 12, 16, 20, 22)), "output-flip-bit-top", "output-sign",
     "output-zeroed-tail", "output-stale-tail", "output-transposed-tile", "output-shifted", "output-rounded-to-bf16",

@@ -11,7 +11,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from mlir_matrix.actions.numerics.accuracy import Format
 from mlir_matrix.actions.numerics.dtypes import Doubles
-from mlir_matrix.actions.numerics.error_bound import FUNCTION_RULES, UFUNC_RULES, Bounded, Rule, lift, settle, unknown
+from mlir_matrix.actions.numerics.error_bound import (
+    FUNCTION_RULES,
+    UFUNC_RULES,
+    ErrorBound,
+    Rule,
+    lift,
+    settle,
+    unknown,
+)
 
 
 def _rule(*functions: Any) -> Callable[[Rule], Rule]:
@@ -34,7 +42,7 @@ def _reduction(ufunc: Any, method: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def multilinear(product: Callable[..., Doubles], *parts: Bounded) -> Bounded:
+def multilinear(product: Callable[..., Doubles], *parts: ErrorBound) -> ErrorBound:
     """A sum of products of one element of each part: matmul, einsum, convolution.
 
     How many terms each sum has is what the same product of ones comes to.
@@ -51,7 +59,7 @@ def multilinear(product: Callable[..., Doubles], *parts: Bounded) -> Bounded:
     roundings = np.maximum(terms - 1, 0) + len(parts) - 1
     own = roundings * (format.rounding * product(*reach) + format.least)
     error = np.where(np.isfinite(value), passed + own, 0.0)
-    return Bounded(value, np.where(np.isnan(error), np.inf, error), format)
+    return ErrorBound(value, np.where(np.isnan(error), np.inf, error), format)
 
 
 def _count(shape: tuple[int, ...], axis: Any) -> int:
@@ -63,7 +71,7 @@ def _count(shape: tuple[int, ...], axis: Any) -> int:
 @_reduction(np.add, "reduce")
 def _sum(
     format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-) -> Bounded:
+) -> ErrorBound:
     _only_double(dtype, out)
     part = lift(a, format)
 
@@ -73,7 +81,7 @@ def _sum(
     value, passed = total(part.value), total(part.error)
     own = max(_count(part.shape, axis) - 1, 0) * format.rounding * total(np.abs(part.value) + part.error)
     error = np.where(np.isfinite(value), passed + own, 0.0)
-    return Bounded(value, np.where(np.isnan(error), np.inf, error), format)
+    return ErrorBound(value, np.where(np.isnan(error), np.inf, error), format)
 
 
 @_rule(np.mean)
@@ -128,7 +136,7 @@ def _largest(
     floor = np.max(part.value - part.error, axis=axis, keepdims=True)
     near = part.value + part.error >= floor
     error = np.max(part.error, axis=axis, keepdims=True, where=near, initial=0.0)
-    whole = Bounded(value, error, format)
+    whole = ErrorBound(value, error, format)
     axes = None if axis is None else tuple(int(place) for place in np.atleast_1d(axis))
     return whole if keepdims else whole.each(lambda values: np.squeeze(values, axis=axes))
 
@@ -143,7 +151,7 @@ def _least(
 
 @_rule(np.cumsum)
 @_reduction(np.add, "accumulate")
-def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Bounded:
+def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> ErrorBound:
     _only_double(dtype, out)
     part = lift(a, format)
     if axis is None:
@@ -154,9 +162,9 @@ def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: An
 
 
 @_reduction(np.maximum, "accumulate")
-def _running_largest(format: Format, a: Any, axis: int = 0) -> Bounded:
+def _running_largest(format: Format, a: Any, axis: int = 0) -> ErrorBound:
     part = lift(a, format)
-    return Bounded(np.maximum.accumulate(part.value, axis), np.maximum.accumulate(part.error, axis), format)
+    return ErrorBound(np.maximum.accumulate(part.value, axis), np.maximum.accumulate(part.error, axis), format)
 
 
 def _only_double(dtype: Any, out: Any) -> None:
@@ -165,12 +173,12 @@ def _only_double(dtype: Any, out: Any) -> None:
 
 
 @_rule(np.sort)
-def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> Bounded:
+def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> ErrorBound:
     """The k-th of all moves by no more than the one that moves most."""
     part = lift(a, format)
     most = np.max(part.error, axis=axis, keepdims=True)
     value = np.sort(part.value, axis=axis, **kwargs)
-    return Bounded(value, np.broadcast_to(most, value.shape).copy(), format)
+    return ErrorBound(value, np.broadcast_to(most, value.shape).copy(), format)
 
 
 @_rule(np.where)
@@ -178,11 +186,13 @@ def _where(format: Format, condition: Any, *both: Any) -> Any:
     if not both:
         return np.nonzero(condition)
     left, right = (lift(given, format) for given in both)
-    return Bounded(np.where(condition, left.value, right.value), np.where(condition, left.error, right.error), format)
+    return ErrorBound(
+        np.where(condition, left.value, right.value), np.where(condition, left.error, right.error), format
+    )
 
 
 @_rule(np.pad)
-def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: Any) -> Bounded:
+def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: Any) -> ErrorBound:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise unknown(f"numpy.pad with mode {mode!r}")
     part = lift(a, format)
@@ -190,7 +200,7 @@ def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: 
     if mode != "constant":
         return part.each(lambda values: np.pad(values, widths, mode, **kwargs))  # type: ignore[call-overload,no-any-return]
     filling = lift(filled, format)
-    return Bounded(
+    return ErrorBound(
         np.pad(part.value, widths, constant_values=filling.value),
         np.pad(part.error, widths, constant_values=filling.error),
         format,
@@ -223,15 +233,15 @@ def _norm(format: Format, x: Any, ord: Any = None, axis: Any = None, keepdims: b
 
 
 @_rule(np.einsum)
-def _einsum(format: Format, subscripts: Any, *operands: Any, **_: Any) -> Bounded:
+def _einsum(format: Format, subscripts: Any, *operands: Any, **_: Any) -> ErrorBound:
     if not isinstance(subscripts, str):
         raise unknown("numpy.einsum without subscripts as text")
     parts = [lift(operand, format) for operand in operands]
     return multilinear(lambda *arrays: np.asarray(np.einsum(subscripts, *arrays)), *parts)
 
 
-def _bilinear(function: Any) -> Callable[..., Bounded]:
-    def rule(format: Format, a: Any, b: Any, *args: Any, **kwargs: Any) -> Bounded:
+def _bilinear(function: Any) -> Callable[..., ErrorBound]:
+    def rule(format: Format, a: Any, b: Any, *args: Any, **kwargs: Any) -> ErrorBound:
         return multilinear(
             lambda left, right: np.asarray(function(left, right, *args, **kwargs)), lift(a, format), lift(b, format)
         )
@@ -250,20 +260,20 @@ def _joined(function: Any) -> Callable[..., Any]:
     def rule(format: Format, arrays: Any, *args: Any, **kwargs: Any) -> Any:
         parts = [lift(array, format) for array in arrays]
         value = function([part.value for part in parts], *args, **kwargs)
-        return Bounded(value, function([part.error for part in parts], *args, **kwargs), format)
+        return ErrorBound(value, function([part.error for part in parts], *args, **kwargs), format)
 
     return rule
 
 
 def _decided(function: Any) -> Callable[..., Any]:
     def rule(_: Format, *args: Any, **kwargs: Any) -> Any:
-        return function(*(given.value if isinstance(given, Bounded) else given for given in args), **kwargs)
+        return function(*(given.value if isinstance(given, ErrorBound) else given for given in args), **kwargs)
 
     return rule
 
 
 def _filled(function: Any) -> Callable[..., Any]:
-    def rule(format: Format, a: Bounded, *args: Any, **kwargs: Any) -> Any:
+    def rule(format: Format, a: ErrorBound, *args: Any, **kwargs: Any) -> Any:
         made = function(a.value, *args, **kwargs)
         return lift(made, format) if made.dtype.kind == "f" else made
 

@@ -6,7 +6,7 @@ computes what the reference does, in the output's dtype and in any order, each o
 :mod:`accuracy` says: element by element ``|actual - expected| <= bound``. An infinite bound says that nothing is known (the
 dtype may overflow there). Outputs of integers and booleans have the bound 0. No tolerance has a part in any of this.
 
-The bound comes from the reference itself, run on arrays that carry errors (:mod:`bounded`); where the reference takes more
+The bound comes from the reference itself, run on arrays that carry errors (:mod:`error_bound`); where the reference takes more
 care than programs do, ``reference.py`` says by ``forward_error(roundoff, *inputs)`` what it is: an array, or a tuple with one
 for each output. ``roundoff`` is the unit roundoff of the output's dtype (half its ``eps``), and the inputs are those of the
 reference.
@@ -24,7 +24,7 @@ from mlir_matrix.actions import params
 from mlir_matrix.actions.numerics import dtypes, error_bound_numpy
 from mlir_matrix.actions.numerics.accuracy import FORMATS, Format
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.numerics.error_bound import Bounded, lift
+from mlir_matrix.actions.numerics.error_bound import ErrorBound, lift
 from mlir_matrix.actions.params import SignatureParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools.import_common import Tensor, check_arguments, declared
@@ -86,7 +86,7 @@ def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[A
     ]
     with under_test(any_frame=True):
         results = as_tuple(reference(*given))
-    return tuple(result.error if isinstance(result, Bounded) else np.zeros(np.shape(result)) for result in results)
+    return tuple(result.error if isinstance(result, ErrorBound) else np.zeros(np.shape(result)) for result in results)
 
 
 def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], place: int, outputs: int) -> Doubles:

@@ -9,8 +9,8 @@ sorting, where the output is compared so):
 - of the finite ones, as doubles: their L1 and L2 norm, the largest size, and 32 projections: sums with random signs;
 - 8 elements at random places.
 
-All that is random comes from :mod:`counter`, and sums are taken by halves, so that equal outputs have equal sketches, to the
-bit, everywhere. What a sketch can see, and what it cannot, is in :mod:`sketch_power`; judging is in :mod:`sketch_judge`.
+All that is random comes from :mod:`prng`, and sums are taken by halves, so that equal outputs have equal sketches, to the
+bit, everywhere. What a sketch can see, and what it cannot, is in :mod:`sketch_format`; judging is in :mod:`sketch_judge`.
 """
 
 from __future__ import annotations

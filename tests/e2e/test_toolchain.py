@@ -20,7 +20,7 @@ from shop import NOWHERE, Shop, open_shop
 
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lockfiles.debian import deb_lock_file, read_deb_lock
+from mlir_matrix.environments.lockfiles.debian import debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, read_pins, write_lock
 
 
@@ -61,12 +61,12 @@ def test_lock_packages(tmp_path: Path) -> None:
     root = tmp_path / "copy"
     for room in ROOMS:
         shutil.copytree(REPOSITORY / room, root / room)
-    path = deb_lock_file(root / "toolchains" / "locks", "llvm", "15.0.6")
-    before = read_deb_lock(path)
+    path = debian_lock_file(root / "toolchains" / "locks", "llvm", "15.0.6")
+    before = read_debian_lock(path)
     path.unlink()
     done = House(tmp_path / "home", root=root)("toolchain", "lock", "llvm@15.0.6")
     assert done.code == 0, done.stderr
-    found = read_deb_lock(path)
+    found = read_debian_lock(path)
     assert (found.component, found.release, found.programs) == (before.component, before.release, before.programs)
     assert {"libc6", "mlir-15-tools", "llvm-15", "libmlir-15"} <= {package.name for package in found.packages}
     llvm = [{package for package in lock.packages if "15" in package.name} for lock in (found, before)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
+from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 
 
 @contextmanager
@@ -99,14 +99,14 @@ class Mirror:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def add(self, name: str, *members: Member, version: str = "1:2.0+b1~x-3") -> DebPackage:
+    def add(self, name: str, *members: Member, version: str = "1:2.0+b1~x-3") -> DebianPackage:
         """Put a package there."""
         path = f"pool/main/{name[0]}/{name}/{name}_{version.partition(':')[2]}_amd64.deb"
         data = deb(*members)
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_bytes(data)
         installed = sum(len(member.data) for member in members)
-        return DebPackage(
+        return DebianPackage(
             name=name, version=version, size=len(data), installed=installed, suite="sid", path=path,
             sha256=hashlib.sha256(data).hexdigest(),
         )  # fmt: skip
@@ -119,7 +119,7 @@ class Mirror:
 SCRIPT = b'#!/bin/sh\necho "said $(basename -- "$0") $*"\n'
 
 
-def release(mirror: Mirror, count: int = 3) -> DebLock:
+def release(mirror: Mirror, count: int = 3) -> DebianRelease:
     """A component with a program that is a script, so that it runs on any machine, and packages with files."""
     packages = [mirror.add("tool", folder("./opt/t/bin"), Member("./opt/t/bin/say", SCRIPT, mode=0o755))]
     for number in range(1, count):
@@ -132,4 +132,4 @@ def release(mirror: Mirror, count: int = 3) -> DebLock:
                 link(f"./usr/lib/l{number}", f"{number}.so"),
             )
         )
-    return DebLock(component="tool", release="2.0", packages=tuple(packages), programs=("opt/t/bin",))
+    return DebianRelease(component="tool", release="2.0", packages=tuple(packages), programs=("opt/t/bin",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,6 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains import doctor
-from mlir_matrix.toolchains.names import artifacts_of
 
 
 def opened(tmp_path: Path, **texts: str) -> Session:
@@ -51,9 +51,11 @@ def keep(session: Session, environment: str) -> None:
     store = Artifacts(session.home.artifacts)
     store.folder.mkdir(parents=True, exist_ok=True)
     for unit in resolved(session, environment).units:
-        for hashes in artifacts_of(unit):
+        for archive in unit.archives:
             # Any of them will do.
-            store.path(hashes[-1]).touch()
+            path = store.path(archive.hashes[-1])
+            path.touch()
+            os.truncate(path, archive.size or 0)
 
 
 @pytest.mark.parametrize(

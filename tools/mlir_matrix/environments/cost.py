@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.paths import Home
 
@@ -42,7 +43,7 @@ class Cost:
 
 def cost_of(environments: Iterable[ResolvedEnvironment], home: Home) -> Cost:
     """What some environments cost together: what they share is counted once."""
-    units: dict[str, Unit] = {}
+    units: dict[str, Package] = {}
     for environment in environments:
         units |= {unit.folder_for(environment.interpreter.tag): unit for unit in environment.units}
     # What has no folder is the machine's.
@@ -53,9 +54,9 @@ def cost_of(environments: Iterable[ResolvedEnvironment], home: Home) -> Cost:
     return total
 
 
-def _unit(unit: Unit, *, installed: bool, home: Home) -> Cost:
+def _unit(unit: Package, *, installed: bool, home: Home) -> Cost:
     size, disk = unit.size or 0, unit.installed or 0
-    missing = 0 if installed else _missing(unit, home)
+    missing = 0 if installed else Artifacts(home.artifacts).to_fetch(unit)
     return Cost(
         fetch=size,
         to_fetch=missing,
@@ -64,10 +65,3 @@ def _unit(unit: Unit, *, installed: bool, home: Home) -> Cost:
         exact=unit.size is not None and unit.installed is not None,
         absent=0 if installed else 1,
     )
-
-
-def _missing(unit: Unit, home: Home) -> int:
-    """Bytes of a unit's artifacts that are not in the store."""
-    from mlir_matrix.environments.fetch.artifacts import Artifacts  # only where something is missing
-
-    return unit.to_fetch(Artifacts(home.artifacts))

@@ -13,7 +13,7 @@ from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.plan.graph import Action
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import PackageProgress
+    from mlir_matrix.environments.package import PackageProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

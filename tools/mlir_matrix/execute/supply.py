@@ -10,7 +10,8 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.paths import Home
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import Installer, PackageProgress
+    from mlir_matrix.environments.install.installer import Installer
+    from mlir_matrix.environments.package import PackageProgress
 
 
 class PackageSupply:

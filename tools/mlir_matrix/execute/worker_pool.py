@@ -18,7 +18,7 @@ from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import PackageProgress
+    from mlir_matrix.environments.package import PackageProgress
 
 #: What building what is ours may take. Seconds.
 _BUILDING_S = 1800.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import Listener, PackageProgress, Unit
+from mlir_matrix.environments.package import Listener, Package, PackageProgress
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.archive import archive
@@ -65,7 +65,7 @@ def find(blueprint: Blueprint, daemon: Daemon) -> Image | None:
 
 def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: Listener) -> None:
     """Find out what layers come to that nobody knows yet: a second for a gigabyte."""
-    todo: dict[str, Unit] = {}
+    todo: dict[str, Package] = {}
     for environment in environments:
         units = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
         todo |= {folder: unit for unit, folder in units if folder and known(unit, folder, home) is None}

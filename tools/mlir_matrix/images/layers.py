@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from mlir_matrix.environments.install.integrity import FILE, settled
+from mlir_matrix.environments.install.verify import damaged_files
 from mlir_matrix.environments.install.wheel_archive import left_by_installer, settled_record
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Package
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import write_text
 from mlir_matrix.images.tar import MTIME, Member, digest_of, members, size_of, text
@@ -71,12 +72,12 @@ def unit_members(folder: Path) -> list[Member]:
     return members(folder, str(at), edits)
 
 
-def unit_layer(unit: Unit, folder: str, home: Home) -> Layer:
+def unit_layer(unit: Package, folder: str, home: Home) -> Layer:
     """The layer of a unit, which must be here unless its layer is known. Raises InfrastructureError where it is damaged."""
     return known(unit, folder, home) or measure(unit, folder, home)
 
 
-def known(unit: Unit, folder: str, home: Home) -> Layer | None:
+def known(unit: Package, folder: str, home: Home) -> Layer | None:
     """A layer that was measured before, be its folder here or not."""
     try:
         value = json.loads(_note(folder, home).read_bytes())
@@ -87,10 +88,10 @@ def known(unit: Unit, folder: str, home: Home) -> Layer | None:
     return None
 
 
-def measure(unit: Unit, folder: str, home: Home) -> Layer:
+def measure(unit: Package, folder: str, home: Home) -> Layer:
     """Find out what a unit's layer comes to, reading every byte twice: against its hashes, and as it will be sent."""
     place = home.packages / folder
-    damaged: Sequence[str] = unit.damage(place, thorough=True) if place.is_dir() else ["its folder is missing"]
+    damaged: Sequence[str] = damaged_files(place, thorough=True) if place.is_dir() else ["its folder is missing"]
     if damaged:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise InfrastructureError(

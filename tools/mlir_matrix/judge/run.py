@@ -22,7 +22,7 @@ from mlir_matrix.report.progress import Progress
 from mlir_matrix.session import Environment, Session
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import PackageProgress
+    from mlir_matrix.environments.package import PackageProgress
 
 
 #: How actions can be executed.

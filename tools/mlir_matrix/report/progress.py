@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     # Where nothing is to be installed, nothing of it need be imported.
     from rich.text import Text
 
-    from mlir_matrix.environments.install.installer import PackageProgress
+    from mlir_matrix.environments.package import PackageProgress
 
 #: Columns of a reason in a line of the progress; the summary has all of it.
 _LINE = 160

@@ -15,9 +15,12 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import MARK, find_release
 from mlir_matrix.catalog.releases import spellings
-from mlir_matrix.environments.lockfiles.wheels import PLATFORM, Package, read_lock
-from mlir_matrix.environments.package import Listener, Unit
-from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
+from mlir_matrix.environments.interpreter import SUPPORTED
+from mlir_matrix.environments.lockfiles.debian import read_debian_lock
+from mlir_matrix.environments.lockfiles.wheels import PLATFORM, read_lock
+from mlir_matrix.environments.package import Listener, Package
+from mlir_matrix.environments.releases import Releases, provider_of
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean, name_glob, printable
 from mlir_matrix.paths import Home
@@ -127,10 +130,10 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> T
 def require(session: Session, environment: ResolvedEnvironment, listener: Listener = lambda _progress: None) -> None:
     """Have an environment here, whole. Raises InfrastructureError with all that went wrong."""
     from mlir_matrix.environments.fetch.artifacts import Artifacts
-    from mlir_matrix.environments.install.bring import bring
+    from mlir_matrix.environments.install.installer import install_all
 
     home = session.home
-    errors = bring([environment], home.packages, Artifacts(home.artifacts), listener)
+    errors = install_all([environment], home.packages, Artifacts(home.artifacts), listener)
     if errors:
         raise InfrastructureError("; ".join(errors.values()))
 
@@ -149,16 +152,13 @@ def prefix_of(session: Session, component: str) -> tuple[ResolvedEnvironment, Pa
     return found, Path(found.roots(session.home.packages)[0])
 
 
-def locked_units(session: Session) -> dict[str, Unit]:
+def locked_units(session: Session) -> dict[str, Package]:
     """By folder: everything that a lock of the catalog names, for any interpreter, and what would be built of sources."""
     return {folder: unit for _, folder, unit in locked_things(session)}
 
 
-def locked_things(session: Session) -> Iterator[tuple[str, str, Unit]]:
+def locked_things(session: Session) -> Iterator[tuple[str, str, Package]]:
     """The same with the names by which it is fetched; what several locks have comes with each."""
-    from mlir_matrix.environments.interpreter import SUPPORTED
-    from mlir_matrix.environments.lockfiles.debian import read_deb_lock
-
     for folder in session.lock_folders:
         for path in sorted(folder.glob("*.txt")):
             tag = next((tag for tag in SUPPORTED if path.name.endswith(f"-{tag}{PLATFORM}")), None)
@@ -166,7 +166,7 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Unit]]:
                 name = path.name.removesuffix(f"-{tag}{PLATFORM}")
                 yield from ((name, package.folder(tag), package) for package in read_lock(path))
             else:
-                lock = read_deb_lock(path)
+                lock = read_debian_lock(path)
                 yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
     for entry in session.catalog.components.values():
         for release in entry.document.releases:
@@ -178,27 +178,9 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Unit]]:
                     yield from ((built.name, folder, unit) for folder, unit in found if folder)
 
 
-def artifacts_of(unit: Unit) -> list[tuple[str, ...]]:
-    """What a unit is made of, by hash: one of each tuple. Nothing for what is built here, or is the machine's."""
-    from mlir_matrix.environments.lockfiles.debian import DebLock
-
-    if isinstance(unit, Package):
-        return [unit.hashes]
-    return [(package.sha256,) for package in unit.packages] if isinstance(unit, DebLock) else []
-
-
-def artifact_names(unit: Unit) -> dict[str, str]:
-    """What people call each artifact of a unit, by hash."""
-    from mlir_matrix.environments.lockfiles.debian import DebLock
-
-    if isinstance(unit, DebLock):
-        return {package.sha256: f"{unit.label}: {package.label}" for package in unit.packages}
-    return {value: unit.label for hashes in artifacts_of(unit) for value in hashes}
-
-
-def is_kept(unit: Unit, store: Artifacts) -> bool:
-    """Whether all artifacts of a unit are in the store, whatever is installed."""
-    return all(any(map(store.has, hashes)) for hashes in artifacts_of(unit))
+def is_downloaded(package: Package, store: Artifacts) -> bool:
+    """Return whether all archives of a package are in the store."""
+    return all(map(store.holds, package.archives))
 
 
 #: Where an environment or a release stands, in the words of every verb: installed; its archives are in the store; neither;
@@ -214,9 +196,9 @@ def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Ho
         return NOT_TO_BE_HAD
     missing, store = environment.missing(home.packages), Artifacts(home.artifacts)
     # By hash: a lock need not know sizes.
-    if not all(is_kept(unit, store) for unit in missing):
+    if not all(is_downloaded(unit, store) for unit in missing):
         return TO_FETCH
-    if not all(artifacts_of(unit) for unit in missing):
+    if not all(unit.archives for unit in missing):
         return TO_BUILD
     return FETCHED if missing else HERE
 

@@ -20,7 +20,7 @@ from debs import SCRIPT, Member, Mirror, folder, link, release
 from loopback import serve
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import Gone
+from mlir_matrix.environments.fetch.download import NotFoundError
 from mlir_matrix.environments.fetch.http import Routes
 from mlir_matrix.environments.install import debian
 from mlir_matrix.environments.install.debian import provide
@@ -29,7 +29,7 @@ from mlir_matrix.environments.install.installer import PackageProgress
 from mlir_matrix.environments.install.integrity import damaged
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, needs_loader, read_prefix, script, wrapper
 from mlir_matrix.environments.install.verify import remove
-from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.files import Cancelled
 
@@ -45,7 +45,7 @@ class Stage:
         self.packages = root / "home" / "packages"
         self.bases: Sequence[str] = (self.mirror.base,)
 
-    def provide(self, lock: DebLock | None = None, **options: object) -> Path:
+    def provide(self, lock: DebianRelease | None = None, **options: object) -> Path:
         given = {"artifacts": self.artifacts, "packages": self.packages, "mirrors": lambda: self.bases, **options}
         return provide(lock or self.lock, **given)  # type: ignore[arg-type]
 
@@ -71,10 +71,10 @@ def nobody() -> Sequence[str]:
 def test_a_prefix(stage: Stage) -> None:
     """Complete, told about, and the second time it is there at once, without asking for mirrors."""
     events: list[PackageProgress] = []
-    assert stage.lock.to_fetch(stage.artifacts) == stage.lock.size
+    assert stage.artifacts.to_fetch(stage.lock) == stage.lock.size
     made = stage.provide(listener=events.append)
     assert made == stage.packages / stage.lock.folder
-    assert stage.lock.to_fetch(stage.artifacts) == 0
+    assert stage.artifacts.to_fetch(stage.lock) == 0
     assert (made / "usr/lib/l1").read_bytes() == b"\1" * 5000
     assert damaged(made, thorough=True) == damaged(made, thorough=False) == []
     assert events[-1] == PackageProgress(package="tool 2.0", received=stage.lock.size, total=stage.lock.size)
@@ -208,13 +208,13 @@ def test_gone(stage: Stage) -> None:
     away = stage.root / "away"
     shutil.copytree(stage.mirror.root, away)
     (stage.mirror.root / package.path).unlink()
-    with pytest.raises(Gone, match=r"^tool 2\.0: lib1 1:2\.0\+b1~x-3: ") as caught:
+    with pytest.raises(NotFoundError, match=r"^tool 2\.0: lib1 1:2\.0\+b1~x-3: ") as caught:
         stage.provide()
     assert f"{stage.mirror.base} does not have {package.path}; sid may have a newer one" in str(caught.value)
     assert all(word in str(caught.value) for word in ("MATRIX_DEB_MIRROR", "--from DIR", "toolchain lock tool"))
     assert stage.left == []
     stage.bases = ("file://me:secret@localhost/none", stage.mirror.base)
-    with pytest.raises(Gone) as caught:
+    with pytest.raises(NotFoundError) as caught:
         stage.provide()
     assert f": file://localhost/none and {stage.mirror.base} does not have {package.path};" in str(caught.value)
     stage.bases = (stage.mirror.base, away.as_uri() + "/")
@@ -298,14 +298,14 @@ import sys
 from pathlib import Path
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
-from mlir_matrix.environments.lockfiles.debian import parse_deb_lock
+from mlir_matrix.environments.lockfiles.debian import parse_debian_lock
 home, lock, base, limit = sys.argv[1:]
 if int(limit):
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
 try:
     artifacts, packages = Artifacts(Path(home, "artifacts")), Path(home, "packages")
-    provide(parse_deb_lock(lock, "lock"), artifacts=artifacts, packages=packages, mirrors=lambda: (base,))
+    provide(parse_debian_lock(lock, "lock"), artifacts=artifacts, packages=packages, mirrors=lambda: (base,))
 except Exception as error:
     print(type(error).__name__, error)
 """

@@ -17,7 +17,7 @@ from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.integrity import damaged
 from mlir_matrix.environments.install.patch_elf import read_elf
 from mlir_matrix.environments.install.prefix import command, wrapper
-from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.errors import InfrastructureError
 
 #: Stands in for patchelf: writes down what it is told, and changes the file.
@@ -95,7 +95,7 @@ class Stage:
 
     def provide(self, packages: str = "packages") -> Path:
         package = self.mirror.add("tool", *self.members)
-        lock = DebLock(component="tool", release="2.0", packages=(package,), programs=("usr/bin",), in_place=True)
+        lock = DebianRelease(component="tool", release="2.0", packages=(package,), programs=("usr/bin",), in_place=True)
         return provide(
             lock, artifacts=Artifacts(self.root / "artifacts"), packages=self.root / packages, patcher=self.patcher,
             mirrors=lambda: [self.mirror.base],
@@ -163,6 +163,6 @@ def test_without_a_loader(stage: Stage) -> None:
 
 
 def test_its_digest_is_its_own() -> None:
-    lock = DebLock(component="tool", release="2.0", packages=())
+    lock = DebianRelease(component="tool", release="2.0", packages=())
     patched = dataclasses.replace(lock, in_place=True)
     assert len({lock.made, patched.made, dataclasses.replace(patched, finish="bazel").made}) == 3

@@ -14,12 +14,12 @@ from hypothesis import strategies
 
 from mlir_matrix.environments.lockfiles import debian
 from mlir_matrix.environments.lockfiles.debian import (  # fmt: skip
-    DebLock,
-    DebPackage,
-    deb_lock_file,
-    parse_deb_lock,
-    read_deb_lock,
-    write_deb_lock,
+    DebianPackage,
+    DebianRelease,
+    debian_lock_file,
+    parse_debian_lock,
+    read_debian_lock,
+    write_debian_lock,
 )
 from mlir_matrix.errors import CatalogError
 
@@ -32,7 +32,7 @@ GOOD = (
 DAY = datetime.date(2026, 11, 21)
 
 packages = strategies.builds(
-    DebPackage,
+    DebianPackage,
     name=strategies.from_regex(r"[a-z0-9][a-z0-9+.-]{1,20}", fullmatch=True),
     version=strategies.from_regex(r"([0-9]:)?[0-9][A-Za-z0-9.+~-]{0,10}", fullmatch=True),
     size=strategies.integers(0, 10**12),
@@ -47,40 +47,40 @@ packages = strategies.builds(
 
 @hypothesis.settings(deadline=None)
 @hypothesis.given(strategies.lists(packages, min_size=1, max_size=5, unique_by=lambda package: package.name))
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: list[DebPackage]) -> None:
-    lock = DebLock(
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: list[DebianPackage]) -> None:
+    lock = DebianRelease(
         component="llvm", release="24.0.0+deb.1", packages=tuple(given), programs=("usr/lib/llvm-24/bin", "usr/bin")
     )
-    path = deb_lock_file(tmp_path_factory.mktemp("l") / "c" / "toolchains" / "locks", lock.component, lock.release)
+    path = debian_lock_file(tmp_path_factory.mktemp("l") / "c" / "toolchains" / "locks", lock.component, lock.release)
     with quickly():
-        write_deb_lock(path, lock, made=DAY)
-    read = read_deb_lock(path)
+        write_debian_lock(path, lock, made=DAY)
+    read = read_debian_lock(path)
     assert read == dataclasses.replace(lock, packages=tuple(sorted(given)))
     assert (read.digest, read.size, read.installed) == (lock.digest, lock.size, lock.installed)
 
 
 def test_text() -> None:
-    lock = parse_deb_lock(f"{HEAD}\n{GOOD}  # why\n", "f")
+    lock = parse_debian_lock(f"{HEAD}\n{GOOD}  # why\n", "f")
     assert lock.text(made=DAY) == f"{HEAD}# From: bookworm (2026-11-21)\n{GOOD}\n"
 
 
 @pytest.mark.parametrize(("word", "finish"), [("patched", ""), ("bazel", "bazel")])
 def test_in_place(word: str, finish: str) -> None:
-    lock = parse_deb_lock(f"{HEAD}# In place: {word}\n{GOOD}\n", "f")
+    lock = parse_debian_lock(f"{HEAD}# In place: {word}\n{GOOD}\n", "f")
     assert (lock.in_place, lock.finish) == (True, finish)
     assert lock.text(made=DAY) == f"{HEAD}# From: bookworm (2026-11-21)\n# In place: {word}\n{GOOD}\n"
     with pytest.raises(CatalogError, match=r"f:2:13: expected patched or bazel, got 'rm'"):
-        parse_deb_lock(f"{HEAD}# In place: rm\n{GOOD}\n", "f")
+        parse_debian_lock(f"{HEAD}# In place: rm\n{GOOD}\n", "f")
     assert (lock.label, lock.size, lock.installed, lock.suites) == ("llvm 19.1.7", 86688, 171008, ("bookworm",))
     assert lock.packages[0].label == "zlib1g 1:1.2.13.dfsg-1"
-    assert deb_lock_file(Path("/l"), "llvm", "19.1.7") == Path("/l/llvm-19.1.7-linux-x86_64.txt")
+    assert debian_lock_file(Path("/l"), "llvm", "19.1.7") == Path("/l/llvm-19.1.7-linux-x86_64.txt")
 
 
 def test_digest() -> None:
     """What it is, not where it was found; the folder also says what is made of it."""
-    lock = parse_deb_lock(HEAD + GOOD, "f")
-    moved = parse_deb_lock(HEAD + GOOD.replace("bookworm", "trixie").replace("pool/main/z", "pool/updates/z"), "f")
-    other = parse_deb_lock(HEAD + GOOD.replace(A, "b" * 64), "f")
+    lock = parse_debian_lock(HEAD + GOOD, "f")
+    moved = parse_debian_lock(HEAD + GOOD.replace("bookworm", "trixie").replace("pool/main/z", "pool/updates/z"), "f")
+    other = parse_debian_lock(HEAD + GOOD.replace(A, "b" * 64), "f")
     assert lock.digest == moved.digest != other.digest
     assert lock.folder == moved.folder != other.folder
     assert lock.folder.startswith("llvm-19.1.7-")
@@ -90,9 +90,9 @@ def test_digest() -> None:
 
 def test_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """What environments are known by: which of two programs that share a name counts, and how a prefix is laid out."""
-    one = parse_deb_lock(HEAD + GOOD, "f")
+    one = parse_debian_lock(HEAD + GOOD, "f")
     two, three = (dataclasses.replace(one, programs=programs) for programs in (("a", "b"), ("b", "a")))
-    moved = parse_deb_lock(HEAD + GOOD.replace("bookworm", "trixie"), "f")
+    moved = parse_debian_lock(HEAD + GOOD.replace("bookworm", "trixie"), "f")
     assert one.identity == moved.identity
     monkeypatch.setattr(debian, "_LAYOUT", debian._LAYOUT + 1)
     anew = dataclasses.replace(one)
@@ -128,7 +128,7 @@ def changed(old: str, new: str) -> str:
 )  # fmt: skip
 def test_anything_else_is_refused(line: str, column: int, problem: str) -> None:
     with pytest.raises(CatalogError, match=rf"^f:3:{column}: .*{problem}"):
-        parse_deb_lock(f"{HEAD}# why\n{line}\n", "f")
+        parse_debian_lock(f"{HEAD}# why\n{line}\n", "f")
 
 
 @pytest.mark.parametrize(
@@ -144,27 +144,27 @@ def test_anything_else_is_refused(line: str, column: int, problem: str) -> None:
 )  # fmt: skip
 def test_the_whole(text: str, problem: str) -> None:
     with pytest.raises(CatalogError, match=problem):
-        parse_deb_lock(text, "f")
+        parse_debian_lock(text, "f")
 
 
 def test_it_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads it meanwhile has the old one."""
-    lock = parse_deb_lock(HEAD + GOOD, "f")
-    path = deb_lock_file(tmp_path / "c" / "toolchains" / "locks", lock.component, lock.release)
-    write_deb_lock(path, lock, made=DAY)
+    lock = parse_debian_lock(HEAD + GOOD, "f")
+    path = debian_lock_file(tmp_path / "c" / "toolchains" / "locks", lock.component, lock.release)
+    write_debian_lock(path, lock, made=DAY)
     seen = []
     replace = os.replace
     monkeypatch.setattr(os, "replace", lambda *given: (seen.append(path.read_text()), replace(*given)))
-    write_deb_lock(path, dataclasses.replace(lock, programs=("usr/bin",)), made=DAY)
+    write_debian_lock(path, dataclasses.replace(lock, programs=("usr/bin",)), made=DAY)
     assert seen == [lock.text(made=DAY)]
-    assert read_deb_lock(path).programs == ("usr/bin",)
+    assert read_debian_lock(path).programs == ("usr/bin",)
     assert list(path.parent.iterdir()) == [path]
 
 
 @hypothesis.given(strategies.text())
 def test_no_text_ends_in_a_traceback(text: str) -> None:
     try:
-        parse_deb_lock(HEAD + text, "f")
+        parse_debian_lock(HEAD + text, "f")
     except CatalogError:
         return
 
@@ -176,11 +176,11 @@ def test_files(tmp_path: Path) -> None:
     path = locks / "llvm-19.1.8-linux-x86_64.txt"
     path.write_text(HEAD + GOOD)
     with pytest.raises(CatalogError, match=rf"^{path}:1:1: is the lock of llvm@19\.1\.7"):
-        read_deb_lock(path)
+        read_debian_lock(path)
     (tmp_path / "out").write_text(HEAD + GOOD)
     link = locks / "llvm-19.1.7-linux-x86_64.txt"
     link.symlink_to(tmp_path / "out")
     with pytest.raises(CatalogError, match="link that leaves the catalog"):
-        read_deb_lock(link)
+        read_debian_lock(link)
     with pytest.raises(CatalogError, match="cannot be read"):
-        read_deb_lock(locks / "x")
+        read_debian_lock(locks / "x")

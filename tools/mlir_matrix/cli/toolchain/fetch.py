@@ -14,17 +14,16 @@ import click
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.pins import MARK
 from mlir_matrix.cli.options import Folder, Verb, catalog_option, format_option, pin_option, sealed_option, session
-from mlir_matrix.environments.install.bring import bring
-from mlir_matrix.environments.install.verify import remove
-from mlir_matrix.environments.lockfiles.wheels import Package
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.install.verify import damaged_files, remove
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
 from mlir_matrix.files import locked
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
-from mlir_matrix.toolchains.names import artifacts_of, things
+from mlir_matrix.toolchains.names import things
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
 
@@ -140,10 +139,12 @@ def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing
     """Print what would be fetched, as comments, and what would be run, as lines of a shell."""
     for error in missing:
         click.echo(f"matrix: {error}", err=True)
+    from mlir_matrix.environments.install.installer import dry_run
+
     packages = current.home.packages
     units = {unit.label: unit for environment in environments for unit in environment.missing(packages)}
     for unit in units.values():
-        for line in unit.plan(packages, current.home.cache):
+        for line in dry_run(unit, packages, current.home.cache):
             click.echo(line)
     for alone in _without_archives(current, environments):
         click.echo(f"# {alone.name}: damaged archives would be fetched again")
@@ -164,6 +165,7 @@ def bring_and_show(
     """Have everything brought that is missing in ``packages``; what goes wrong is added to ``errors``."""
     from mlir_matrix.cli.run import chosen_progress
     from mlir_matrix.environments.fetch.artifacts import Artifacts
+    from mlir_matrix.environments.install.installer import install_all
 
     display = chosen_progress(quiet)(0)
     artifacts = Artifacts(current.home.artifacts, others)
@@ -174,7 +176,7 @@ def bring_and_show(
             display.package(event)
 
     try:
-        errors += bring(todo, packages, artifacts, tell, display.tick).values()
+        errors += install_all(todo, packages, artifacts, tell, display.tick).values()
     finally:
         display.close()
         for line in artifacts.passed_over.values():
@@ -197,9 +199,9 @@ def resolved(
     return found, list(dict.fromkeys(missing))
 
 
-def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> dict[Path, Unit]:
+def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> dict[Path, Package]:
     """Every unit of some environments that is installed, by its folder."""
-    found: dict[Path, Unit] = {}
+    found: dict[Path, Package] = {}
     for environment in environments:
         for unit in environment.units:
             name = unit.folder_for(environment.interpreter.tag)
@@ -211,7 +213,7 @@ def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> 
 def repair(current: Session, environments: Iterable[ResolvedEnvironment]) -> None:
     """Remove what is visibly damaged, so that it is made again."""
     for folder, unit in installed(current, environments).items():
-        damaged = unit.damage(folder, thorough=False)
+        damaged = damaged_files(folder, thorough=False)
         if damaged:
             click.echo(f"{unit.label} is damaged ({listed(damaged)}) and is made again", err=True)
             remove(folder)
@@ -228,9 +230,9 @@ def _without_archives(current: Session, environments: Iterable[ResolvedEnvironme
         interpreter = replace(environment.interpreter, prefix=None)
         for unit in environment.units:
             name = unit.folder_for(interpreter.tag)
-            lost = any(aside & {*hashes} and not any(map(store.has, hashes)) for hashes in artifacts_of(unit))
+            lost = any(aside & {*each.hashes} and not store.holds(each) for each in unit.archives)
             if lost and (current.home.packages / name).is_dir():
-                packages, prefixes = ((unit,), ()) if isinstance(unit, Package) else ((), (unit,))
+                packages, prefixes = ((unit,), ()) if isinstance(unit, WheelPackage) else ((), (unit,))
                 found[name] = replace(
                     environment, name=unit.label, interpreter=interpreter, packages=packages, prefixes=prefixes
                 )

@@ -15,13 +15,13 @@ import click
 from mlir_matrix.cli.options import Verb, catalog_option, session
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.verify import remove
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.users import others
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import Cancelled, acquire, is_held, locked
 from mlir_matrix.session import Session, session_of
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import artifacts_of, bytes_in, locked_units
+from mlir_matrix.toolchains.names import bytes_in, locked_units
 
 #: What is being made, or was left half done: ``.new-NAME-…``, where names end in twelve digits of a hash.
 _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
@@ -79,9 +79,9 @@ def gc(dry_run: bool, artifacts: bool, alone: bool, catalogs: tuple[Path, ...]) 
     click.echo(f"{counted(folders, 'folder')} and {counted(len(loose), 'artifact')} {word}, {megabytes(freed)}")
 
 
-def _needed_elsewhere(current: Session, units: Mapping[str, Unit]) -> dict[str, Unit]:
+def _needed_elsewhere(current: Session, units: Mapping[str, Package]) -> dict[str, Package]:
     """What of the packages' other catalogs need and this one does not. Raises CatalogError for one that cannot be asked."""
-    found: dict[str, Unit] = {}
+    found: dict[str, Package] = {}
     store = Artifacts(current.home.artifacts)
     for roots in others(current.home, current.catalog.roots):
         named = " with ".join(map(str, roots))
@@ -96,7 +96,7 @@ def _needed_elsewhere(current: Session, units: Mapping[str, Unit]) -> dict[str, 
             if folder not in units and folder not in found:
                 found[folder] = unit
                 here = (current.home.packages / folder).is_dir()
-                if here or any(any(map(store.has, hashes)) for hashes in artifacts_of(unit)):
+                if here or any(map(store.holds, unit.archives)):
                     click.echo(f"kept for {named}: {folder}")
     return found
 
@@ -125,9 +125,9 @@ def _removed(path: Path, dry_run: bool) -> bool:
     return True
 
 
-def _needed(units: Mapping[str, Unit]) -> set[str]:
+def _needed(units: Mapping[str, Package]) -> set[str]:
     """The hashes of all that some units are made of."""
-    return {value for unit in units.values() for hashes in artifacts_of(unit) for value in hashes}
+    return {value for unit in units.values() for archive in unit.archives for value in archive.hashes}
 
 
 def _unlinked(path: Path) -> int:

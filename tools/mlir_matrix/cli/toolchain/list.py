@@ -13,7 +13,8 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, session
 from mlir_matrix.environments.cost import cost_of
-from mlir_matrix.environments.resolve import ResolvedEnvironment, provider_of
+from mlir_matrix.environments.releases import provider_of
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.report.layout import columns, print_lines, state_words, stdout_console

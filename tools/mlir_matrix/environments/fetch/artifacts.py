@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mlir_matrix.digest import digest_file
+from mlir_matrix.environments.package import Archive, Package
 from mlir_matrix.files import is_held, unwritable
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -56,6 +57,15 @@ class Artifacts:
     def has(self, sha256: str, size: int | None = None) -> bool:
         """Whether the file is in the store itself, of this size."""
         return _is_file(self.path(sha256), size)
+
+    def holds(self, archive: Archive) -> bool:
+        """Whether a file that serves is in the store itself."""
+        size = archive.size if len(archive.hashes) == 1 else None
+        return any(self.has(value, size) for value in archive.hashes)
+
+    def to_fetch(self, package: Package) -> int:
+        """Bytes of a package's archives that are not in the store."""
+        return sum(archive.size or 0 for archive in package.archives if not self.holds(archive))
 
     def find(self, sha256: str, size: int | None = None, file: str = "") -> Path | None:
         """The file, here or in one of the others; what the others have is hashed, once.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.http import TROUBLE, NoWay, Refused, Stream, Transport, origin, shown
+from mlir_matrix.environments.fetch.http import HttpStatusError, ProxyError, Stream, Transport, origin, shown
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import acquire, check, unwritable
 
@@ -34,11 +34,11 @@ _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 Progress = Callable[[int, int], None]
 
 
-class Gone(InfrastructureError):
+class NotFoundError(InfrastructureError):
     """None of the addresses has the file any more."""
 
 
-class Withheld(InfrastructureError):
+class AccessError(InfrastructureError):
     """The last address wants to know who asks, or cannot be reached: others may know a password or a way."""
 
 
@@ -75,7 +75,7 @@ def download(
     cancelled: threading.Event | None = None,
     pause: float = _PAUSE,
 ) -> Path:
-    """The file in the store, brought if it is not there. Raises Gone, InfrastructureError, locking.Cancelled."""
+    """The file in the store, brought if it is not there. Raises NotFoundError, InfrastructureError, locking.Cancelled."""
     own = transport or Transport()
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
@@ -165,10 +165,10 @@ class _Download:
                 check(self._cancelled)
                 try:
                     return self._bring(address, part)
-                except (_Wrong, _Again, Refused) as error:
+                except (_Wrong, _Again, HttpStatusError) as error:
                     failure = _failure(error, address)
-                    gone += isinstance(error, Refused) and error.status in _GONE
-                    if error.status not in _LATER if isinstance(error, Refused) else isinstance(error, _Wrong):
+                    gone += isinstance(error, HttpStatusError) and error.status in _GONE
+                    if error.status not in _LATER if isinstance(error, HttpStatusError) else isinstance(error, _Wrong):
                         addresses.remove(address)
             if not addresses or attempt + 1 == _ATTEMPTS:
                 break
@@ -176,7 +176,9 @@ class _Download:
         if not self._received:
             self._drop()
         if gone and gone == len(self._wanted.addresses):
-            raise Gone(f"{self._wanted.name} is no longer there: {', '.join(map(shown, self._wanted.addresses))}")
+            raise NotFoundError(
+                f"{self._wanted.name} is no longer there: {', '.join(map(shown, self._wanted.addresses))}"
+            )
         raise type(failure)(f"{self._wanted.name} cannot be fetched: {failure}")
 
     def _bring(self, address: str, part: FileIO) -> Path:
@@ -224,13 +226,13 @@ class _Download:
         try:
             try:
                 stream = self._transport.open(address, self._received)
-            except Refused as error:
+            except HttpStatusError as error:
                 # It has no such byte: what we have is not the beginning of it.
                 if error.status != 416 or not self._received:
                     raise
                 self._anew(part)
                 stream = self._transport.open(address)
-        except TROUBLE as error:
+        except OSError as error:
             check(self._cancelled)
             raise _Unreachable(_unreachable(error, address)) from None
         try:
@@ -252,7 +254,7 @@ class _Download:
             check(self._cancelled)
             try:
                 data = stream.read(_READ)
-            except TROUBLE as error:
+            except OSError as error:
                 check(self._cancelled)
                 raise _Again(f"the connection ended after {self._received} bytes: {error}") from None
             if not data:
@@ -281,16 +283,14 @@ def _write(part: FileIO, data: bytes) -> None:
 
 def _failure(error: Exception, address: str) -> InfrastructureError:
     """What is said of an address that did not give the file."""
-    if isinstance(error, Refused):
+    if isinstance(error, HttpStatusError):
         withheld, said = error.status in _WHO, f"the answer is '{error}'"
     else:
         withheld, said = isinstance(error, _Unreachable), str(error)
     where = "" if isinstance(error, _Unreachable) else f" ({shown(address)})"
-    return (Withheld if withheld else InfrastructureError)(f"{said}{where}")
+    return (AccessError if withheld else InfrastructureError)(f"{said}{where}")
 
 
-def _unreachable(error: Exception, address: str) -> str:
-    if not isinstance(error, OSError):
-        return f"{origin(address)} gave no answer: {error!r}"
-    way = f" through the proxy {origin(error.proxy)}" if isinstance(error, NoWay) else ""
+def _unreachable(error: OSError, address: str) -> str:
+    way = f" through the proxy {origin(error.proxy)}" if isinstance(error, ProxyError) else ""
     return f"{origin(address)} cannot be reached{way}: {error.strerror or error}"

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.digest import digest_file
-from mlir_matrix.environments.install.unpack import OURS, UnpackedFile
+from mlir_matrix.environments.install.prefix import OURS
+from mlir_matrix.environments.install.unpack import UnpackedFile
 
 #: Where it is in a prefix.
 FILE = f"{OURS}/files.json"

@@ -19,7 +19,7 @@ from pathlib import Path
 from mlir_matrix.catalog.models.toolchains import PATCHER
 from mlir_matrix.environments.install.prefix import LOADER, Prefix
 from mlir_matrix.environments.install.unpack import UnpackedFile
-from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import check
 
@@ -71,7 +71,7 @@ def read_elf(path: Path) -> Elf | None:
 def complete(
     root: Path,
     place: str,
-    lock: DebLock,
+    lock: DebianRelease,
     prefix: Prefix,
     files: Sequence[UnpackedFile],
     *,

@@ -16,10 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from mlir_matrix.actions.runtime.loader import by_loader
-from mlir_matrix.environments.install.unpack import OURS
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.names import did_you_mean, printable
 
+#: The folder in a prefix that holds our own files.
+OURS = ".matrix"
 _FILE = f"{OURS}/prefix.json"
 _BIN = f"{OURS}/bin"
 LOADER = "ld-linux-x86-64.so.2"

@@ -16,10 +16,8 @@ from pathlib import Path
 
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.install.debian_archive import BadArchive, DebReader, Record, open_deb
+from mlir_matrix.environments.install.prefix import OURS
 from mlir_matrix.files import check, unwritable
-
-#: The folder of a prefix that is ours.
-OURS = ".matrix"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,11 +14,17 @@ from pathlib import Path
 
 from mlir_matrix.actions.runtime.integrity import damage
 from mlir_matrix.environments.install.integrity import added, damaged
-from mlir_matrix.environments.install.unpack import OURS
+from mlir_matrix.environments.install.prefix import OURS
 from mlir_matrix.files import holds, locked, unwritable
 
 #: Where pip has put programs, as it says in RECORD: two folders above the packages of an interpreter.
 _PROGRAMS = "../../"
+
+
+def damaged_files(folder: Path, *, thorough: bool) -> list[str]:
+    """Return the damaged files of an installed package; ``thorough``: read every byte, find added files as well."""
+    look = damaged if (folder / OURS).is_dir() else damaged_wheel
+    return look(folder, thorough=thorough)
 
 
 def damaged_wheel(folder: Path, *, thorough: bool) -> list[str]:
@@ -77,16 +83,10 @@ def remove(folder: Path) -> None:
         elif folder.is_dir():
             with locked(lock):
                 # Whoever held it may have made it again.
-                if folder.is_dir() and _is_damaged(folder):
+                if folder.is_dir() and damaged_files(folder, thorough=True):
                     _remove(folder)
     except OSError as error:
         raise unwritable(f"{folder} cannot be removed", error) from None
-
-
-def _is_damaged(folder: Path) -> bool:
-    """Whether anything of a unit is, of whatever kind it is."""
-    look = damaged if (folder / OURS).is_dir() else damaged_wheel
-    return bool(look(folder, thorough=True))
 
 
 def _remove(folder: Path) -> None:

@@ -15,20 +15,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from mlir_matrix.catalog.models.toolchains import Finish
 from mlir_matrix.catalog.yaml_reader import read_text
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.lockfiles.wheels import PLATFORM
+from mlir_matrix.environments.package import Archive, Package
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
 from mlir_matrix.names import is_name, printable
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.fetch.artifacts import Artifacts
-    from mlir_matrix.environments.interpreter import Interpreter
-    from mlir_matrix.environments.package import Unit, Workshop
 
 #: What is made of a lock. Another number makes everything anew: raise it when prefixes are laid out differently.
 _LAYOUT = 1
@@ -51,7 +47,7 @@ _FORM = "NAME VERSION size=… installed=… sha256=… suite=… path=pool/…"
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class DebPackage:
+class DebianPackage:
     """A locked package; sizes in bytes, ``installed`` as the package says itself (rounded to KiB)."""
 
     name: str
@@ -75,12 +71,12 @@ class DebPackage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DebLock:
+class DebianRelease:
     """A release of a component, as packages."""
 
     component: str
     release: str
-    packages: tuple[DebPackage, ...]
+    packages: tuple[DebianPackage, ...]
     #: Folders of the prefix that hold its programs.
     programs: tuple[str, ...] = ()
     #: Its programs are patched for the place where the prefix stands.
@@ -88,7 +84,7 @@ class DebLock:
     #: What more is done for them: a component's ``finish``.
     finish: str = ""
     #: What patches.
-    patcher: Unit | None = field(default=None, compare=False)
+    patcher: Package | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -126,45 +122,23 @@ class DebLock:
         """Where the packages were found."""
         return tuple(sorted({package.suite for package in self.packages}))
 
-    # It is a unit.
-
     @property
     def identity(self) -> list[str]:
         return [self.component, self.made]
 
     @property
-    def needs(self) -> tuple[Unit, ...]:
+    def needs(self) -> tuple[Package, ...]:
         return (self.patcher,) if self.patcher else ()
+
+    @property
+    def archives(self) -> tuple[Archive, ...]:
+        return tuple(
+            Archive(label=f"{self.label}: {package.label}", hashes=(package.sha256,), size=package.size)
+            for package in self.packages
+        )
 
     def folder_for(self, tag: str) -> str:
         return self.folder
-
-    def to_fetch(self, store: Artifacts) -> int:
-        return sum(package.size for package in self.packages if not store.has(package.sha256, package.size))
-
-    def plan(self, packages: Path, cache: Path) -> Iterator[str]:
-        yield f"# {self.label}: would be fetched into {packages}"
-
-    def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
-        from mlir_matrix.environments.install.debian import provide
-
-        for need in self.needs:
-            need.provide(workshop, interpreter)
-        # One at a time: each takes all connections and all cores, and is then the sooner of use.
-        with workshop.turn:
-            provide(
-                self,
-                artifacts=workshop.artifacts,
-                packages=workshop.packages,
-                listener=workshop.listener,
-                cancelled=workshop.cancelled,
-                patcher=workshop.packages / self.patcher.folder_for(interpreter.tag) if self.patcher else None,
-            )
-
-    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
-        from mlir_matrix.environments.install.integrity import damaged
-
-        return damaged(folder, thorough=thorough)
 
     def text(self, *, made: datetime.date) -> str:
         """The file."""
@@ -178,29 +152,29 @@ class DebLock:
         return "\n".join(lines) + "\n"
 
 
-def deb_lock_file(locks: Path, component: str, release: str) -> Path:
+def debian_lock_file(locks: Path, component: str, release: str) -> Path:
     """Where the lock of a release stands."""
     return locks / f"{component}-{release}{PLATFORM}"
 
 
-def read_deb_lock(path: Path) -> DebLock:
+def read_debian_lock(path: Path) -> DebianRelease:
     """Read a lock. Raises CatalogError: it may come from a stranger, and its words become addresses and folders."""
     # LOCKS is ROOT/toolchains/locks.
     root = os.path.realpath(path.parents[2])
     if os.path.commonpath((os.path.realpath(path), root)) != root:
         raise CatalogError(f"{path}: is a symbolic link that leaves the catalog; put the file itself here")
-    lock = parse_deb_lock(read_text(path, str(path)), str(path))
-    if path.name != deb_lock_file(path, lock.component, lock.release).name:
+    lock = parse_debian_lock(read_text(path, str(path)), str(path))
+    if path.name != debian_lock_file(path, lock.component, lock.release).name:
         raise CatalogError(f"{path}:1:1: is the lock of {lock.component}@{lock.release}, by what it says; call it so")
     return lock
 
 
-def parse_deb_lock(text: str, file: str) -> DebLock:
+def parse_debian_lock(text: str, file: str) -> DebianRelease:
     """A lock, called ``file`` in messages; its packages in its order. Raises CatalogError."""
     component = release = ""
     programs: tuple[str, ...] = ()
     done = ""
-    packages: dict[str, DebPackage] = {}
+    packages: dict[str, DebianPackage] = {}
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{file}:{number}"
         if line.startswith(_MADE_BY) and not component:
@@ -219,13 +193,13 @@ def parse_deb_lock(text: str, file: str) -> DebLock:
         raise CatalogError(f"{file}:1:1: does not say what it is of; expected «{_MADE_BY}COMPONENT@RELEASE»")
     if not packages:
         raise CatalogError(f"{file}:1:1: has no package; expected lines «{_FORM}»")
-    return DebLock(
+    return DebianRelease(
         component=component, release=release, packages=tuple(packages.values()), programs=programs,
         in_place=bool(done), finish=done if done != _PATCH else "",
     )  # fmt: skip
 
 
-def write_deb_lock(path: Path, lock: DebLock, *, made: datetime.date) -> None:
+def write_debian_lock(path: Path, lock: DebianRelease, *, made: datetime.date) -> None:
     """Write a lock, sorted, with how and when it was made."""
     write_text(path, lock.text(made=made))
 
@@ -252,7 +226,7 @@ def _in_place(text: str, where: str) -> str:
     return text
 
 
-def _package(line: str, where: str) -> DebPackage:
+def _package(line: str, where: str) -> DebianPackage:
     words = list(_words(line))
     if len(words) != 2 + len(_FIELDS):
         raise CatalogError(f"{where}:1: expected «{_FORM}», got '{printable(line)}'")
@@ -260,7 +234,7 @@ def _package(line: str, where: str) -> DebPackage:
     for (column, word), pattern, what in zip(words, (_NAME, _VERSION), ("name", "version"), strict=False):
         if pattern.fullmatch(word) is None:
             raise CatalogError(f"{where}:{column}: '{printable(word)}' is no {what} of a Debian package")
-    return DebPackage(
+    return DebianPackage(
         name=words[0][1],
         version=words[1][1],
         size=int(values["size"]),

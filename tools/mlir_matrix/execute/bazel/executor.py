@@ -16,7 +16,7 @@ from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.catalog.pins import MARK as MARK_OF_PINS
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.bring import bring
+from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import LostBlob, Result, Store, read_bytes
@@ -129,7 +129,9 @@ class BazelExecutor:
         wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
         lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
         home = self._session.home
-        errors = bring(wanted, home.packages, Artifacts(home.artifacts), self._observer.package, self._observer.tick)
+        errors = install_all(
+            wanted, home.packages, Artifacts(home.artifacts), self._observer.package, self._observer.tick
+        )
         missing = ((found.name, unit.label) for found in wanted for unit in found.missing(home.packages))
         return lost | {name: errors[label] for name, label in missing if label in errors}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.environments.install.prefix import wrapper
-from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.environments.install.verify import damaged_files, remove
 from mlir_matrix.environments.package import Listener
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.bazel.probe import probe
@@ -71,7 +71,7 @@ def _component(session: Session, rejected: tuple[str, ...], fetch: bool, listene
     try:
         environment, folder = prefix_of(session, COMPONENT)
         if fetch:
-            if environment.prefixes[0].damage(folder, thorough=False) and folder.is_dir():
+            if damaged_files(folder, thorough=False) and folder.is_dir():
                 remove(folder)
             require(session, environment, listener)
     except InfrastructureError as error:

@@ -10,7 +10,7 @@ import pytest
 from loopback import Behaviour, serve
 
 from mlir_matrix.environments.fetch.http import Transport
-from mlir_matrix.environments.fetch.remote import wheel_sizes
+from mlir_matrix.environments.fetch.pip import wheel_sizes
 from mlir_matrix.errors import InfrastructureError
 
 

@@ -8,7 +8,6 @@ import hashlib
 import io
 import lzma
 import os
-import subprocess
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from backports import zstd
 
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 
@@ -29,7 +29,8 @@ def quickly() -> Iterator[None]:
 
 
 def _zstd(data: bytes) -> bytes:
-    return subprocess.run(["zstd", "-qc"], input=data, capture_output=True, check=True).stdout
+    """With a checksum, as dpkg and the program write it."""
+    return zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1})
 
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

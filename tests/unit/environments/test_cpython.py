@@ -75,7 +75,7 @@ def test_the_newest_counts(tmp_path: Path) -> None:
     locks.mkdir(parents=True)
     (path,) = LOCKS.glob("cpython-3.11.2-*")
     for release in ("3.11.2", "3.11.10", "3.12.1"):
-        text = path.read_text().replace("cpython@3.11.2", f"cpython@{release}")
+        text = path.read_text().replace('release: "3.11.2"', f'release: "{release}"')
         (locks / path.name.replace("3.11.2", release)).write_text(text)
     found = interpreters.find_locked(("cp311",), [locks])
     assert found is not None

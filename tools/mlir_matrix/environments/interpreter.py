@@ -16,8 +16,12 @@ from pathlib import Path
 
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.environments.install.prefix import read_prefix
-from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
-from mlir_matrix.environments.lockfiles.wheels import PLATFORM
+from mlir_matrix.environments.lockfiles.debian import (
+    DebianRelease,
+    debian_lock_file,
+    debian_lock_files,
+    read_debian_lock,
+)
 
 #: What environments are locked for; anything else is named in the reason of the tests that need it.
 SUPPORTED = ("cp311", "cp312")
@@ -131,5 +135,5 @@ def of_lock(lock: DebianRelease) -> Interpreter:
 
 def _releases(folder: Path, tag: str) -> list[str]:
     wanted = f"{version_of(tag)}."
-    found = {match[1] for path in folder.glob(f"{COMPONENT}-*{PLATFORM}") if (match := _RELEASE.match(path.name))}
+    found = {match[1] for path in debian_lock_files(folder, COMPONENT) if (match := _RELEASE.match(path.name))}
     return sorted((release for release in found if release.startswith(wanted)), key=number)

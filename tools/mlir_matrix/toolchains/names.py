@@ -16,7 +16,7 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import MARK, find_release
 from mlir_matrix.catalog.releases import spellings
 from mlir_matrix.environments.interpreter import SUPPORTED
-from mlir_matrix.environments.lockfiles.debian import read_debian_lock
+from mlir_matrix.environments.lockfiles.debian import debian_lock_files, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import PLATFORM, read_lock
 from mlir_matrix.environments.package import Listener, Package
 from mlir_matrix.environments.releases import Releases, provider_of
@@ -165,9 +165,8 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Package]]:
             if tag:
                 name = path.name.removesuffix(f"-{tag}{PLATFORM}")
                 yield from ((name, package.folder(tag), package) for package in read_lock(path))
-            else:
-                lock = read_debian_lock(path)
-                yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
+        for lock in map(read_debian_lock, debian_lock_files(folder)):
+            yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
     for entry in session.catalog.components.values():
         for release in entry.document.releases:
             if provider_of(entry.document, release) == "source":

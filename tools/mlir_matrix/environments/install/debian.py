@@ -23,9 +23,8 @@ from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, download, kept
 from mlir_matrix.environments.fetch.http import Routes, Transport, shown
 from mlir_matrix.environments.install.integrity import write_manifest
-from mlir_matrix.environments.install.links import make_links
 from mlir_matrix.environments.install.prefix import find_prefix, save_prefix
-from mlir_matrix.environments.install.unpack import Unpacked, UnpackedFile, unpack
+from mlir_matrix.environments.install.unpack import Unpacked, UnpackedFile, make_links, unpack
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
@@ -151,26 +150,22 @@ class _Provision:
 
     def into(self, scratch: Path) -> tuple[list[UnpackedFile], dict[str, str]]:
         """Fill a folder; gives the files and the links in it."""
-        cores = os.cpu_count() or 1
         fetchers = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch")
-        unpackers = ThreadPoolExecutor(min(cores, _MOST_UNPACKERS), thread_name_prefix="unpack")
-        helpers = ThreadPoolExecutor(cores, thread_name_prefix="decompress")
+        unpackers = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_UNPACKERS), thread_name_prefix="unpack")
         try:
-            done = self._run(scratch, fetchers, unpackers, helpers)
+            done = self._run(scratch, fetchers, unpackers)
         finally:
             self._stop.set()
             # Threads that wait for bytes would wait on.
             self._transport.abort()
-            for pool in (fetchers, unpackers, helpers):
+            for pool in (fetchers, unpackers):
                 pool.shutdown(wait=True, cancel_futures=True)
             self._transport.close()
         ordered = [done[package.name] for package in self._lock.packages]
         links = make_links(scratch, (link for each in ordered for link in each.links))
         return [file for each in ordered for file in each.files], links
 
-    def _run(
-        self, scratch: Path, fetchers: ThreadPoolExecutor, unpackers: ThreadPoolExecutor, helpers: ThreadPoolExecutor
-    ) -> dict[str, Unpacked]:
+    def _run(self, scratch: Path, fetchers: ThreadPoolExecutor, unpackers: ThreadPoolExecutor) -> dict[str, Unpacked]:
         fetching: dict[Future[Path], DebianPackage] = {}
         unpacking: dict[Future[Unpacked], DebianPackage] = {}
         done: dict[str, Unpacked] = {}
@@ -187,7 +182,7 @@ class _Provision:
             for arrived in [each for each in fetching if each in ready]:
                 package = fetching.pop(arrived)
                 name = f"{self._lock.label}: {package.label}"
-                work = partial(unpack, arrived.result(), scratch, archive=name, helpers=helpers, cancelled=self._stop)
+                work = partial(unpack, arrived.result(), scratch, archive=name, cancelled=self._stop)
                 unpacking[unpackers.submit(work)] = package
         self._tell(last=True)
         return done

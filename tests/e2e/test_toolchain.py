@@ -166,8 +166,8 @@ def test_list(shop: Shop) -> None:
 
     before = rows()
     assert {name: (row["provider"], row["pinned"], row["locked"], row["state"]) for name, row in before.items()} == {
-        "tool 1.0": ("deb", False, False, "not to be had"), "tool 2.0": ("deb", True, True, "to fetch"),
-        "thing 1.0": ("pypi", True, True, "to fetch"),
+        "tool 1.0": ("deb", False, False, "unavailable"), "tool 2.0": ("deb", True, True, "missing"),
+        "thing 1.0": ("pypi", True, True, "missing"),
     }  # fmt: skip
     assert before["tool 2.0"]["bytes"] == {
         "fetch": shop.lock.size,
@@ -175,9 +175,9 @@ def test_list(shop: Shop) -> None:
         "disk": shop.lock.installed,
     }
     shop("fetch", "both")
-    assert {row["state"] for row in rows().values()} == {"not to be had", "here"}
+    assert {row["state"] for row in rows().values()} == {"unavailable", "installed"}
     shutil.rmtree(shop.house.home / "packages")
-    assert {row["state"] for row in rows().values()} == {"not to be had", "fetched"}
+    assert {row["state"] for row in rows().values()} == {"unavailable", "downloaded"}
     # Where a lock does not know sizes, too.
     write_lock(
         lock_file(shop.catalog / "toolchains" / "locks", "thing", own().tag),
@@ -185,7 +185,7 @@ def test_list(shop: Shop) -> None:
         made_by="us",
         pins={"thing": "1.0"},
     )
-    assert rows()["thing 1.0"]["state"] == "fetched"
+    assert rows()["thing 1.0"]["state"] == "downloaded"
     assert "tool" in shop("list").stdout
 
 

@@ -8,6 +8,7 @@ import hashlib
 import io
 import lzma
 import os
+import struct
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -92,6 +93,19 @@ def deb(*members: Member, suffix: str = ".xz") -> bytes:
 def write(path: Path, *members: Member, suffix: str = ".xz") -> Path:
     path.write_bytes(deb(*members, suffix=suffix))
     return path
+
+
+def elf(*, interpreted: bool = True, runpath: bool = False, machine: int = 62, dynamic: bool = True) -> bytes:
+    """The beginning of a program or a library."""
+    segments = [(3, 0, 0)] if interpreted else []
+    tags = struct.pack("<qQqQ", 29 if runpath else 1, 0, 0, 0)
+    if dynamic:
+        segments.append((2, 64 + 56 * (len(segments) + 1), len(tags)))
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, machine, 1, 0, 64, 0, 0, 64, 56, len(segments), 0, 0, 0
+    )
+    table = b"".join(struct.pack("<IIQQQQQQ", kind, 0, at, 0, 0, size, size, 0) for kind, at, size in segments)
+    return header + table + tags
 
 
 class Mirror:

@@ -119,7 +119,7 @@ def test_tests_that_cannot_run(tmp_path: Path) -> None:
     reason = "more@4.0 has no lock; make one with: matrix toolchain lock more@4.0"
     assert found["reasons"] == [{"reason": reason, "tests": 2}]
     states = {each["name"]: each["state"] for each in doctor.examine(session)["environments"]}
-    assert (states["tool"], states["own"]) == ("not to be had", "to fetch")
+    assert (states["tool"], states["own"]) == ("unavailable", "missing")
 
 
 def known(**pins: str) -> dict[str, str]:

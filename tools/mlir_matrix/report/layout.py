@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_FETCH
+from mlir_matrix.toolchains.names import State
 
 #: More reasons than this are counted.
 _REASONS = 12
@@ -51,11 +51,11 @@ def columns(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: It
 
 def state_words(state: str, to_fetch: int = 0, reason: str = "") -> str:
     """The state of an environment or a release as markup, with the bytes or the reason that belong to it."""
-    if state == HERE:
+    if state == State.INSTALLED:
         return f"[green]{state}[/]"
-    if state == NOT_TO_BE_HAD:
+    if state == State.UNAVAILABLE:
         return f"[yellow]{state}{f': {escape(reason)}' if reason else ''}[/]"
-    return f"{megabytes(to_fetch)} {state}" if state == TO_FETCH and to_fetch else state
+    return f"{megabytes(to_fetch)} {state}" if state == State.MISSING and to_fetch else state
 
 
 def not_run(reasons: Iterable[tuple[str, str]]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -182,24 +183,32 @@ def is_downloaded(package: Package, store: Artifacts) -> bool:
     return all(map(store.holds, package.archives))
 
 
-#: Where an environment or a release stands, in the words of every verb: installed; its archives are in the store; neither;
-#: not built of its source; and what this machine cannot have.
-HERE, FETCHED, TO_FETCH, TO_BUILD, NOT_TO_BE_HAD = "here", "fetched", "to fetch", "to build", "not to be had"
+class State(StrEnum):
+    """State of an environment or a release, in tables and in JSON."""
+
+    INSTALLED = "installed"
+    #: Not installed, but all archives are in the store.
+    DOWNLOADED = "downloaded"
+    MISSING = "missing"
+    #: All of its needs are downloaded, and it is not built of its source yet.
+    NOT_BUILT = "not built"
+    #: This machine cannot have it.
+    UNAVAILABLE = "unavailable"
 
 
-def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Home) -> str:
-    """Which of these words holds for an environment: the first for which something is left to do."""
+def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Home) -> State:
+    """Return the state of an environment: that of the package that is furthest from being installed."""
     from mlir_matrix.environments.fetch.artifacts import Artifacts
 
     if not isinstance(environment, ResolvedEnvironment):
-        return NOT_TO_BE_HAD
+        return State.UNAVAILABLE
     missing, store = environment.missing(home.packages), Artifacts(home.artifacts)
     # By hash: a lock need not know sizes.
     if not all(is_downloaded(unit, store) for unit in missing):
-        return TO_FETCH
+        return State.MISSING
     if not all(unit.archives for unit in missing):
-        return TO_BUILD
-    return FETCHED if missing else HERE
+        return State.NOT_BUILT
+    return State.DOWNLOADED if missing else State.INSTALLED
 
 
 def bytes_in(folder: Path) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from debs import SCRIPT, Member, Mirror, folder, link, release
+from debs import SCRIPT, Member, Mirror, elf, folder, link, release
 from loopback import serve
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -27,7 +27,7 @@ from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.debian_archive import BadArchive
 from mlir_matrix.environments.install.installer import PackageProgress
 from mlir_matrix.environments.install.integrity import damaged
-from mlir_matrix.environments.install.prefix import Prefix, Program, command, needs_loader, read_prefix, script, wrapper
+from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, script, wrapper
 from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.errors import CatalogError, InfrastructureError
@@ -267,9 +267,7 @@ def test_no_programs(stage: Stage) -> None:
 
 def test_no_c_library(stage: Stage) -> None:
     """A program that needs a loader, and no package that has one."""
-    head = bytearray(200)
-    head[:6], head[32], head[54], head[56], head[64] = b"\x7fELF\x02\x01", 64, 56, 1, 3
-    more = stage.mirror.add("more", Member("./opt/t/bin/more", bytes(head), mode=0o755))
+    more = stage.mirror.add("more", Member("./opt/t/bin/more", elf(), mode=0o755))
     with pytest.raises(InfrastructureError, match="libc6"):
         stage.provide(dataclasses.replace(stage.lock, packages=(*stage.lock.packages, more)))
 
@@ -386,20 +384,6 @@ def test_by_the_loader(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [*argv, "-a", "b c"]
     with pytest.raises(InfrastructureError, match="MATRIX_HOME to a folder without them"):
         LOADED.argv("/a:b", "opt")
-
-
-def test_real_programs() -> None:
-    """This Python is loaded; what is no program is not."""
-    with open(os.path.realpath(sys.executable), "rb") as file:
-        assert needs_loader(file.read(4096))
-    for head in (
-        b"",
-        b"#!/bin/sh",
-        b"\x7fELF\x02\x01",
-        b"\x7fELF\x02\x01" + b"\xff" * 90,
-        b"\x7fELF\x01\x01" + bytes(90),
-    ):
-        assert not needs_loader(head)
 
 
 def test_the_manifest_is_data(stage: Stage) -> None:

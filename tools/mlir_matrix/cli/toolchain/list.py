@@ -20,7 +20,7 @@ from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.report.layout import columns, print_lines, state_words, stdout_console
 from mlir_matrix.session import Session
 from mlir_matrix.text import megabytes
-from mlir_matrix.toolchains.names import NOT_TO_BE_HAD, of_release, state_of
+from mlir_matrix.toolchains.names import State, of_release, state_of
 
 
 @click.command(
@@ -81,7 +81,7 @@ def _row(current: Session, entry: Entry[Component], release: Release) -> dict[st
         "durability": release.durability,
         "pinned": current.pins.release(entry.name).release == release.release,
         "locked": False,
-        "state": NOT_TO_BE_HAD,
+        "state": State.UNAVAILABLE,
         "reason": "",
         "bytes": {"fetch": 0, "to_fetch": 0, "disk": 0},
     }

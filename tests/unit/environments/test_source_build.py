@@ -16,8 +16,8 @@ import pytest
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import prefix as prefix_module
 from mlir_matrix.environments.install.installer import Installer, PackageProgress
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, save_prefix
-from mlir_matrix.environments.install.verify import damaged_files
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.commands import Places, build_commands, dry_run, mirror_commands
@@ -375,7 +375,7 @@ def test_what_a_killed_git_left(home: Path, repository: Repository) -> None:
 BUILD = """
 import sys, threading
 from pathlib import Path
-from mlir_matrix.environments.install.verify import damaged_files
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.source.process import Runner
 threading.Thread(
     target=lambda: Runner(Path(sys.argv[1]), threading.Event(), print).run(sys.argv[2:], "it fails")

@@ -11,7 +11,7 @@ import pytest
 from shelf import fill, made_of
 
 from mlir_matrix.actions.runtime import integrity
-from mlir_matrix.environments.install.verify import damaged_files
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.package import Package
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images import layers

@@ -10,7 +10,7 @@ import pytest
 from shelf import fill, made_of
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.spec import can_draw, draw, in_order, is_measured, tag_of
 from mlir_matrix.paths import Home

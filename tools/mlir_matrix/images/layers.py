@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from mlir_matrix.environments.install.integrity import FILE, settled
-from mlir_matrix.environments.install.verify import damaged_files
+from mlir_matrix.environments.install.integrity import FILE, damaged_files, settled
 from mlir_matrix.environments.install.wheel_archive import left_by_installer, settled_record
 from mlir_matrix.environments.package import Package
 from mlir_matrix.errors import InfrastructureError

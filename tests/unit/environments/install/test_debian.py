@@ -26,9 +26,8 @@ from mlir_matrix.environments.install import debian
 from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.debian_archive import BadArchive
 from mlir_matrix.environments.install.installer import PackageProgress
-from mlir_matrix.environments.install.integrity import damaged
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, script, wrapper
-from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.files import Cancelled
@@ -76,7 +75,7 @@ def test_a_prefix(stage: Stage) -> None:
     assert made == stage.packages / stage.lock.folder
     assert stage.artifacts.to_fetch(stage.lock) == 0
     assert (made / "usr/lib/l1").read_bytes() == b"\1" * 5000
-    assert damaged(made, thorough=True) == damaged(made, thorough=False) == []
+    assert damaged_files(made, thorough=True) == damaged_files(made, thorough=False) == []
     assert events[-1] == PackageProgress(package="tool 2.0", received=stage.lock.size, total=stage.lock.size)
     assert stage.left == [stage.lock.folder]
     assert stage.provide(mirrors=nobody) == made
@@ -88,7 +87,7 @@ def test_programs(stage: Stage) -> None:
     """Run by hand and by us, wherever the prefix is moved."""
     moved = stage.root / "a $place; with 'names'"
     shutil.move(stage.provide(), moved)
-    assert damaged(moved, thorough=False) == []
+    assert damaged_files(moved, thorough=False) == []
     assert command(moved, "say") == [str(moved / "opt/t/bin/say")]
     done = subprocess.run([wrapper(moved, "say"), "a b"], capture_output=True, text=True, check=True)
     assert done.stdout == "said say a b\n"
@@ -109,14 +108,14 @@ def test_damage(stage: Stage) -> None:
     (made / "opt/t/bin/say").chmod(0o644)
     (made / ".matrix/bin/say").unlink()
     bad = [".matrix/bin/say", "opt/t/bin/say", "usr/lib/1.so", "usr/lib/l2"]
-    assert damaged(made, thorough=False) == bad
+    assert damaged_files(made, thorough=False) == bad
     (made / "usr/lib/3.so").write_bytes(b"added")
-    assert damaged(made, thorough=True) == [*bad[:3], "usr/lib/3.so", "usr/lib/l2"]
+    assert damaged_files(made, thorough=True) == [*bad[:3], "usr/lib/3.so", "usr/lib/l2"]
     assert stage.provide(mirrors=nobody) == made
-    assert damaged(made, thorough=True), "what is there is not looked at"
+    assert damaged_files(made, thorough=True), "what is there is not looked at"
     remove(made)
     assert stage.provide(mirrors=nobody) == made
-    assert damaged(made, thorough=True) == []
+    assert damaged_files(made, thorough=True) == []
     assert stage.left == [stage.lock.folder]
 
 
@@ -127,15 +126,15 @@ def test_damage_that_hides(stage: Stage) -> None:
     status = file.stat()
     file.write_bytes(b"\1" * 4999 + b"\2")
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert damaged(made, thorough=False) == []
-    assert damaged(made, thorough=True) == ["usr/lib/1.so"]
+    assert damaged_files(made, thorough=False) == []
+    assert damaged_files(made, thorough=True) == ["usr/lib/1.so"]
 
 
 def test_a_copy_is_not_damaged(stage: Stage) -> None:
     """Its times are other ones: then contents count."""
     made = stage.provide()
     copy = shutil.copytree(made, stage.root / "copy", symlinks=True, copy_function=shutil.copy)
-    assert damaged(copy, thorough=False) == []
+    assert damaged_files(copy, thorough=False) == []
 
 
 SHAPES = [
@@ -154,12 +153,12 @@ def test_a_damaged_description(stage: Stage, text: str) -> None:
     """Also one that is JSON of another shape: the prefix is damaged, then, and is made again."""
     made = stage.provide()
     (made / ".matrix/files.json").write_text(text)
-    assert damaged(made, thorough=False) == damaged(made, thorough=True) == [".matrix/files.json"]
+    assert damaged_files(made, thorough=False) == damaged_files(made, thorough=True) == [".matrix/files.json"]
     (made / ".matrix/prefix.json").write_text(text)
     with pytest.raises(InfrastructureError, match=r"is damaged: \.matrix/prefix\.json cannot be read"):
         read_prefix(made)
     remove(made)
-    assert damaged(stage.provide(), thorough=True) == []
+    assert damaged_files(stage.provide(), thorough=True) == []
 
 
 def test_a_description_of_what_cannot_be(stage: Stage) -> None:
@@ -169,7 +168,7 @@ def test_a_description_of_what_cannot_be(stage: Stage) -> None:
     value["files"]["a\0b"] = [1, "x", 1, 1]
     value["links"]["\udc80\ud800"] = "\ud800"
     (made / ".matrix/files.json").write_text(json.dumps(value))
-    assert damaged(made, thorough=False) == damaged(made, thorough=True) == ["a\0b", "\udc80\ud800"]
+    assert damaged_files(made, thorough=False) == damaged_files(made, thorough=True) == ["a\0b", "\udc80\ud800"]
 
 
 def test_bytecode_is_no_damage(stage: Stage) -> None:
@@ -178,8 +177,8 @@ def test_bytecode_is_no_damage(stage: Stage) -> None:
     for name in ("opt/t/bin/__pycache__/say.pyc", "opt/new"):
         (made / name).parent.mkdir(exist_ok=True)
         (made / name).write_bytes(b"x")
-    assert damaged(made, thorough=True) == ["opt/new"]
-    assert damaged(made, thorough=False) == []
+    assert damaged_files(made, thorough=True) == ["opt/new"]
+    assert damaged_files(made, thorough=False) == []
 
 
 def test_a_damaged_artifact(stage: Stage) -> None:
@@ -187,7 +186,7 @@ def test_a_damaged_artifact(stage: Stage) -> None:
     stage.artifacts.folder.mkdir(parents=True)
     package = stage.lock.packages[0]
     stage.artifacts.path(package.sha256).write_bytes(b"x" * package.size)
-    assert damaged(stage.provide(), thorough=True) == []
+    assert damaged_files(stage.provide(), thorough=True) == []
     assert stage.artifacts.path(package.sha256).with_suffix(".damaged").read_bytes() == b"x" * package.size
 
 
@@ -218,7 +217,7 @@ def test_gone(stage: Stage) -> None:
         stage.provide()
     assert f": file://localhost/none and {stage.mirror.base} does not have {package.path};" in str(caught.value)
     stage.bases = (stage.mirror.base, away.as_uri() + "/")
-    assert damaged(stage.provide(), thorough=True) == []
+    assert damaged_files(stage.provide(), thorough=True) == []
 
 
 def test_the_address(stage: Stage) -> None:
@@ -239,7 +238,7 @@ def test_the_way(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     with serve(stage.root / "proxy") as proxy:
         monkeypatch.setattr(debian, "machine_routes", lambda: Routes(proxies={"http": proxy.address}))
         stage.bases = ("http://mirror.invalid",)
-        assert damaged(stage.provide(), thorough=True) == []
+        assert damaged_files(stage.provide(), thorough=True) == []
         assert len(proxy.requests) == len(stage.lock.packages)
 
 
@@ -336,7 +335,7 @@ def test_killed(stage: Stage) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=10)
     assert [name for name in stage.left if name.startswith(".new-")]
-    assert damaged(stage.provide(), thorough=True) == []
+    assert damaged_files(stage.provide(), thorough=True) == []
     assert stage.left == [stage.lock.folder]
 
 
@@ -347,7 +346,7 @@ def test_full_disk(stage: Stage) -> None:
     out = start(stage, stage.mirror.base, limit=1_000_000).communicate(timeout=30)[0]
     assert out.startswith("InfrastructureError tool 2.0: big 1:2.0+b1~x-3 cannot be unpacked: the disk is full"), out
     assert stage.left == []
-    assert damaged(stage.provide(), thorough=True) == []
+    assert damaged_files(stage.provide(), thorough=True) == []
 
 
 def test_names_for_a_shell(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from debs import SCRIPT, Member, Mirror, elf, folder, link
 from mlir_matrix.actions.runtime.integrity import lost
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
-from mlir_matrix.environments.install.integrity import damaged
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.prefix import command, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.errors import InfrastructureError
@@ -75,7 +75,7 @@ def test_what_is_patched(stage: Stage) -> None:
     assert library.removeprefix(elf(interpreted=False, runpath=True)).decode().startswith(f"{said} /")
     assert (made / "usr/lib/x86_64-linux-gnu/plain.so").read_bytes() == elf(interpreted=False)
     assert (made / LOADER).read_bytes() == elf(interpreted=False, runpath=True)
-    assert damaged(made, thorough=True) == damaged(made, thorough=False) == []
+    assert damaged_files(made, thorough=True) == damaged_files(made, thorough=False) == []
     assert lost(str(made)) == ""
 
 
@@ -91,9 +91,9 @@ def test_it_cannot_be_moved(stage: Stage) -> None:
     """But reached by another name."""
     made = stage.provide()
     (stage.root / "other").symlink_to(made)
-    assert damaged(stage.root / "other", thorough=True) == []
+    assert damaged_files(stage.root / "other", thorough=True) == []
     copy = shutil.copytree(made, stage.root / "copy", symlinks=True)
-    assert damaged(copy, thorough=False) == [f"everything: it was made for {made}"]
+    assert damaged_files(copy, thorough=False) == [f"everything: it was made for {made}"]
     assert lost(str(copy)) == "it was made for another place, which its programs name"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from wheelhouse import hashed, wheel
 
-from mlir_matrix.environments.install.verify import damaged_files
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled

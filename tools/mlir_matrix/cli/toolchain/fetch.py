@@ -14,7 +14,7 @@ import click
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.pins import MARK
 from mlir_matrix.cli.options import Folder, Verb, catalog_option, format_option, pin_option, sealed_option, session
-from mlir_matrix.environments.install.verify import damaged_files, remove
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment

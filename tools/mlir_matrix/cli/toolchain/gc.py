@@ -14,7 +14,7 @@ import click
 
 from mlir_matrix.cli.options import Verb, catalog_option, session
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.users import others
 from mlir_matrix.errors import CatalogError

@@ -14,7 +14,7 @@ import click
 from mlir_matrix.cli.options import Verb, catalog_option, format_option, pin_option, same_catalogs, session
 from mlir_matrix.cli.toolchain.fetch import listed, names_argument, resolved
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.verify import damaged_files, remove
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.package import Package
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes

@@ -7,8 +7,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.prefix import wrapper
-from mlir_matrix.environments.install.verify import damaged_files, remove
 from mlir_matrix.environments.package import Listener
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.bazel.probe import probe

@@ -15,7 +15,7 @@ import wheelhouse
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
-from mlir_matrix.environments.install.verify import damaged_files, remove
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage

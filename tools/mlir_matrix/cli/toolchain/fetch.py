@@ -84,7 +84,7 @@ def fetch(
     if dry_run and form == "text":
         return _show(current, environments, missing)
     if not dry_run:
-        missing += _bring_all(current, environments, others, quiet)
+        missing += _install_all(current, environments, others, quiet)
     for error in missing:
         click.echo(f"matrix: {error}", err=True)
     if form == "json":
@@ -95,7 +95,7 @@ def fetch(
     return 3 if missing and not dry_run else 0
 
 
-def _bring_all(
+def _install_all(
     current: Session, environments: Sequence[ResolvedEnvironment], others: Sequence[Path], quiet: bool
 ) -> list[str]:
     """Have everything that these environments lack brought; what went wrong."""
@@ -105,9 +105,9 @@ def _bring_all(
     todo = [environment for environment in environments if environment.missing(packages)]
     errors: list[str] = []
     if todo:
-        bring_and_show(current, packages, todo, others, quiet, errors)
+        install_and_show(current, packages, todo, others, quiet, errors)
     for alone in _without_archives(current, environments):
-        _bring_archives(current, alone, others, quiet, errors)
+        _download_archives(current, alone, others, quiet, errors)
     return errors
 
 
@@ -154,7 +154,7 @@ def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing
     return 3 if missing else 0
 
 
-def bring_and_show(
+def install_and_show(
     current: Session,
     packages: Path,
     todo: Sequence[ResolvedEnvironment],
@@ -239,7 +239,7 @@ def _without_archives(current: Session, environments: Iterable[ResolvedEnvironme
     yield from found.values()
 
 
-def _bring_archives(
+def _download_archives(
     current: Session, alone: ResolvedEnvironment, others: Sequence[Path], quiet: bool, errors: list[str]
 ) -> None:
     """Make a unit once more beside itself, by which its archives are fetched and read, and throw that away.
@@ -253,7 +253,7 @@ def _bring_archives(
         locked(packages / ".locks" / name),
         TemporaryDirectory(prefix=f".new-{name}-", dir=packages, ignore_cleanup_errors=True) as scratch,
     ):
-        bring_and_show(current, Path(scratch), [alone], others, quiet, errors)
+        install_and_show(current, Path(scratch), [alone], others, quiet, errors)
 
 
 def listed(paths: Sequence[str], most: int = 5) -> str:

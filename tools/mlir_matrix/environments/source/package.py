@@ -77,20 +77,20 @@ class SourceBuild:
         """The folder of the prefix whose loader runs its programs; empty: the machine's loader."""
         if self.compiler.folder:
             return self.compiler.folder
-        found = [unit for unit in with_needs(self.needs) if isinstance(unit, DebianRelease)]
+        found = [package for package in with_needs(self.needs) if isinstance(package, DebianRelease)]
         return found[0].folder if found else ""
 
     @cached_property
     def libraries(self) -> tuple[tuple[str, str], ...]:
         """Folders of libraries of what it needs: folder of that, folder in there."""
         found = []
-        for unit in with_needs(self.needs):
-            programs = [folder for folder in getattr(unit, "programs", ()) if os.path.basename(folder) == "bin"]
+        for package in with_needs(self.needs):
+            programs = [folder for folder in getattr(package, "programs", ()) if os.path.basename(folder) == "bin"]
             beside = [os.path.join(os.path.dirname(folder), "lib") for folder in programs]
             folders = dict.fromkeys(folder for folder in beside if folder != "usr/lib")
-            if isinstance(unit, DebianRelease):
+            if isinstance(package, DebianRelease):
                 folders |= dict.fromkeys(_SYSTEM)
-            found += [(unit.folder_for(""), folder) for folder in folders]
+            found += [(package.folder_for(""), folder) for folder in folders]
         return tuple(found)
 
     @property
@@ -114,7 +114,7 @@ class SourceBuild:
 
 
 def source_build(entry: Entry[Component], release: Release, needs: Mapping[str, tuple[Package, str]]) -> SourceBuild:
-    """The build of a release; ``needs``: by component a unit and its release."""
+    """The build of a release; ``needs``: by component a package and its release."""
     build = entry.document.build
     assert build is not None
     repository = build.repository
@@ -125,7 +125,7 @@ def source_build(entry: Entry[Component], release: Release, needs: Mapping[str, 
         for name, folders in build.needs.items()
         for variable, folder in folders.items()
     ]
-    units = tuple(unit for unit, _ in needs.values())
+    units = tuple(package for package, _ in needs.values())
     return SourceBuild(
         component=entry.name,
         release=release.release,
@@ -147,16 +147,16 @@ def _text(value: object) -> str:
 
 def _compiler(needs: tuple[Package, ...]) -> Compiler:
     """That of what is needed, else the machine's; nothing where there is none."""
-    for unit in with_needs(needs):
+    for package in with_needs(needs):
         found = (
-            [each.name for each in unit.packages if _GXX.fullmatch(each.name)]
-            if isinstance(unit, DebianRelease)
+            [each.name for each in package.packages if _GXX.fullmatch(each.name)]
+            if isinstance(package, DebianRelease)
             else []
         )
         if found:
             name = max(found, key=lambda name: number(name.removeprefix("g++-")))
-            identity = (*unit.identity, name)
-            return Compiler(c=name.replace("g++", "gcc"), cxx=name, folder=unit.folder_for(""), identity=identity)
+            identity = (*package.identity, name)
+            return Compiler(c=name.replace("g++", "gcc"), cxx=name, folder=package.folder_for(""), identity=identity)
     for c, cxx in (("cc", "c++"), ("gcc", "g++"), ("clang", "clang++")):
         one, other = find_program(c), find_program(cxx)
         if one and other:

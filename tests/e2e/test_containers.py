@@ -13,7 +13,7 @@ import pytest
 
 from mlir_matrix.environments.install.prefix import read_prefix
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.images.images import PACKAGES
+from mlir_matrix.images.layers import PACKAGES
 from mlir_matrix.images.select import chosen
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session

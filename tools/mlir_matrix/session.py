@@ -13,7 +13,8 @@ from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import MARK, Pins, read_pins
-from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.releases import Releases
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean
 from mlir_matrix.paths import Home, find_home, repository

@@ -16,11 +16,12 @@ import pytest
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import prefix as prefix_module
 from mlir_matrix.environments.install.installer import Installer
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, save_prefix
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.source.build import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.commands import Places, build_commands, dry_run, mirror_commands
+from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
 from mlir_matrix.events import PackageProgress
 
 NEEDED = ("cmake", "ninja", "c++", "git")
@@ -154,7 +155,7 @@ def test_options_and_targets(home: Path, repository: Repository) -> None:
     assert not [event.error for event in provide(home, found) if event.error]
     assert said(home, found) == "one!\n"
     assert set(read_prefix(home / "packages" / found.folder).programs) == {"say"}
-    assert not found.damage(home / "packages" / found.folder, thorough=True)
+    assert not damaged_files(home / "packages" / found.folder, thorough=True)
 
 
 @needs_compiler
@@ -164,7 +165,7 @@ def test_damage_is_found(home: Path, repository: Repository) -> None:
     folder = home / "packages" / found.folder
     with open(folder / "bin" / "say", "ab") as file:
         file.write(b"x")
-    assert found.damage(folder, thorough=False) == ["bin/say"]
+    assert damaged_files(folder, thorough=False) == ["bin/say"]
 
 
 @needs_compiler
@@ -377,6 +378,7 @@ def test_what_a_killed_git_left(home: Path, repository: Repository) -> None:
 BUILD = """
 import sys, threading
 from pathlib import Path
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.source.process import Runner
 threading.Thread(
     target=lambda: Runner(Path(sys.argv[1]), threading.Event(), print).run(sys.argv[2:], "it fails")

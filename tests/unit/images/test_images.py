@@ -15,7 +15,8 @@ from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
-from mlir_matrix.images.images import PACKAGES, ensure, find, pull, push
+from mlir_matrix.images.images import ensure, find, pull, push
+from mlir_matrix.images.layers import PACKAGES
 from mlir_matrix.images.spec import Blueprint, draw
 from mlir_matrix.paths import Home
 from support.shelf import fill, made_of

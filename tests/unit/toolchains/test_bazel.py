@@ -11,7 +11,7 @@ import pytest
 
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.environments.install.integrity import damaged
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.paths import Home
@@ -165,7 +165,7 @@ def test_the_component(opened: Open, fakes: Fakes) -> None:
     assert [event for event in events if isinstance(event, PackageProgress)][-1].done
     (folder / "opt/t/bin/mlir-opt").unlink()
     assert locate(session).here
-    assert damaged(folder, thorough=True) == []
+    assert damaged_files(folder, thorough=True) == []
 
 
 def test_none(opened: Open) -> None:

@@ -10,8 +10,9 @@ from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.cost import cost_of
-from mlir_matrix.environments.package import Unit
-from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, distributions
+from mlir_matrix.environments.package import Package
+from mlir_matrix.environments.releases import Releases, distributions
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import input_names, tool_modules
 from mlir_matrix.expand.expansion import Test
@@ -190,7 +191,7 @@ def units_document(environment: ResolvedEnvironment, releases: Releases) -> list
         for name, version in (distributions([(entry, release)]) or {entry.name: release.release}).items()
     }
     tag = environment.interpreter.tag
-    parts: dict[Unit, dict[str, Any]] = {}
+    parts: dict[Package, dict[str, Any]] = {}
     if environment.interpreter.prefix is not None:
         parts[environment.interpreter.prefix] = {"part": "interpreter"}
     parts |= {package: {"part": "site"} for package in environment.packages}

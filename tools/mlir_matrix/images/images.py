@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageListener, PackageProgress
@@ -66,7 +66,7 @@ def find(spec: Blueprint, daemon: Daemon) -> Image | None:
 
 def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: PackageListener) -> None:
     """Compute unknown digests of layers; a gigabyte takes a second."""
-    todo: dict[str, Unit] = {}
+    todo: dict[str, Package] = {}
     for environment in environments:
         units = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
         todo |= {folder: unit for unit, folder in units if folder and known(unit, folder, home) is None}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from mlir_matrix.environments.install.integrity import FILE, settled
+from mlir_matrix.environments.install.integrity import FILE, damaged_files, settled
 from mlir_matrix.environments.install.wheel_archive import left_by_installer, settled_record
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Package
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import write_text
 from mlir_matrix.images.tar import MTIME, Member, digest_of, members, size_of, text
@@ -71,12 +71,12 @@ def unit_members(folder: Path) -> list[Member]:
     return members(folder, str(at), edits)
 
 
-def unit_layer(unit: Unit, folder: str, home: Home) -> Layer:
+def unit_layer(unit: Package, folder: str, home: Home) -> Layer:
     """Return the layer of a package, measured if unknown. Raise InfrastructureError if the package is damaged."""
     return known(unit, folder, home) or measure(unit, folder, home)
 
 
-def known(unit: Unit, folder: str, home: Home) -> Layer | None:
+def known(unit: Package, folder: str, home: Home) -> Layer | None:
     """Return a layer that was measured before, whether or not its folder exists."""
     try:
         value = json.loads(_note(folder, home).read_bytes())
@@ -87,10 +87,10 @@ def known(unit: Unit, folder: str, home: Home) -> Layer | None:
     return None
 
 
-def measure(unit: Unit, folder: str, home: Home) -> Layer:
+def measure(unit: Package, folder: str, home: Home) -> Layer:
     """Compute a package's layer. Every byte is read twice: against its hashes, and as it will be sent."""
     place = home.packages / folder
-    damaged: Sequence[str] = unit.damage(place, thorough=True) if place.is_dir() else ["its folder is missing"]
+    damaged: Sequence[str] = damaged_files(place, thorough=True) if place.is_dir() else ["its folder is missing"]
     if damaged:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise InfrastructureError(

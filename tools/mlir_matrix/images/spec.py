@@ -11,7 +11,7 @@ from typing import Any
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.digest import canonical, digest_bytes
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.layers import FORMAT, Layer, known, measure, root_layer, unit_layer
 from mlir_matrix.paths import Home
@@ -120,11 +120,11 @@ def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, 
     return Blueprint(environment=environment, interpreter=interpreter.prefix.folder, layers=layers, user=settings.user)
 
 
-def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Unit]:
+def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Package]:
     """Return packages in the order of layers. Daemons share a layer if all layers below it are the same."""
     place = {name: number for number, name in enumerate(first)}
 
-    def key(unit: Unit) -> tuple[bool, int, str]:
+    def key(unit: Package) -> tuple[bool, int, str]:
         name = unit.label.partition(" ")[0].lower().replace("_", "-")
         return unit is not environment.interpreter.prefix, place.get(name, len(place)), unit.label
 

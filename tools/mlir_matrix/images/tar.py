@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mlir_matrix.digest import digest_pieces
-from mlir_matrix.environments.install.links import leads_out
+from mlir_matrix.environments.install.unpack import leads_out
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import unwritable
 

@@ -19,8 +19,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.prefix import wrapper
-from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Listener, ignore
 from mlir_matrix.execute.bazel.client import complaints
@@ -122,7 +122,7 @@ def _component(session: Session, rejected: tuple[str, ...], fetch: bool, listene
     try:
         environment, folder = prefix_of(session, COMPONENT)
         if fetch:
-            if environment.prefixes[0].damage(folder, thorough=False) and folder.is_dir():
+            if folder.is_dir() and damaged_files(folder, thorough=False):
                 remove(folder)
             require(session, environment, listener)
     except InfrastructureError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import Gone, Wanted, Withheld, adopt, download
+from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download
 from mlir_matrix.environments.fetch.http import Routes, Transport
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
@@ -113,7 +113,7 @@ def test_cut_off_for_good(server: Behaviour, store: Artifacts) -> None:
     with pytest.raises(InfrastructureError, match=r"^thing 1\.0 cannot be fetched: .*ended after 100000") as caught:
         get(thing, store)
     assert server.address in str(caught.value)
-    assert not isinstance(caught.value, Gone)
+    assert not isinstance(caught.value, NotFoundError)
     assert store.part(thing.sha256).stat().st_size == 100_000
     assert get(thing, store).read_bytes() == DATA
     assert server.requests[-1] == ("/f", "bytes=100000-")
@@ -172,7 +172,7 @@ def test_longer_than_promised(server: Behaviour, store: Artifacts, length: bool)
 def test_gone(server: Behaviour, store: Artifacts) -> None:
     """From all mirrors; one that has it will do."""
     addresses = (f"{server.address}/no", f"{server.address}/neither")
-    with pytest.raises(Gone, match=r"^thing 1\.0 is no longer there: http://127.* http://127") as caught:
+    with pytest.raises(NotFoundError, match=r"^thing 1\.0 is no longer there: http://127.* http://127") as caught:
         get(wanted(*addresses), store)
     assert caught.value.exit_code == 3
     assert len(server.requests) == 2
@@ -184,7 +184,7 @@ def test_refused_is_not_gone(server: Behaviour, store: Artifacts) -> None:
     server.refuse = [403]
     with pytest.raises(InfrastructureError, match="the answer is '403 Forbidden'") as caught:
         get(wanted(f"{server.address}/f"), store)
-    assert not isinstance(caught.value, Gone)
+    assert not isinstance(caught.value, NotFoundError)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -215,15 +215,15 @@ def test_all_of_it_was_left(server: Behaviour, store: Artifacts) -> None:
 def test_who_asks(server: Behaviour, store: Artifacts, status: int) -> None:
     """Others may know a password, or a way there; a file that is not there, or is another one, nobody can help with."""
     server.refuse = [status]
-    with pytest.raises(Withheld, match=f"the answer is '{status} "):
+    with pytest.raises(AccessError, match=f"the answer is '{status} "):
         get(wanted(f"{server.address}/f"), store)
-    with pytest.raises(Withheld, match="cannot be reached"):
+    with pytest.raises(AccessError, match="cannot be reached"):
         get(wanted("http://127.0.0.1:1/f"), store)
     server.refuse = [500] * 3
     for thing in (wanted(f"{server.address}/f"), wanted(f"{server.address}/f", data=b"x" * len(DATA))):
         with pytest.raises(InfrastructureError) as caught:
             get(thing, store)
-        assert not isinstance(caught.value, Withheld)
+        assert not isinstance(caught.value, AccessError)
 
 
 def test_busy(server: Behaviour, store: Artifacts) -> None:
@@ -259,7 +259,7 @@ def test_files(tmp_path: Path, store: Artifacts) -> None:
     store.folder.mkdir()
     store.part(thing.sha256).write_bytes(DATA[:1000])
     assert get(thing, store).read_bytes() == DATA
-    with pytest.raises(Gone):
+    with pytest.raises(NotFoundError):
         get(wanted((tmp_path / "no").as_uri(), data=b"x"), store)
     with pytest.raises(InfrastructureError, match="403"):
         get(wanted(tmp_path.as_uri(), data=b"x"), store)

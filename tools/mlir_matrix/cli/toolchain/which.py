@@ -13,7 +13,8 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, pin_option, session
-from mlir_matrix.environments.resolve import ResolvedEnvironment, provider_of
+from mlir_matrix.environments.releases import provider_of
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.session import Session

@@ -15,7 +15,7 @@ from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.catalog.pins import MARK as MARK_OF_PINS
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.bring import bring
+from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Listener, Note, Tick, ignore
@@ -128,7 +128,7 @@ class BazelExecutor:
         wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
         lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
         home = self._session.home
-        errors = bring(wanted, home.packages, Artifacts(home.artifacts), self._listener)
+        errors = install_all(wanted, home.packages, Artifacts(home.artifacts), self._listener)
         missing = ((found.name, unit.label) for found in wanted for unit in found.missing(home.packages))
         return lost | {name: errors[label] for name, label in missing if label in errors}
 

@@ -13,15 +13,15 @@ import pytest
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
-from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
-from mlir_matrix.environments.lockfiles.debian import DebLock
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import locked
 from support import debs, wheelhouse
 
-Unit = tuple[Path, Package | DebLock, str]
+Unit = tuple[Path, WheelPackage | DebianRelease, str]
 
 
 def a_wheel(tmp_path: Path) -> Unit:
@@ -72,40 +72,40 @@ def to_folder(path: Path) -> None:
 def test_damage(unit: Unit, harm: Callable[[Path], None], at_a_look: bool) -> None:
     """What a look misses is found by reading every byte."""
     folder, thing, name = unit
-    assert thing.damage(folder, thorough=False) == thing.damage(folder, thorough=True) == []
+    assert damaged_files(folder, thorough=False) == damaged_files(folder, thorough=True) == []
     harm(folder / name)
-    assert thing.damage(folder, thorough=True) == [name]
-    if isinstance(thing, Package) and harm is to_folder:
+    assert damaged_files(folder, thorough=True) == [name]
+    if isinstance(thing, WheelPackage) and harm is to_folder:
         return  # A look at a wheel compares sizes alone, and a folder has some size.
-    found = thing.damage(folder, thorough=False)
+    found = damaged_files(folder, thorough=False)
     assert bool(found) == at_a_look
     assert all(each.startswith(name) for each in found)
 
 
 def test_all_of_it(unit: Unit) -> None:
     """An empty folder is no installed unit, nor is one whose list is gone."""
-    folder, thing, _ = unit
+    folder, _thing, _ = unit
     for path in (*folder.glob("*.dist-info/RECORD"), *folder.glob(".matrix/files.json")):
         path.unlink()
-    assert thing.damage(folder, thorough=True)
-    assert thing.damage(folder, thorough=False)
+    assert damaged_files(folder, thorough=True)
+    assert damaged_files(folder, thorough=False)
     shutil.rmtree(folder)
     folder.mkdir()
-    assert thing.damage(folder, thorough=True)
-    assert thing.damage(folder, thorough=False)
+    assert damaged_files(folder, thorough=True)
+    assert damaged_files(folder, thorough=False)
 
 
 def test_additions(unit: Unit) -> None:
     """Files and links that nobody listed; bytecode is left by whoever tries a module, and nothing looks at it."""
-    folder, thing, _ = unit
+    folder, _thing, _ = unit
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "w.cpython-311.pyc").write_bytes(b"x")
-    assert thing.damage(folder, thorough=True) == []
+    assert damaged_files(folder, thorough=True) == []
     (folder / "more").mkdir()
     (folder / "more" / "odd, name.py").write_text("")
     (folder / "more" / "link").symlink_to("/")
-    assert thing.damage(folder, thorough=True) == ["more/link", "more/odd, name.py"]
-    assert thing.damage(folder, thorough=False) == []
+    assert damaged_files(folder, thorough=True) == ["more/link", "more/odd, name.py"]
+    assert damaged_files(folder, thorough=False) == []
 
 
 RECORD = "w-1.0.dist-info/RECORD"
@@ -126,34 +126,34 @@ RECORD = "w-1.0.dist-info/RECORD"
 )
 def test_a_damaged_list(tmp_path: Path, harm: Callable[[str], str]) -> None:
     """A row that is none is no file less to look at: the list itself is damaged, and whatever is in it is made again."""
-    folder, thing, _ = a_wheel(tmp_path)
+    folder, _thing, _ = a_wheel(tmp_path)
     text = harm((folder / RECORD).read_text())
     (folder / RECORD).write_text(text, errors="surrogateescape")
-    assert thing.damage(folder, thorough=True)
-    assert thing.damage(folder, thorough=False) or not text
+    assert damaged_files(folder, thorough=True)
+    assert damaged_files(folder, thorough=False) or not text
     remove(folder)
     assert not folder.exists()
 
 
 def test_rows_of_pips_own(tmp_path: Path) -> None:
     """Of packages that it had installed: programs are beside the rest, but listed as elsewhere. Odd hashes are none."""
-    folder, thing, _ = a_wheel(tmp_path)
+    folder, _thing, _ = a_wheel(tmp_path)
     (folder / "bin").mkdir()
     (folder / "bin" / "w").write_text("#!")
     with open(folder / RECORD, "a") as file:
         file.write("../../bin/w,sha256=x,2\n")
-    assert thing.damage(folder, thorough=True) == thing.damage(folder, thorough=False) == []
+    assert damaged_files(folder, thorough=True) == damaged_files(folder, thorough=False) == []
     with open(folder / RECORD, "a") as file:
         file.write("w-1.0.dist-info/WHEEL,shake_128=x,\nw-1.0.dist-info/METADATA,none=x,\nw.py,,11\n")
     bad = ["w-1.0.dist-info/METADATA", "w-1.0.dist-info/WHEEL"]
-    assert thing.damage(folder, thorough=True) == bad
+    assert damaged_files(folder, thorough=True) == bad
 
 
 def test_removing(unit: Unit) -> None:
     """What is damaged, and at once; where somebody else was faster there is nothing to do."""
-    folder, thing, name = unit
+    folder, _thing, name = unit
     remove(folder)
-    assert thing.damage(folder, thorough=True) == [], "what is whole stays"
+    assert damaged_files(folder, thorough=True) == [], "what is whole stays"
     flip(folder / name)
     remove(folder)
     assert not folder.exists()
@@ -163,7 +163,7 @@ def test_removing(unit: Unit) -> None:
 
 def test_made_again_while_it_was_to_be_removed(unit: Unit) -> None:
     """Two commands see the same damage: one removes it and makes it again, the other keeps what that made."""
-    folder, thing, name = unit
+    folder, _thing, name = unit
     whole = (folder / name).read_bytes()
     status = (folder / name).stat()
     shorten(folder / name)
@@ -176,7 +176,7 @@ def test_made_again_while_it_was_to_be_removed(unit: Unit) -> None:
         os.utime(folder / name, ns=(status.st_atime_ns, status.st_mtime_ns))
     other.join(120)
     assert not other.is_alive()
-    assert thing.damage(folder, thorough=True) == []
+    assert damaged_files(folder, thorough=True) == []
 
 
 def test_who_holds_the_lock_has_decided(unit: Unit) -> None:

@@ -22,14 +22,12 @@ VERBS = {
     "explain": "Show everything that decides one test, with file and line.",
     "compare": "Compare the numbers in two files or folders.",
     "golden": "Manage expected outputs and numeric tolerances.",
-    "opposing": "Find pairs of IR tests that cannot both pass.",
+    "conflicts": "Find pairs of IR tests that cannot both pass.",
     "schema": "Print the JSON Schema of a file format.",
     "toolchain": "Lock, install, verify and upgrade compilers and frameworks.",
     "container": "Build and verify container images of environments.",
     "doctor": "Report what this machine has and what it lacks.",
 }
-
-_MODULES = {"opposing": "conflicts"}
 
 #: When Python looks for cycles. Plans and results are many objects without any: its own 700 take a tenth of the time.
 COLLECTING = (100_000, 20, 20)
@@ -37,7 +35,7 @@ COLLECTING = (100_000, 20, 20)
 
 @click.group(
     cls=VerbGroup,
-    verbs={name: Listed(_MODULES.get(name, name), "command", what) for name, what in VERBS.items()},
+    verbs={name: Listed(name, "command", what) for name, what in VERBS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )

@@ -101,7 +101,7 @@ def _call(arguments: list[str] | None) -> int:
 
 
 def _bug() -> int:
-    """A mistake in this program: keep the traceback for a report instead of throwing it at the user."""
+    """Report an internal error; write its traceback to a file, for the bug report."""
     import traceback
 
     from mlir_matrix.paths import find_home
@@ -111,12 +111,10 @@ def _bug() -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "crash.txt").write_text(text, encoding="utf-8")
-        where = f"what happened is in {folder / 'crash.txt'}; please report it"
+        where = f"(traceback in {folder / 'crash.txt'}; please report it)"
     except OSError:
         where = text
-    click.echo(
-        f"matrix: this is a mistake in matrix itself: {text.strip().splitlines()[-1]}\n        {where}", err=True
-    )
+    click.echo(f"matrix: internal error: {text.strip().splitlines()[-1]}\n        {where}", err=True)
     return 3
 
 

@@ -217,7 +217,7 @@ def test_archives_that_lie(compare: Compare) -> None:
         (("--atol", "8*eps(f31)"), "a bound is a number, or an expression"),
         (("--rtol", "nan"), "nan is no bound"),
         (("--dtype", "f23"), "there is no dtype 'f23'"),
-        (("--shape", "3"), "say what they are by --dtype"),
+        (("--shape", "3"), "--shape requires --dtype"),
         (("--dtype", "f32", "--shape", "3,a"), "expected sizes with commas"),
         (("--picture", "map.jpg"), "a .png or .svg file"),
     ],

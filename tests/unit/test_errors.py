@@ -56,7 +56,7 @@ def test_a_mistake_of_ours(
     monkeypatch.setenv("MATRIX_HOME", str(home))
     assert cli._call([]) == 3
     said = capsys.readouterr().err
-    assert "this is a mistake in matrix itself: ZeroDivisionError: ours" in said
+    assert "internal error: ZeroDivisionError: ours" in said
     assert "Traceback" not in said
     assert "Traceback" in (home / "state" / "crash.txt").read_text()
 

@@ -1,4 +1,4 @@
-"""What shows that two tests oppose each other, and what shows nothing."""
+"""What shows that two tests conflict, and what shows nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.catalog.models.base import Step
-from mlir_matrix.judge.conflicts import alternate, by_input, candidates, contradict, found, repeat
+from mlir_matrix.judge.conflicts import Pair, alternate, by_input, candidates, contradict, found, repeat
 from support.catalogs import entry
 
 A, B = "mlir/s/ir/a", "mlir/t/ir/b"
@@ -26,7 +26,7 @@ def test_each_output_satisfies_exactly_one() -> None:
     assert contradict(PAIR, {(A, A): True, (A, B): False}), "the other step failed"
 
 
-def test_only_steps_of_a_common_kind_can_oppose() -> None:
+def test_only_steps_of_a_common_kind_can_conflict() -> None:
     texts = {
         "c": "[linalg]",
         "a": "[linalg, tosa]",
@@ -66,7 +66,7 @@ def test_all_of_it() -> None:
     inputs = {"x": {A: "1", B: "1"}, "y": {A: "1", B: "2"}}
     opposed = held(True, False, False, True)
     (pair,) = found([PAIR], observed, inputs, {"x": opposed, "y": opposed})
-    assert pair.to_json() == {"tests": [A, B], "how": "input", "where": ["x"]}
+    assert pair == Pair(tests=(A, B), how="input", where=("x",))
     assert found([PAIR], observed, {"x": {}, "y": {}}, {"x": opposed, "y": opposed}) == []
     (turn,) = found([PAIR], {"x": {A: True, B: False}, "y": {A: False, B: True}}, {}, {})
     assert (turn.how, turn.where) == ("releases", ("x", "y"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import Done
@@ -18,6 +19,7 @@ from mlir_matrix.expand.test_sets import Rule
 from mlir_matrix.judge.result_maker import ResultMaker
 from mlir_matrix.judge.results import TestResult, exit_code, outcomes_digest, summarise, to_document
 from mlir_matrix.plan.graph import Graph, Produced
+from mlir_matrix.report.schemas.export import adapter
 
 _PASS = {"outcome": "pass", "reason": "all right", "metrics": {"elements": 4}}
 VERDICTS = {
@@ -261,6 +263,25 @@ def test_the_document_is_json_and_sorted() -> None:
     assert document["schema"] == "mlir-matrix/results/v1"
     assert (document["interrupted"], document["executed"], document["executed_actions"]) == (True, 2, ["a", "b"])
     assert document["tests"][0]["id"] == "a/b/c/0"
+
+
+def test_the_schema_takes_a_result_with_every_key_and_no_other_key() -> None:
+    (plain,) = results(("mismatch", True))
+    entry = {"name": "y", "outcome": "mismatch", "reason": "r", "max_abs": "nan", "norms": {"l1": {"absolute": 1.0}}}
+    full = replace(
+        plain,
+        relation="linear",
+        expectation={"outcome": "mismatch", "reason": "known", "position": "s.yaml:1:1", "link": "https://x"},
+        verdict={"outcome": "mismatch", "reason": "r", "outputs": [entry], "metrics": {"m": 1.0}},  # type: ignore[list-item]
+        weak={"y": ["zeros"]},
+        diagnostics="d",
+    )
+    document: Any = to_document([full])
+    assert list(document["tests"][0])[4:7] == ["workload", "property", "outcome"]
+    adapter("results").validate_python(document)
+    document["tests"][0]["other"] = 1
+    with pytest.raises(ValidationError, match="other"):
+        adapter("results").validate_python(document)
 
 
 @pytest.mark.parametrize(

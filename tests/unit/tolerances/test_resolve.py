@@ -157,7 +157,7 @@ def test_the_result_names_the_layer_and_the_reasons_of_all() -> None:
         ("golden/tolerances.yaml:3:5", False),
     ]
     reasons = [one.why for one in result.considered]
-    assert reasons[0] == "matches by nothing in particular, but golden/tolerances.yaml:7:5 is more specific"
+    assert reasons[0] == "default layer; overridden by golden/tolerances.yaml:7:5 (more specific)"
     assert reasons[1] == "the most specific layer that matches: by dtype"
     assert reasons[2] == "its framework is onnx, not jax"
 

@@ -22,14 +22,12 @@ VERBS = {
     "explain": "Show everything that decides one test, with file and line.",
     "compare": "Compare the numbers in two files or folders.",
     "golden": "Manage expected outputs and numeric tolerances.",
-    "opposing": "Find pairs of IR tests that cannot both pass.",
+    "conflicts": "Find pairs of IR tests that cannot both pass.",
     "schema": "Print the JSON Schema of a file format.",
     "toolchain": "Lock, install, verify and upgrade compilers and frameworks.",
     "container": "Build and verify container images of environments.",
     "doctor": "Report what this machine has and what it lacks.",
 }
-
-_MODULES = {"opposing": "conflicts"}
 
 #: When Python looks for cycles. Plans and results are many objects without any: its own 700 take a tenth of the time.
 COLLECTING = (100_000, 20, 20)
@@ -37,7 +35,7 @@ COLLECTING = (100_000, 20, 20)
 
 @click.group(
     cls=VerbGroup,
-    verbs={name: Listed(_MODULES.get(name, name), "command", what) for name, what in VERBS.items()},
+    verbs={name: Listed(name, "command", what) for name, what in VERBS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )
@@ -103,7 +101,7 @@ def _call(arguments: list[str] | None) -> int:
 
 
 def _bug() -> int:
-    """A mistake in this program: keep the traceback for a report instead of throwing it at the user."""
+    """Report an internal error; write its traceback to a file, for the bug report."""
     import traceback
 
     from mlir_matrix.paths import find_home
@@ -113,12 +111,10 @@ def _bug() -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "crash.txt").write_text(text, encoding="utf-8")
-        where = f"what happened is in {folder / 'crash.txt'}; please report it"
+        where = f"(traceback in {folder / 'crash.txt'}; please report it)"
     except OSError:
         where = text
-    click.echo(
-        f"matrix: this is a mistake in matrix itself: {text.strip().splitlines()[-1]}\n        {where}", err=True
-    )
+    click.echo(f"matrix: internal error: {text.strip().splitlines()[-1]}\n        {where}", err=True)
     return 3
 
 

@@ -150,7 +150,7 @@ def _how(dtype: str | None, shape: str | None, *, golden: bool, any_space: bool,
             f"--dtype: there is no dtype {dtype!r}{did_you_mean(dtype, STORAGE)}; there are {', '.join(STORAGE)}"
         )
     if shape is not None and dtype is None:
-        raise UsageError("--shape says how raw elements lie; say what they are by --dtype")
+        raise UsageError("--shape requires --dtype")
     raw = Raw(dtype=dtype, shape=None if shape is None else parse_shape(shape)) if dtype is not None else None
     if bounds["cosine"] is not None and math.isnan(bounds["cosine"]):
         raise UsageError("--cosine nan: a cosine is a number from -1 to 1")

@@ -1,4 +1,4 @@
-"""Opposing tests: pairs of IR tests of which every change passes exactly one. Pure: observations in, pairs out.
+"""Conflicts: pairs of IR tests of which every change passes exactly one.
 
 Two ways show it. *By their input*: two tests give the same IR to steps between the same kinds, and each output that was made of it
 satisfies exactly one of the two. *By releases*: under each of several releases exactly one of two tests passes, and not always
@@ -7,32 +7,52 @@ the same one. Either way nobody can make both pass, and each looks right by itse
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.models.base import Step
+from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.results import SCHEMA as RESULTS
+from mlir_matrix.judge.run import run_graph
+from mlir_matrix.plan.planner import Planner
+from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
-    pass
+    from mlir_matrix.report.schemas.conflicts import ConflictPair, Conflicts, KnownConflict, RepeatedPair
 
+#: Outcomes that say nothing about the code under test.
+_UNKNOWN = frozenset({"skipped", "timed-out", "infra-error", "unsupported"})
 #: Test that made an output, test whose directives it was held against: whether it satisfies them.
 Held = Mapping[tuple[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two IR tests, and what shows that they oppose (``input``, ``releases``) or repeat (``repeated``) each other."""
+    """Two IR tests, and what shows that they conflict (``input``, ``releases``) or repeat (``repeated``) each other."""
 
     tests: tuple[str, str]
-    how: str
+    how: Literal["input", "releases", "repeated"]
     #: Where it shows: names of releases, or of documents of results.
     where: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """A value that ``json`` can write."""
-        return {"tests": list(self.tests), "how": self.how, "where": list(self.where)}
+
+@dataclass(frozen=True)
+class Seen:
+    """The observations under one set of pins, or in one document of results."""
+
+    passed: Mapping[str, bool]
+    #: By test the digest of its IR, where that could be read.
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
 
 
 def candidates(steps: Mapping[str, Step]) -> list[tuple[str, str]]:
@@ -73,16 +93,98 @@ def found(
     inputs: Mapping[str, Mapping[str, str]],
     held: Mapping[str, Held],
 ) -> list[Pair]:
-    """All that oppose or repeat each other; the mappings have what was seen by the name of where that was."""
+    """Return all that conflict or repeat each other; the mappings have observations by where they were made."""
     result = []
     for pair in pairs:
         same = [where for where in inputs if by_input([pair], inputs[where])]
-        opposed = tuple([where for where in same if contradict(pair, held[where])])
+        conflicting = tuple([where for where in same if contradict(pair, held[where])])
         repeated = tuple([where for where in same if repeat(pair, held[where])])
-        if opposed:
-            result.append(Pair(tests=pair, how="input", where=opposed))
+        if conflicting:
+            result.append(Pair(tests=pair, how="input", where=conflicting))
         elif alternate(pair, list(observed.values())):
             result.append(Pair(tests=pair, how="releases", where=tuple(observed)))
         elif repeated:
             result.append(Pair(tests=pair, how="repeated", where=repeated))
     return result
+
+
+def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limits) -> Seen:
+    """Run the tests under some pins; check each output against the directives of all tests with the same input."""
+    chosen = choose(current.catalog, arguments, pins=pins).tests()
+    tests = {test.id: test for test in chosen if test.is_ir and test.recipe and test.recipe.tool == "passes"}
+    planner = Planner(current.catalog, current.tolerance, pins)
+    verdicts = {name: planner.add(test) for name, test in tests.items()}
+    printed = {name: planner.printed(test) for name, test in tests.items()}
+    done = run_graph(current, planner.graph, limits=limits)
+    inputs = {name: done[action].result.outputs["ir"] for name, action in printed.items() if done[action].result.ok}
+    steps = {name: current.catalog.steps[test.pipeline].document for name, test in tests.items()}
+    ends = {(name, name): verdict for name, verdict in verdicts.items()}
+    for pair in by_input(candidates(steps), inputs):
+        for maker, checked in (pair, pair[::-1]):
+            ends[maker, checked] = planner.check(tests[checked], planner.alone(tests[maker]))
+    done = run_graph(current, planner.graph, limits=limits)
+    held = {key: each for key, action in ends.items() if (each := _passed(done[action])) is not None}
+    # What made no output satisfies nothing, and shows nothing either.
+    made = {name for name, test in tests.items() if done[planner.alone(test).action].result.ok}
+    passed = {name: each for (name, checked), each in held.items() if name == checked}
+    return Seen(passed, inputs, {key: each for key, each in held.items() if key[0] in made})
+
+
+def _passed(done: Done) -> bool | None:
+    """Return whether an action passed; None where that says nothing about the code."""
+    outcome = str(done.result.outcome["outcome"])
+    if outcome == "infra-error":
+        raise InfrastructureError(str(done.result.outcome.get("reason", outcome)))
+    return None if outcome in _UNKNOWN else done.result.ok
+
+
+def read_results(path: Path) -> Seen:
+    """Return what a document of results has of IR tests."""
+    try:
+        document = json.loads(path.read_bytes())
+        entries = document["tests"] if document["schema"] == RESULTS else None
+        outcomes = {entry["id"]: entry["outcome"] for entry in entries or () if entry["target"] == "ir"}
+    except OSError as error:
+        raise UsageError(f"--results {path}: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, RecursionError):
+        entries = None
+    if entries is None:
+        raise UsageError(f"--results {path}: not a document of results; make one with: matrix run --format json")
+    return Seen({name: outcome == "pass" for name, outcome in outcomes.items() if outcome not in _UNKNOWN})
+
+
+def listed(current: Session, arguments: Sequence[str], chosen: set[str]) -> dict[tuple[str, str], KnownConflict]:
+    """Return the conflicts between chosen tests that the suites list, with reason and position."""
+    suites = current.catalog.suites
+    names = [name for name in arguments if name in suites] or [DEFAULT_SUITE]
+    known: dict[tuple[str, str], KnownConflict] = {}
+    for suite in [suites[name] for name in dict.fromkeys(names) if name in suites]:
+        for index, stated in enumerate(suite.document.conflicts):
+            if chosen.issuperset(stated.tests):
+                position = suite.source.position("conflicts", index)
+                first, second = sorted(stated.tests)
+                known[first, second] = {"reason": stated.reason.strip(), "position": position}
+    return known
+
+
+def to_document(
+    pairs: Iterable[Pair], known: Mapping[tuple[str, str], KnownConflict], *, tests: int, where: Sequence[str]
+) -> Conflicts:
+    """Return the document of the pairs that were found and of those that the suites list."""
+    conflicts: list[ConflictPair] = []
+    repeated: list[RepeatedPair] = []
+    for pair in pairs:
+        if pair.how == "repeated":
+            repeated.append({"tests": pair.tests, "how": pair.how, "where": list(pair.where)})
+        else:
+            shown = list(pair.where)
+            conflicts.append({"tests": pair.tests, "how": pair.how, "where": shown, "known": known.get(pair.tests)})
+    found_pairs = {pair["tests"] for pair in conflicts}
+    return {
+        "schema": "mlir-matrix/conflicts/v1",
+        "tests": tests,
+        "where": list(where),
+        "conflicts": conflicts,
+        "repeated": repeated,
+        "stale": [{"tests": names, **place} for names, place in known.items() if names not in found_pairs],
+    }

@@ -11,7 +11,7 @@ import difflib
 import json
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,8 @@ import yaml
 #: How a sentence begins that a calibration adds to a rationale, and takes out when it is done again.
 MARK = "Calibrated over "
 _WIDTH = 118
-#: From where to where in a text, and what belongs there.
-_Edit = tuple[int, int, str]
+#: The new text for the characters from the first position to the second one.
+Edit = tuple[int, int, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def rounded_up(value: float) -> str:
 def edited(text: str, proposals: Sequence[Proposal]) -> str:
     """The text of a file of tolerances with other bounds."""
     layers = _value(yaml.compose(text, Loader=yaml.SafeLoader), "layers").value
-    edits: list[_Edit] = []
+    edits: list[Edit] = []
     for proposal in proposals:
         layer = layers[proposal.index]
         for key, bound in proposal.bounds.items():
@@ -70,30 +70,34 @@ def edited(text: str, proposals: Sequence[Proposal]) -> str:
             quote = node.style or ""
             edits.append((node.start_mark.index, node.end_mark.index, f"{quote}{bound}{quote}"))
         edits.append(_rationale(text, _value(layer, "rationale"), proposal.sentence))
-    for start, end, new in sorted(edits, reverse=True):
+    return apply(text, edits)
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """Return the edited text. Of edits at one position, the last one comes first in the text."""
+    # From the end on, so that positions stay valid.
+    for start, end, new in sorted(edits, key=lambda edit: edit[0], reverse=True):
         text = text[:start] + new + text[end:]
     return text
 
 
-def patch(path: str, before: str, after: str) -> str:
-    """The difference as a unified diff; ``path`` is relative to the folder in which it is applied."""
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), fromfile=f"a/{path}", tofile=f"b/{path}"
-    )
-    return "".join(_whole(lines))
+def patch(path: str, before: str | None, after: str) -> str:
+    """Return a unified diff for ``git apply`` in the folder that ``path`` is relative to; ``before`` is None for a new file."""
+    old = "/dev/null" if before is None else f"a/{path}"
+    return "".join(difflib.unified_diff(_lines(before or ""), _lines(after), old, f"b/{path}"))
 
 
-def _whole(lines: Iterator[str]) -> Iterator[str]:
-    """A last line without its end needs a word."""
-    for line in lines:
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+def _lines(text: str) -> list[str]:
+    # Not splitlines: to git, only a line feed ends a line.
+    *lines, rest = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])
 
 
 def _value(mapping: Any, key: str) -> Any:
     return next(value for name, value in mapping.value if name.value == key)
 
 
-def _rationale(text: str, node: Any, sentence: str) -> _Edit:
+def _rationale(text: str, node: Any, sentence: str) -> Edit:
     """The edit that ends a rationale with a sentence, in place of that of an earlier calibration."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.style not in ("|", ">"):

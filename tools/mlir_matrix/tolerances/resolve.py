@@ -164,9 +164,10 @@ class Ranking:
             if failed is not None:
                 why = ranked.why_not(failed, query[failed])
             elif bit == winner:
-                why = f"the most specific layer that matches: by {ranked.keys}"
+                why = f"the most specific layer that matches: by {ranked.keys}" if ranked.keys else "default layer"
             else:
-                why = f"matches by {ranked.keys}, but {self.ranked[winner].location} is more specific"
+                how = f"matches by {ranked.keys}" if ranked.keys else "default layer"
+                why = f"{how}; overridden by {self.ranked[winner].location} (more specific)"
             yield Considered(location=ranked.location, applies=failed is None, why=why)
 
 
@@ -195,7 +196,7 @@ class Ranked:
     @property
     def keys(self) -> str:
         """What it matches on, for people."""
-        return ", ".join(KEYS[key] for key in self._wanted()) or "nothing in particular"
+        return ", ".join(KEYS[key] for key in self._wanted())
 
     def _wanted(self) -> list[int]:
         return sorted([*self._globs, *([_NUMERICS] if self.facts else [])])

@@ -26,14 +26,14 @@ def check_properties(checker: Checker, suite: Entry[Suite]) -> None:
         _law(checker, suite, stated, *at, stated.kinds[0])
 
 
-def check_opposing(checker: Checker, suite: Entry[Suite]) -> None:
-    """Check that each conflict names two different IR tests."""
+def check_conflicts(checker: Checker, suite: Entry[Suite]) -> None:
+    """Check that each listed conflict names two IR tests."""
     known = {f"mlir/{name}/ir/{case}" for name, step in checker.catalog.steps.items() for case in step.cases}
-    for index, stated in enumerate(suite.document.opposing):
+    for index, stated in enumerate(suite.document.conflicts):
         for number, test in enumerate(stated.tests):
-            checker.known(suite, "IR test", test, known, "opposing", index, "tests", number)
+            checker.known(suite, "IR test", test, known, "conflicts", index, "tests", number)
         if len(set(stated.tests)) == 1:
-            checker.wrong(suite, "a test does not oppose itself; name two", "opposing", index, "tests")
+            checker.wrong(suite, "a test does not conflict with itself; name two", "conflicts", index, "tests")
 
 
 def _law(checker: Checker, suite: Entry[Suite], stated: Property, *at: Key) -> None:

@@ -15,7 +15,7 @@ from mlir_matrix.catalog.models.suites import Block, Suite
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.names import SEGMENT_NAMES, PatternError, did_you_mean, printable, test_glob
 from mlir_matrix.validation.checker import Checker
-from mlir_matrix.validation.properties import check_opposing, check_properties
+from mlir_matrix.validation.properties import check_conflicts, check_properties
 from mlir_matrix.validation.toolchains import release_known
 
 _FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
@@ -141,7 +141,7 @@ def _suite(checker: Checker, suite: Entry[Suite], segments: tuple[_Names, _Names
         for index, pattern in enumerate(patterns):
             _test_pattern(checker, suite, pattern, segments, key, number, "tests", index)
     check_properties(checker, suite)
-    check_opposing(checker, suite)
+    check_conflicts(checker, suite)
     for index, expectation in enumerate(document.expect):
         if expectation.outcome == "pass":
             message = "every test is expected to pass where nothing else is said"

@@ -32,14 +32,14 @@ def test_every_top_level_model_has_a_schema() -> None:
     inner = {
         "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Variant", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
-        "Opposition",
+        "Conflict",
     }  # fmt: skip
     modules = tuple(each.__name__ for each in (base, suites, toolchains, containers))
     found = {model.__name__ for model in base.Document.__subclasses__() if model.__module__ in modules}
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
-        "audit", "calibration", "comparison", "golden-explanation", "golden-update", "opposing", "plan", "results",
+        "audit", "calibration", "comparison", "conflicts", "golden-explanation", "golden-update", "plan", "results",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents
     assert set(export.NAMES) == {*export.FILES, *documents}

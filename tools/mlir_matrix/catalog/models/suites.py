@@ -134,8 +134,8 @@ Law = Scaling | Permutation | Batch | Agreement | SameIr
 KINDS = ("scaling", "permutation", "batch", "agrees", "same-ir")
 
 
-class Opposition(Document):
-    """Two IR tests that are known to oppose each other: whatever passes one breaks the other."""
+class Conflict(Document):
+    """Two IR tests that are known to conflict: whatever passes one breaks the other."""
 
     #: Their identifiers, ``mlir/STEP/ir/CASE``.
     tests: Annotated[tuple[Glob, ...], Field(min_length=2, max_length=2)]
@@ -158,5 +158,5 @@ class Suite(Document):
     weak: Literal["report", "fail"] = "report"
     #: What must hold between runs of tests.
     properties: tuple[Property, ...] = ()
-    #: IR tests that are known to oppose each other; `matrix opposing` finds the others.
-    opposing: tuple[Opposition, ...] = ()
+    #: IR tests that are known to conflict; `matrix conflicts` finds the others.
+    conflicts: tuple[Conflict, ...] = ()

@@ -14,9 +14,8 @@ from mlir_matrix.cli.options import cache_option, catalog_option, limits_options
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.roll import Break, Roll, Trial, newer, roll
+from mlir_matrix.judge.roll import Break, Roll, Trial, newer, patches, roll
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.judge.toolchain_patch import patches
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import shown

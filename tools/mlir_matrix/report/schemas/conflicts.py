@@ -1,4 +1,4 @@
-"""What ``matrix opposing --format json`` prints; its JSON Schema is made from this."""
+"""What ``matrix conflicts --format json`` prints; its JSON Schema is made from this."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 
-class KnownOpposition(TypedDict):
+class KnownConflict(TypedDict):
     """What a suite says of a pair."""
 
     reason: str
@@ -23,7 +23,7 @@ class RepeatedPair(TypedDict):
     where: list[str]
 
 
-class OpposingPair(TypedDict):
+class ConflictPair(TypedDict):
     """Two tests of which every change passes exactly one."""
 
     tests: tuple[str, str]
@@ -32,22 +32,22 @@ class OpposingPair(TypedDict):
     #: Where it shows: releases, or documents of results.
     where: list[str]
     #: Null where no suite states it.
-    known: KnownOpposition | None
+    known: KnownConflict | None
 
 
-class StaleOpposition(KnownOpposition):
-    """A pair that a suite states and that does not oppose each other."""
+class StaleConflict(KnownConflict):
+    """A pair that a suite lists and that does not conflict."""
 
     tests: tuple[str, str]
 
 
-class Opposing(TypedDict):
-    """Pairs of IR tests that cannot both pass (`matrix opposing --format json`)."""
+class Conflicts(TypedDict):
+    """Pairs of IR tests that cannot both pass (`matrix conflicts --format json`)."""
 
-    schema: Literal["mlir-matrix/opposing/v1"]
+    schema: Literal["mlir-matrix/conflicts/v1"]
     #: How many IR tests were looked at.
     tests: int
     where: list[str]
-    opposing: list[OpposingPair]
+    conflicts: list[ConflictPair]
     repeated: list[RepeatedPair]
-    stale: list[StaleOpposition]
+    stale: list[StaleConflict]

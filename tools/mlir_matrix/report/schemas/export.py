@@ -46,9 +46,9 @@ DOCUMENTS: Mapping[str, type] = {
     "audit": audit.Audit,
     "calibration": golden.Calibration,
     "comparison": comparison.Comparisons,
+    "conflicts": conflicts.Conflicts,
     "golden-explanation": golden.GoldenExplanation,
     "golden-update": golden.GoldenUpdate,
-    "opposing": conflicts.Opposing,
     "plan": run.Plan,
     "results": run.Results,
 }

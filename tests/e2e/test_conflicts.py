@@ -1,4 +1,4 @@
-"""Opposing tests that are planted are found, by what they take and over releases; those that a suite states are known."""
+"""Conflicting tests that are planted are found, by what they take and over releases; those that a suite states are known."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ EITHER = "// CHECK: func.func @main\n" + INPUT.format(a="p", b="q", c="r")
 #: Another input, so that nothing but the releases shows it.
 WIDER = GENERIC.replace("4x4", "8x8")
 STEP = "description: d\nenvironment: mlir\naccepts: [linalg]\ngives: linalg\n"
-KEEPS, CHANGES = "func.func(canonicalize)", "func.func(linalg-generalize-named-ops)"
+KEEPS, CHANGES = (
+    "func.func(canonicalize)",
+    "func.func(linalg-generalize-named-ops)",
+)
 RULE = """\
-opposing:
+conflicts:
   - {tests: [mlir/to-generic/ir/mm, mlir/to-named/ir/mm], reason: One for each school.}
 """
 PAIR = ["mlir/to-generic/ir/mm", "mlir/to-named/ir/mm"]
@@ -44,32 +47,32 @@ def catalog(tmp_path: Path) -> Downstream:
     return made
 
 
-def opposing(house: House, catalog: Downstream, *arguments: str | Path, code: int) -> Any:
-    done = house("opposing", *arguments, "--catalog", catalog.root, "--format", "json")
+def conflicts(house: House, catalog: Downstream, *arguments: str | Path, code: int) -> Any:
+    done = house("conflicts", *arguments, "--catalog", catalog.root, "--format", "json")
     assert done.code == code, done.stderr or done.stdout
     return json.loads(done.stdout)
 
 
 def test_two_tests_that_ask_opposite_things_of_one_input(house: House, catalog: Downstream) -> None:
-    document = opposing(house, catalog, "schools", code=1)
-    assert [(pair["tests"], pair["how"], pair["known"]) for pair in document["opposing"]] == [(PAIR, "input", None)]
+    document = conflicts(house, catalog, "schools", code=1)
+    assert [(pair["tests"], pair["how"], pair["known"]) for pair in document["conflicts"]] == [(PAIR, "input", None)]
     assert (document["tests"], document["stale"]) == (3, [])
     (repeated,) = document["repeated"]
     assert repeated["tests"] == ["mlir/to-named/ir/either", "mlir/to-named/ir/mm"], "of one step, which passes both"
     assert house.run("schools", catalog=catalog.root).surprises() == set(), "each by itself is right"
-    text = house("opposing", "schools", "--catalog", catalog.root)
+    text = house("conflicts", "schools", "--catalog", catalog.root)
     assert text.stdout.splitlines() == [
-        "opposing mlir/to-generic/ir/mm mlir/to-named/ir/mm",
+        "conflict mlir/to-generic/ir/mm mlir/to-named/ir/mm",
         "  they take the same IR, and each output made of it satisfies exactly one of them (here)",
         "repeated mlir/to-named/ir/either mlir/to-named/ir/mm",
         "  they are of one step and take the same IR: one test could ask for both (here)",
-        "3 IR tests: 1 pair opposing, 1 not known; 1 repeated",
+        "3 IR tests: 1 conflict, 1 not known; 1 repeated",
     ]
 
 
 def test_what_a_suite_states_is_known(house: House, catalog: Downstream) -> None:
     catalog.write("matrix/suites/schools.yaml", f"description: d\nsteps: ['to-*']\n{RULE}")
-    (pair,) = opposing(house, catalog, "schools", code=0)["opposing"]
+    (pair,) = conflicts(house, catalog, "schools", code=0)["conflicts"]
     assert pair["known"]["reason"] == "One for each school."
     assert pair["known"]["position"].endswith("matrix/suites/schools.yaml:4:5")
 
@@ -78,14 +81,14 @@ def test_what_is_stated_and_not_so_is_stale(house: House, catalog: Downstream) -
     stale = RULE.replace("mlir/to-named/ir/mm", "mlir/to-named/ir/either")
     catalog.write("recipes/steps/to-generic/tests/mm.mlir", EITHER)
     catalog.write("matrix/suites/schools.yaml", f"description: d\nsteps: ['to-*']\n{stale}")
-    document = opposing(house, catalog, "schools", code=1)
-    assert document["opposing"] == []
+    document = conflicts(house, catalog, "schools", code=1)
+    assert document["conflicts"] == []
     assert [each["tests"] for each in document["stale"]] == [["mlir/to-generic/ir/mm", "mlir/to-named/ir/either"]]
 
 
 def test_two_tests_of_a_step_that_ask_the_same(house: House, catalog: Downstream) -> None:
     catalog.write("recipes/steps/to-named/tests/again.mlir", NAMED.replace("%x", "%left"))
-    document = opposing(house, catalog, "schools", "mlir/to-named/ir/*", code=0)
+    document = conflicts(house, catalog, "schools", "mlir/to-named/ir/*", code=0)
     assert ["mlir/to-named/ir/again", "mlir/to-named/ir/mm"] in [pair["tests"] for pair in document["repeated"]]
 
 
@@ -99,10 +102,10 @@ def turning(catalog: Downstream) -> None:
 
 def test_tests_that_pass_in_turn_over_releases(house: House, catalog: Downstream) -> None:
     turning(catalog)
-    once = opposing(house, catalog, "mlir/turns/ir/*", "--over", "llvm=19", code=0)
-    assert once["opposing"] == [], "one release shows nothing"
-    document = opposing(house, catalog, "mlir/turns/ir/*", "--over", "llvm=19,22", code=1)
-    assert document["opposing"] == [
+    once = conflicts(house, catalog, "mlir/turns/ir/*", "--over", "llvm=19", code=0)
+    assert once["conflicts"] == [], "one release shows nothing"
+    document = conflicts(house, catalog, "mlir/turns/ir/*", "--over", "llvm=19,22", code=1)
+    assert document["conflicts"] == [
         {
             "tests": ["mlir/turns/ir/after", "mlir/turns/ir/before"],
             "how": "releases", "where": ["llvm=19", "llvm=22"], "known": None,
@@ -120,14 +123,14 @@ def test_the_same_in_documents_of_results(house: House, catalog: Downstream, tmp
         assert done.code == 1
         files += ["--results", tmp_path / f"{release}.json"]
         (tmp_path / f"{release}.json").write_text(done.stdout)
-    document = opposing(house, catalog, "mlir/turns/ir/*", *files, code=1)
-    assert [pair["tests"] for pair in document["opposing"]] == [["mlir/turns/ir/after", "mlir/turns/ir/before"]]
+    document = conflicts(house, catalog, "mlir/turns/ir/*", *files, code=1)
+    assert [pair["tests"] for pair in document["conflicts"]] == [["mlir/turns/ir/after", "mlir/turns/ir/before"]]
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["mlir/to-named/ir/mm"], "there must be two IR tests or more to oppose each other; 1 test chosen"),
+        (["mlir/to-named/ir/mm"], "a conflict takes two IR tests or more; 1 test chosen"),
         (["schools", "--over", "llvm"], "--over llvm: expected COMPONENT=RELEASE,RELEASE, e.g. llvm=19,22"),
         (["schools", "--over", "llvm=99"], "llvm has no release '99'"),
         (["schools", "--results", "none.json"], "--results none.json: No such file or directory"),
@@ -135,7 +138,7 @@ def test_the_same_in_documents_of_results(house: House, catalog: Downstream, tmp
     ],
 )
 def test_what_cannot_be_asked(house: House, catalog: Downstream, arguments: list[str], says: str) -> None:
-    done = house("opposing", *arguments, "--catalog", catalog.root, cwd=catalog.root)
+    done = house("conflicts", *arguments, "--catalog", catalog.root, cwd=catalog.root)
     assert done.code == 2
     assert says in done.stderr
 
@@ -144,9 +147,9 @@ def test_a_document_that_is_none(house: House, catalog: Downstream, tmp_path: Pa
     for text in ("", "[]", "{}", '{"schema": "mlir-matrix/plan/v1", "tests": []}'):
         path = tmp_path / "odd.json"
         path.write_text(text)
-        done = house("opposing", "schools", "--results", path, "--catalog", catalog.root)
-        assert (done.code, "it holds no results" in done.stderr) == (2, True)
+        done = house("conflicts", "schools", "--results", path, "--catalog", catalog.root)
+        assert (done.code, "not a document of results" in done.stderr) == (2, True)
 
 
-def test_none_of_our_own_oppose_each_other(house: House) -> None:
-    assert house("opposing").code == 0
+def test_none_of_our_own_conflict(house: House) -> None:
+    assert house("conflicts").code == 0

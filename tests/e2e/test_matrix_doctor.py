@@ -59,7 +59,7 @@ def test_doctor(patient: House) -> None:
         (3, 3, 0),
     ]
     assert found["home"]["bytes"]["packages"] > 0
-    assert "  tool@1.0 (sid): fetched\n" in text
+    assert "  tool@1.0 (sid): downloaded\n" in text
     assert re.search(r"^smoke +3 +3 +– ", text, re.MULTILINE)
 
     assert patient("toolchain", "gc", "--artifacts").code == 0

@@ -28,7 +28,11 @@ from _timing import verdict
 from cold import added, kit_template, once, results
 
 from mlir_matrix.environments.fetch.apt_sources import find_mirrors
-from mlir_matrix.environments.lockfiles.debian import DebLock, deb_lock_file, read_deb_lock
+from mlir_matrix.environments.lockfiles.debian import (
+    DebianRelease,
+    debian_lock_file,
+    read_debian_lock,
+)
 from mlir_matrix.paths import repository
 from mlir_matrix.session import Session, open_session
 
@@ -44,7 +48,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def plain(lock: DebLock, folder: Path, connections: int) -> None:
+def plain(lock: DebianRelease, folder: Path, connections: int) -> None:
     """Download by curl, then unpack by dpkg on all cores."""
     base = find_mirrors().bases[0].rstrip("/")
     lines = [
@@ -72,7 +76,7 @@ def ours(home: Path, session: Session) -> list[str]:
 
 def fetching(session: Session) -> bool:
     """Compare fetching; prints and returns whether both numbers hold."""
-    lock = read_deb_lock(deb_lock_file(session.lock_folders[0], "llvm", RELEASE))
+    lock = read_debian_lock(debian_lock_file(session.lock_folders[0], "llvm", RELEASE))
     spent: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(dir=session.home.cache) as name:
         for run in range(FETCHES + 1):

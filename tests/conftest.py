@@ -19,7 +19,7 @@ from mlir_matrix.execute.worker_process import WorkerProcess, start_worker, work
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
 from mlir_matrix.toolchains.names import require
-from support.groups import distribute, mark_slow
+from support.groups import Groups, mark_slow, order
 from support.machine import namespaces
 
 #: How much property tests try: a hundred examples each, more by tools/test --hypothesis-profile thorough.
@@ -45,10 +45,16 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark slow tests, and distribute all over the processes of pytest-xdist, where there are several."""
+    """Mark slow tests, and order all for the processes of pytest-xdist."""
     mark_slow(items)
     if hasattr(config, "workerinput"):
-        distribute(items)
+        order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    """Have groups decide which process a test runs in. Marks of pytest-xdist do not, with this pytest."""
+    return Groups(config, log)
 
 
 @pytest.fixture(scope="session")

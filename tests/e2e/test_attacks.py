@@ -24,7 +24,7 @@ from mlir_matrix.environments.interpreter import own
 from support.house import House, new_home
 from support.machine import interpreter_of_all
 
-BOOTSTRAP = Path(__file__).parents[2] / "tools" / "mlir_matrix" / "actions" / "bootstrap.py"
+BOOTSTRAP = Path(__file__).parents[2] / "tools" / "mlir_matrix" / "actions" / "runtime" / "bootstrap.py"
 USER = 1000
 GONE, REFUSED, DENIED = "No such file or directory", "Operation not permitted", "Permission denied"
 READ_ONLY, FULL, ABSENT = "Read-only file system", "No space left on device", "Function not implemented"

@@ -13,7 +13,7 @@ import pytest
 
 from mlir_matrix.environments.install.prefix import read_prefix
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.images.images import PACKAGES
+from mlir_matrix.images.layers import PACKAGES
 from mlir_matrix.images.select import chosen
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
@@ -176,7 +176,7 @@ def test_an_image_that_somebody_changed(user: Callable[..., House], docker: Daem
     docker.docker("commit", "changed", tag)
     docker.docker("rm", "changed")
     said = verified(house, "numpy", code=3).stdout
-    assert "it has one more layer, sha256:" in said
+    assert "it has an extra layer, sha256:" in said
     assert "/numpy/version.py was added or changed" in said
     assert {row["state"] for row in listed(house, "numpy")} == {"stale"}
     done = house("container", "build", "numpy", "--quiet")
@@ -197,12 +197,12 @@ def test_a_damaged_package_is_not_put_in_one(user: Callable[..., House], docker:
     victim.write_text("changed\n")
     done = house("container", "build", "filecheck")
     assert done.code == 3
-    assert "is no longer what its layer was made from: matrix toolchain verify says" in done.stderr
+    assert "has changed since its layer was measured: matrix toolchain verify finds" in done.stderr
     assert [row["state"] for row in listed(house, "filecheck")] == ["absent"]
     (house.home / "layers").rename(tmp_path / "aside")
     done = house("container", "build", "filecheck")
     assert done.code == 3
-    assert "is damaged (filecheck/finput.py): matrix toolchain verify takes it away" in done.stderr
+    assert "is damaged (filecheck/finput.py): matrix toolchain verify removes it" in done.stderr
 
 
 def test_a_full_disk_is_one_sentence(session: Session, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_full_disk_is_one_sentence(session: Session, tmp_path: Path) -> None:
             done = house("container", "build", "numpy", "--quiet")
             assert done.code == 3
             assert done.stderr == (
-                "matrix: the container daemon's disk is full, loading images: docker system df says what takes it\n"
+                "matrix: the container daemon's disk is full, loading images: docker system df shows what takes the space\n"
             )
             assert done.stdout == ""
     finally:

@@ -19,7 +19,7 @@ import pytest
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Store
-from mlir_matrix.images.images import PACKAGES
+from mlir_matrix.images.layers import PACKAGES
 from mlir_matrix.session import Session
 from support.contained import (
     CASES,

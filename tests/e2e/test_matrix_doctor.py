@@ -40,20 +40,20 @@ def test_doctor(patient: House) -> None:
     assert found["python"] == sys.executable
     assert found["home"]["cache"] == str(patient.home)
     states = {each["name"]: each["state"] for each in found["environments"]}
-    assert states == {"filecheck": "here", "numpy": "to fetch", "own": "to fetch", "tool": "to fetch"}
+    assert states == {"filecheck": "installed", "numpy": "missing", "own": "missing", "tool": "missing"}
     suites = {
         each["name"]: (each["tests"], each["ready"], each["to_fetch"], each["blocked"]) for each in found["suites"]
     }
     assert suites == {"nightly": (2, 0, 2, 0), "smoke": (3, 0, 3, 0)}
     (pin,) = found["vanishing"]
     assert (pin["component"], pin["release"], pin["fetched"], pin["installed"]) == ("tool", "1.0", False, False)
-    assert "  tool@1.0 (sid): to fetch: matrix toolchain fetch tool@1.0\n" in text
+    assert "  tool@1.0 (sid): missing: matrix toolchain fetch tool@1.0\n" in text
     assert re.search(r"^smoke +3 +0 +3 ", text, re.MULTILINE)
 
     assert patient("toolchain", "fetch", "smoke", "--quiet").code == 0
     found, text = examined(patient)
     states = {each["name"]: each["state"] for each in found["environments"]}
-    assert states == {"filecheck": "here", "numpy": "to fetch", "own": "here", "tool": "here"}
+    assert states == {"filecheck": "installed", "numpy": "missing", "own": "installed", "tool": "installed"}
     assert [(each["tests"], each["ready"], each["bytes_to_fetch"]) for each in found["suites"]] == [
         (2, 2, 0),
         (3, 3, 0),
@@ -65,7 +65,7 @@ def test_doctor(patient: House) -> None:
     assert patient("toolchain", "gc", "--artifacts").code == 0
     found, text = examined(patient)
     assert (found["vanishing"][0]["fetched"], found["vanishing"][0]["installed"]) == (False, True)
-    assert "  tool@1.0 (sid): here, but without its archives it could not be made again\n" in text
+    assert "  tool@1.0 (sid): installed, but cannot be installed again: its archives are missing\n" in text
     assert [each["ready"] for each in found["suites"]] == [2, 3]
 
 
@@ -77,7 +77,7 @@ def test_where_nothing_is_to_be_had(patient: House) -> None:
     reason = "more@1.0 has no lock; make one with: matrix toolchain lock more@1.0"
     assert [each["blocked"] for each in found["suites"]] == [2, 2]
     assert f"smoke: 2 cannot run: {reason}" in " ".join(text.split())
-    assert re.search(r"^tool +.*not to be had: more@1\.0 has no lock", text, re.MULTILINE)
+    assert re.search(r"^tool +.*unavailable: more@1\.0 has no lock", text, re.MULTILINE)
 
 
 def test_what_suites_name_vanishes_too(house: House) -> None:

@@ -119,10 +119,10 @@ def commit(repository: Path, body: str) -> str:
     return git("rev-parse", "HEAD")
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A home with the user's packages, since the prefix is large; what these tests build there is removed."""
-    made = House(new_home(tmp_path / "home"))
+    made = House(new_home(tmp_path_factory.mktemp("builder") / "home"))
     remove(made)
     yield made
     remove(made)
@@ -133,12 +133,13 @@ def remove(house: House) -> None:
         shutil.rmtree(folder)
 
 
-@pytest.fixture
-def catalog(tmp_path: Path, house: House) -> Path:
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory, house: House) -> Path:
     """Somebody's catalog: the tool at two commits, and what it needs, which is there."""
-    made = Downstream(tmp_path / "catalog")
+    folder = tmp_path_factory.mktemp("tool")
+    made = Downstream(folder / "catalog")
     shutil.copytree(Path(__file__).parent / "source", made.root)
-    repository = tmp_path / "repository"
+    repository = folder / "repository"
     first, second = commit(repository, OPERATIONS), commit(repository, KINDS)
     text = COMPONENT.format(repository=repository, first=first, second=second)
     made.write("toolchains/components/mlir-count.yaml", text)
@@ -150,14 +151,25 @@ def catalog(tmp_path: Path, house: House) -> Path:
     return made.root
 
 
-def counted(house: House, catalog: Path, release: str, module: Path) -> str:
-    """What the tool says of a module, run by the path that people are told, without a PATH."""
+def program(house: House, catalog: Path, release: str) -> Path:
+    """The path of the tool that people are told; it is built where it is not there."""
+    done = house("toolchain", "fetch", f"mlir-count@{release}", "--quiet", "--catalog", catalog)
+    assert done.code == 0, done.stderr
     done = house("toolchain", "which", f"mlir-count@{release}", "--catalog", catalog)
     assert done.code == 0, done.stderr
-    tool = done.stdout.strip()
-    return subprocess.run(
-        [tool, str(module)], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}
-    ).stdout
+    return Path(done.stdout.strip())
+
+
+def built(house: House, catalog: Path, release: str) -> Path:
+    """The tool itself, in its package."""
+    packages = house.folders.packages
+    return packages / program(house, catalog, release).relative_to(packages).parts[0] / "bin/mlir-count"
+
+
+def counted(house: House, catalog: Path, release: str, module: Path) -> str:
+    """What the tool says of a module, run without a PATH."""
+    words = [program(house, catalog, release), str(module)]
+    return subprocess.run(words, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}).stdout
 
 
 def test_two_commits(house: House, catalog: Path, tmp_path: Path) -> None:
@@ -170,24 +182,17 @@ def test_two_commits(house: House, catalog: Path, tmp_path: Path) -> None:
     # The module itself, the function, two additions and the return.
     assert counted(house, catalog, "0.1.0", module) == "MLIR 19.1.7: 5 operations\n"
     assert counted(house, catalog, "0.2.0", module) == "MLIR 19.1.7: 4 kinds\n"
-    before = built(house)
-    assert len(before) == 2
+    tools = [built(house, catalog, release) for release in ("0.1.0", "0.2.0")]
+    before = [each.stat().st_mtime_ns for each in tools]
     again = house("toolchain", "fetch", "mlir-count@*", "--catalog", catalog)
     assert (again.code, again.stderr) == (0, "")
-    assert built(house) == before
+    assert [each.stat().st_mtime_ns for each in tools] == before
     assert house("toolchain", "verify", "mlir-count@*", "--catalog", catalog).code == 0
-
-
-def built(house: House) -> dict[str, int]:
-    """The tools that were built, and when."""
-    found = (house.home / "packages").glob("mlir-count-*/bin/mlir-count")
-    return {str(path): path.stat().st_mtime_ns for path in found}
 
 
 def test_it_runs_on_what_it_was_built_with(house: House, catalog: Path) -> None:
     """The prefix's loader and libraries, not the machine's: those may be older, or not be there."""
-    assert house("toolchain", "fetch", "mlir-count@0.1.0", "--quiet", "--catalog", catalog).code == 0
-    (folder,) = (house.home / "packages").glob("mlir-count-0.1.0-*")
+    folder = built(house, catalog, "0.1.0").parents[1]
     *words, path = command(folder, "mlir-count")
     done = subprocess.run([*words, "--list", path], capture_output=True, text=True, check=True, env={})
     places = [line.split(" => ")[1].split(" (")[0] for line in done.stdout.splitlines() if " => " in line]
@@ -202,32 +207,33 @@ def test_on_a_later_debian(house: House, catalog: Path, tmp_path: Path) -> None:
     """Whose C library and loader are in other folders, and whose compiler keeps its plugins beside its programs."""
     module = tmp_path / "module.mlir"
     module.write_text(MODULE)
-    for lock in (catalog / "toolchains" / "locks").iterdir():
+    later = tmp_path / "catalog"
+    shutil.copytree(catalog, later)
+    for lock in (later / "toolchains" / "locks").iterdir():
         lock.unlink()
-    Downstream(catalog).write("toolchains/components/mlir-dev.yaml", LATER)
-    done = house("toolchain", "lock", "mlir-dev", "--catalog", catalog)
+    Downstream(later).write("toolchains/components/mlir-dev.yaml", LATER)
+    done = house("toolchain", "lock", "mlir-dev", "--catalog", later)
     assert done.code == 0, done.stderr
-    done = house("toolchain", "fetch", "mlir-count@0.1.0", "--quiet", "--catalog", catalog)
-    assert done.code == 0, done.stderr
-    assert counted(house, catalog, "0.1.0", module) == "MLIR 22.1.8: 5 operations\n"
+    assert counted(house, later, "0.1.0", module) == "MLIR 22.1.8: 5 operations\n"
 
 
 def test_damage_is_repaired(house: House, catalog: Path) -> None:
     """By building it again from the mirror: the repository may be gone."""
-    assert house("toolchain", "fetch", "mlir-count@0.1.0", "--quiet", "--catalog", catalog).code == 0
-    (tool,) = built(house)
-    Path(tool).write_bytes(b"")
-    shutil.rmtree(catalog.parent / "repository")
-    done = house("toolchain", "fetch", "mlir-count@0.1.0", "--catalog", catalog)
+    damaged, repository = built(house, catalog, "0.1.0"), catalog.parent / "repository"
+    damaged.write_bytes(b"")
+    repository.rename(repository.with_name("away"))
+    try:
+        done = house("toolchain", "fetch", "mlir-count@0.1.0", "--catalog", catalog)
+    finally:
+        repository.with_name("away").rename(repository)
     assert done.code == 0, done.stderr
     assert "mlir-count 0.1.0 is damaged (bin/mlir-count) and is made again" in done.stderr
-    assert Path(tool).stat().st_size > 10_000
+    assert damaged.stat().st_size > 10_000
 
 
 def test_an_action_runs_it(house: House, catalog: Path, tmp_path: Path) -> None:
     """As a program of an environment, by the words of its worker's command line alone."""
-    assert house("toolchain", "fetch", "mlir-count@0.2.0", "--quiet", "--catalog", catalog).code == 0
-    (folder,) = (house.home / "packages").glob("mlir-count-0.2.0-*")
+    folder = built(house, catalog, "0.2.0").parents[1]
     (tmp_path / "module.mlir").write_text(MODULE)
     code = (
         "import subprocess; from mlir_matrix.actions.runtime import contract, programs;"
@@ -240,8 +246,9 @@ def test_an_action_runs_it(house: House, catalog: Path, tmp_path: Path) -> None:
     assert done.stdout.strip() == "MLIR 19.1.7: 4 kinds"
 
 
-def test_llvm_itself(house: House) -> None:
+def test_llvm_itself(tmp_path: Path) -> None:
     """Shown, not built: that takes hours."""
+    house = House(new_home(tmp_path / "home"))
     done = house("toolchain", "fetch", "llvm-source@21.1.8", "--dry-run")
     assert done.code == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]

@@ -17,7 +17,7 @@ import pytest
 
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lockfiles.debian import deb_lock_file, read_deb_lock
+from mlir_matrix.environments.lockfiles.debian import debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, read_pins, write_lock
 from support.downstream import tree
 from support.house import REPOSITORY, ROOMS, House, wait_until
@@ -60,12 +60,12 @@ def test_lock_packages(tmp_path: Path) -> None:
     root = tmp_path / "copy"
     for room in ROOMS:
         shutil.copytree(REPOSITORY / room, root / room)
-    path = deb_lock_file(root / "toolchains" / "locks", "llvm", "15.0.6")
-    before = read_deb_lock(path)
+    path = debian_lock_file(root / "toolchains" / "locks", "llvm", "15.0.6")
+    before = read_debian_lock(path)
     path.unlink()
     done = House(tmp_path / "home", root=root)("toolchain", "lock", "llvm@15.0.6")
     assert done.code == 0, done.stderr
-    found = read_deb_lock(path)
+    found = read_debian_lock(path)
     assert (found.component, found.release, found.programs) == (before.component, before.release, before.programs)
     assert {"libc6", "mlir-15-tools", "llvm-15", "libmlir-15"} <= {package.name for package in found.packages}
     llvm = [{package for package in lock.packages if "15" in package.name} for lock in (found, before)]
@@ -165,8 +165,8 @@ def test_list(shop: Shop) -> None:
 
     before = rows()
     assert {name: (row["provider"], row["pinned"], row["locked"], row["state"]) for name, row in before.items()} == {
-        "tool 1.0": ("deb", False, False, "not to be had"), "tool 2.0": ("deb", True, True, "to fetch"),
-        "thing 1.0": ("pypi", True, True, "to fetch"),
+        "tool 1.0": ("deb", False, False, "unavailable"), "tool 2.0": ("deb", True, True, "missing"),
+        "thing 1.0": ("pypi", True, True, "missing"),
     }  # fmt: skip
     assert before["tool 2.0"]["bytes"] == {
         "fetch": shop.lock.size,
@@ -174,9 +174,9 @@ def test_list(shop: Shop) -> None:
         "disk": shop.lock.installed,
     }
     shop("fetch", "both")
-    assert {row["state"] for row in rows().values()} == {"not to be had", "here"}
+    assert {row["state"] for row in rows().values()} == {"unavailable", "installed"}
     shutil.rmtree(shop.house.home / "packages")
-    assert {row["state"] for row in rows().values()} == {"not to be had", "fetched"}
+    assert {row["state"] for row in rows().values()} == {"unavailable", "downloaded"}
     # Where a lock does not know sizes, too.
     write_lock(
         lock_file(shop.catalog / "toolchains" / "locks", "thing", own().tag),
@@ -184,7 +184,7 @@ def test_list(shop: Shop) -> None:
         made_by="us",
         pins={"thing": "1.0"},
     )
-    assert rows()["thing 1.0"]["state"] == "fetched"
+    assert rows()["thing 1.0"]["state"] == "downloaded"
     assert "tool" in shop("list").stdout
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.environments.c_library import CLibrary
-from mlir_matrix.environments.lockfiles.debian import deb_lock_file
+from mlir_matrix.environments.lockfiles.debian import debian_lock_file
 from mlir_matrix.environments.lockfiles.wheels import read_lock
 from support.downstream import tree
 from support.house import REPOSITORY, wait_until
@@ -159,7 +159,7 @@ def test_gc(shop: Shop) -> None:
     entries = len(shop.lock.packages) + 1
     assert "0 folders and 0 artifacts removed" in shop("gc").stdout
     assert f"0 folders and {entries} artifacts would be removed" in shop("gc", "--dry-run", "--artifacts").stdout
-    deb_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0").unlink()
+    debian_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0").unlink()
     before = tree(shop.house.home)
     said = shop("gc", "--dry-run").stdout
     assert f"would be removed: {shop.prefix.name}\n1 folder and {entries - 1} artifacts would be removed" in said
@@ -177,7 +177,7 @@ def test_gc_keeps_what_other_catalogs_need(shop: Shop, tmp_path: Path) -> None:
     theirs = replace(shop, catalog=tmp_path / "theirs")
     shutil.copytree(shop.catalog, theirs.catalog)
     theirs("fetch", "both")
-    deb_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0").unlink()
+    debian_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0").unlink()
     shop("fetch", "thing")
     said = shop("gc").stdout
     assert said.startswith(
@@ -244,7 +244,7 @@ def test_gc_keeps_the_archives_of_what_is_not_installed(shop: Shop) -> None:
 def test_gc_while_others_fetch(shop: Shop) -> None:
     """What is being made stays, although no lock names it; what a kill has left goes."""
     shop("fetch", "thing")
-    path = deb_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0")
+    path = debian_lock_file(shop.catalog / "toolchains" / "locks", "tool", "2.0")
     shop.server.hold = threading.Event()
     new, parts = (shop.house.home / "packages").glob, (shop.house.home / "artifacts").glob
     with shop.house.start("toolchain", "fetch", "tool", "--quiet", "--catalog", shop.catalog) as process:

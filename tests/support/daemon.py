@@ -26,7 +26,7 @@ from mlir_matrix.toolchains.names import prefix_of, require
 #: Of capabilities: what mounting needs.
 _SYS_ADMIN = 1 << 21
 _DETACH = 2
-_START_S, _STOP_S = 30, 20
+_START_S, _STOP_S = 120, 20
 
 
 @dataclass(frozen=True, kw_only=True)

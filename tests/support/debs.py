@@ -8,7 +8,7 @@ import hashlib
 import io
 import lzma
 import os
-import subprocess
+import struct
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from backports import zstd
 
-from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
+from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 
 
 @contextmanager
@@ -29,7 +30,8 @@ def quickly() -> Iterator[None]:
 
 
 def _zstd(data: bytes) -> bytes:
-    return subprocess.run(["zstd", "-qc"], input=data, capture_output=True, check=True).stdout
+    """With a checksum, as dpkg and the program write it."""
+    return zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1})
 
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -93,20 +95,33 @@ def write(path: Path, *members: Member, suffix: str = ".xz") -> Path:
     return path
 
 
+def elf(*, interpreted: bool = True, runpath: bool = False, machine: int = 62, dynamic: bool = True) -> bytes:
+    """The beginning of a program or a library."""
+    segments = [(3, 0, 0)] if interpreted else []
+    tags = struct.pack("<qQqQ", 29 if runpath else 1, 0, 0, 0)
+    if dynamic:
+        segments.append((2, 64 + 56 * (len(segments) + 1), len(tags)))
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, machine, 1, 0, 64, 0, 0, 64, 56, len(segments), 0, 0, 0
+    )
+    table = b"".join(struct.pack("<IIQQQQQQ", kind, 0, at, 0, 0, size, size, 0) for kind, at, size in segments)
+    return header + table + tags
+
+
 class Mirror:
     """A folder like a mirror of Debian."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def add(self, name: str, *members: Member, version: str = "1:2.0+b1~x-3") -> DebPackage:
+    def add(self, name: str, *members: Member, version: str = "1:2.0+b1~x-3") -> DebianPackage:
         """Put a package there."""
         path = f"pool/main/{name[0]}/{name}/{name}_{version.partition(':')[2]}_amd64.deb"
         data = deb(*members)
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_bytes(data)
         installed = sum(len(member.data) for member in members)
-        return DebPackage(
+        return DebianPackage(
             name=name, version=version, size=len(data), installed=installed, suite="sid", path=path,
             sha256=hashlib.sha256(data).hexdigest(),
         )  # fmt: skip
@@ -119,7 +134,7 @@ class Mirror:
 SCRIPT = b'#!/bin/sh\necho "said $(basename -- "$0") $*"\n'
 
 
-def release(mirror: Mirror, count: int = 3) -> DebLock:
+def release(mirror: Mirror, count: int = 3) -> DebianRelease:
     """A component with a program that is a script, so that it runs on any machine, and packages with files."""
     packages = [mirror.add("tool", folder("./opt/t/bin"), Member("./opt/t/bin/say", SCRIPT, mode=0o755))]
     for number in range(1, count):
@@ -132,4 +147,4 @@ def release(mirror: Mirror, count: int = 3) -> DebLock:
                 link(f"./usr/lib/l{number}", f"{number}.so"),
             )
         )
-    return DebLock(component="tool", release="2.0", packages=tuple(packages), programs=("opt/t/bin",))
+    return DebianRelease(component="tool", release="2.0", packages=tuple(packages), programs=("opt/t/bin",))

@@ -32,7 +32,7 @@ from mlir_matrix.toolchains.names import prefix_of, require
 POOLS = ("one", "two")
 _PREFIXES = ("postgresql", "buildbox")
 _NEWUSER = 0x10000000
-_START_S, _STOP_S = 60, 10
+_START_S, _STOP_S = 180, 10
 _CLEAN = {"LC_ALL": "C.UTF-8", "TZ": "GMT", "PATH": "/nonexistent"}
 _BUILDGRID = """\
 server:

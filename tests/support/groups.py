@@ -6,9 +6,11 @@ once. Groups that take longest begin first, so that all processes end at about t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from pathlib import PurePosixPath
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 #: Groups of test files, the longest first. Each other file is a group of its own, after these.
 _GROUPS = {
@@ -20,14 +22,36 @@ _GROUPS = {
     "podman": ("test_podman",),
     "actions": ("test_actions",),
     "resume": ("test_resume",),
-    "kit": (),
+    "kit": ("test_link", "test_link_kit", "test_object", "test_opt_object", "test_run", "test_run_draws"),
 }
 _BY_FILE = {file: group for group, files in _GROUPS.items() for file in files}
-#: Groups of tests that use a fixture, wherever they are; the first that fits counts.
-_BY_FIXTURE = {"podman": "podman", "daemon": "docker", "farm": "remote", "kit": "kit"}
-
+#: Tests that are in another group than their file.
+_BY_TEST = {
+    r"test_agreement\.py::test_docker": "docker",
+    r"test_agreement\.py::test_(remote|pools|a_second)": "remote",
+}
 #: Of what calls the command line, what ``tools/test --quick`` has; the rest is slow.
 _QUICK = ("test_cli", "test_compare_files", "test_golden_explain", "test_smoke")
+
+
+class Groups(LoadScopeScheduling):
+    """Give each group to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def group_of(nodeid: str) -> str:
+    """Return the name of the group that a test belongs to."""
+    file = nodeid.partition("::")[0]
+    moved = (group for pattern, group in _BY_TEST.items() if re.search(pattern, nodeid))
+    return next(moved, _BY_FILE.get(PurePosixPath(file).stem, file))
+
+
+def order(items: list[pytest.Item]) -> None:
+    """Have the groups that take longest begin first."""
+    places = {group: number for number, group in enumerate(_GROUPS)}
+    items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
 
 
 def mark_slow(items: list[pytest.Item]) -> None:
@@ -35,20 +59,3 @@ def mark_slow(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "e2e" and item.path.stem not in _QUICK:
             item.add_marker(pytest.mark.slow)
-
-
-def distribute(items: list[pytest.Item]) -> None:
-    """Mark each test with its group, and order groups."""
-    order = {group: number for number, group in enumerate(_GROUPS)}
-    for item in items:
-        group = _group(item)
-        order.setdefault(group, len(order))
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: order[_group(item)])
-
-
-def _group(item: pytest.Item) -> str:
-    fixtures: Sequence[str] = getattr(item, "fixturenames", ())
-    fitting = (group for name, group in _BY_FIXTURE.items() if name in fixtures)
-    file = item.path.relative_to(item.config.rootpath)
-    return next(fitting, _BY_FILE.get(file.stem, str(file)))

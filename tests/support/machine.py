@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +23,19 @@ def namespaces() -> bool:
         env = {"PYTHONPATH": str(_TOOLS), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, cwd=folder, env=env, stderr=subprocess.DEVNULL, timeout=60, check=False)
     return done.returncode == 0
+
+
+@contextmanager
+def start_python(*words: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+    """Run this interpreter with the package and the environment variables ``more``; killed in the end."""
+    env = {**os.environ, "PYTHONPATH": str(_TOOLS), **more}
+    command = [sys.executable, *words]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from mlir_matrix.environments.lockfiles.debian import deb_lock_file, write_deb_lock
+from mlir_matrix.environments.lockfiles.debian import debian_lock_file, write_debian_lock
 from support import debs
 
 _REPOSITORY = Path(__file__).resolve().parents[2] / "toolchains"
@@ -110,4 +110,4 @@ def _lock(mirror: debs.Mirror, locks: Path, name: str, release: str, program: st
     member = debs.Member(f"./opt/t/bin/{program}", script, mode=0o755)
     package = mirror.add(name, debs.folder("./opt/t/bin"), member, version=f"1:{release}-1")
     lock = replace(debs.release(mirror, count=1), component=name, release=release, packages=(package,))
-    write_deb_lock(deb_lock_file(locks, name, release), lock, made=datetime.date(2026, 1, 2))
+    write_debian_lock(debian_lock_file(locks, name, release), lock, made=datetime.date(2026, 1, 2))

@@ -9,8 +9,8 @@ from pathlib import Path
 from mlir_matrix.environments.install.integrity import write_manifest
 from mlir_matrix.environments.install.unpack import UnpackedFile
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.paths import Home
 
@@ -46,13 +46,13 @@ def prefix(folder: Path) -> None:
 
 def made_of(*names: str) -> ResolvedEnvironment:
     """An environment of these wheels, with its interpreter from a lock."""
-    package = DebPackage(
+    package = DebianPackage(
         name="python3.11", version="3.11.2-6", size=4, installed=4, sha256="1" * 64, suite="s", path="pool/p.deb"
     )
-    lock = DebLock(component="cpython", release="3.11.2", packages=(package,), programs=("usr/bin",))
+    lock = DebianRelease(component="cpython", release="3.11.2", packages=(package,), programs=("usr/bin",))
     interpreter = Interpreter(path="", version="3.11.2", libc="glibc 2.36", prefix=lock)
     packages = tuple(
-        Package(name=name, version="1.0", hashes=(hashlib.sha256(name.encode()).hexdigest(),)) for name in names
+        WheelPackage(name=name, version="1.0", hashes=(hashlib.sha256(name.encode()).hexdigest(),)) for name in names
     )
     return ResolvedEnvironment(name="-".join(names) or "python", interpreter=interpreter, packages=packages)
 

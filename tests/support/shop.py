@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lockfiles.debian import DebLock, deb_lock_file, write_deb_lock
-from mlir_matrix.environments.lockfiles.wheels import Package, lock_file, write_lock
+from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, write_debian_lock
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
 from mlir_matrix.paths import find_home
 from support import debs, rolling, wheelhouse
 from support.house import Finished, House
@@ -49,8 +49,8 @@ class Shop:
     house: House
     catalog: Path
     server: Behaviour
-    lock: DebLock
-    wheel: Package
+    lock: DebianRelease
+    wheel: WheelPackage
 
     def __call__(self, verb: str, *arguments: str | Path, code: int = 0) -> Finished:
         done = self.house("toolchain", verb, *arguments, "--catalog", self.catalog)
@@ -90,7 +90,7 @@ def open_shop(folder: Path) -> Iterator[Shop]:
     # Large enough to be interrupted in the middle of it.
     large = mirror.add("large", debs.Member("./usr/share/large", random.Random(1).randbytes(1_000_000)))
     lock = replace(lock, packages=(*lock.packages, large))
-    write_deb_lock(deb_lock_file(locks, "tool", "2.0"), lock, made=datetime.date(2026, 1, 2))
+    write_debian_lock(debian_lock_file(locks, "tool", "2.0"), lock, made=datetime.date(2026, 1, 2))
     wheels = www / "wheels"
     wheels.mkdir()
     made = wheelhouse.wheel(wheels, "thing", more={"bin/hello": b"#!/bin/sh\necho hello, $1\n"})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 
 
 def hashed(data: bytes) -> str:
@@ -19,7 +19,7 @@ def hashed(data: bytes) -> str:
     return f"sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()}"
 
 
-def wheel(folder: Path, name: str, *, size: int = 10, more: Mapping[str, bytes] | None = None) -> Package:
+def wheel(folder: Path, name: str, *, size: int = 10, more: Mapping[str, bytes] | None = None) -> WheelPackage:
     """A pure wheel of one module and perhaps more files, and its package."""
     files = {
         f"{name}.py": b"x" * size,
@@ -38,10 +38,10 @@ def wheel(folder: Path, name: str, *, size: int = 10, more: Mapping[str, bytes] 
     return package(path)
 
 
-def package(path: Path) -> Package:
+def package(path: Path) -> WheelPackage:
     """What a lock has of a wheel."""
     name, version = path.name.split("-")[:2]
-    return Package(name=name, version=version, hashes=(hashlib.sha256(path.read_bytes()).hexdigest(),))
+    return WheelPackage(name=name, version=version, hashes=(hashlib.sha256(path.read_bytes()).hexdigest(),))
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -33,9 +32,9 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         cancelled.set()
-        threads[0].join(5)
+        threads[0].join(120)
         order.append("first")
-    threads[1].join(5)
+    threads[1].join(120)
     assert order == ["gave up", "first", "second"]
 
 
@@ -64,15 +63,15 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = "import fcntl, sys, time; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    process.stdout.readline()
-    assert is_held(path)
-    process.kill()
-    process.communicate()
+    try:
+        process.stdout.readline()
+        assert is_held(path)
+    finally:
+        process.kill()
+        process.communicate()
     assert not is_held(path)
     with open(path) as file:
-        started = time.monotonic()
         acquire(file.fileno(), None)
-        assert time.monotonic() - started < 1
 
 
 def test_a_file_at_once(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Fingerprints of folders and of the machine: equal fingerprints mean that nothing was changed, without reading any file.
 
 A file counts as unchanged while device, inode, mode, size, modification and change time are the same. Two changes within
-one tick of a file system's clock leave the same times, so that a file is trusted only if its times are older than that.
+one tick of a file system's clock leave the same times, so that a file is trusted only if its times are older than that. File
+systems of a network are not trusted: for a minute they may give attributes that they remember.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from mlir_matrix.digest import digest_bytes, digest_value
 
 #: The coarsest clock of a file system in use: FAT counts in two seconds.
 _TICK_NS = 2_500_000_000
+_REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "ceph", "afs", "lustre", "gpfs", "beegfs", "glusterfs", "fuse")
+_MOUNTS = "/proc/self/mountinfo"
 _name = attrgetter("name")
 
 
@@ -31,6 +34,7 @@ class Fingerprint:
     def __init__(self) -> None:
         self._began = time.time_ns()
         self._newest = 0
+        self._devices: set[int] = set()
         self._lines: list[str] = []
 
     def add_folder(self, folder: str) -> None:
@@ -59,6 +63,7 @@ class Fingerprint:
             raise UnstableError(f"{path} is no regular file")
         changed, modified = it.st_ctime_ns, it.st_mtime_ns
         self._newest = max(self._newest, changed, modified)
+        self._devices.add(it.st_dev)
         self._lines.append(f"{path} {it.st_dev} {it.st_ino} {it.st_mode} {it.st_size} {modified} {changed}")
 
     def add_names(self, folder: str) -> None:
@@ -75,8 +80,23 @@ class Fingerprint:
         return digest_bytes("\n".join(self._lines).encode(errors="surrogateescape"))
 
     def is_settled(self, since: Fingerprint | None = None) -> bool:
-        """Return whether a later change would show: no file had been changed just before ``since``, else before this began."""
-        return self._newest < (since or self)._began - _TICK_NS
+        """Return whether a later change would show: no file had been changed just before ``since``, else before this began.
+
+        Raise OSError where it cannot be told.
+        """
+        return self._newest < (since or self)._began - _TICK_NS and not self._devices & _remote_devices()
+
+
+def _remote_devices() -> set[int]:
+    """The numbers of the file systems that are on other machines, or may be."""
+    found = set()
+    with open(_MOUNTS, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            mount, _, source = line.partition(" - ")
+            if source.startswith(_REMOTE):
+                major, minor = mount.split()[2].split(":")
+                found.add(os.makedev(int(major), int(minor)))
+    return found
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What every verb begins with: the catalog, the user's folders, the chosen tests and their plan."""
+"""Open the session of a command: the catalog, the user's folders, the chosen tests and their plan."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import MARK, Pins, read_pins
-from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.releases import Releases
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean
 from mlir_matrix.paths import Home, find_home, repository
+from mlir_matrix.tolerances.numerics import Numerics
+from mlir_matrix.tolerances.resolve import Resolved
+from mlir_matrix.tolerances.resolve import resolve as resolve_tolerance
 from mlir_matrix.validation import validate
 
 if TYPE_CHECKING:
     # What is about toolchains alone need not wait for these.
     from mlir_matrix.expand.expansion import Test
     from mlir_matrix.plan.planner import Plan
-    from mlir_matrix.tolerances.numerics import Numerics
-    from mlir_matrix.tolerances.resolve import Resolved
 
 Environment = ResolvedEnvironment | UnavailableEnvironment
 
@@ -44,7 +46,7 @@ class Session:
         return tuple(root / "toolchains" / "locks" for root in self.catalog.roots)
 
     def environment(self, reference: str, *, sealed: bool = False) -> Environment:
-        """What an environment is on this machine; ``reference`` is its name as plans have it, pins included.
+        """Resolve an environment on this machine; ``reference`` is its name in plans, pins included.
 
         ``sealed``: with nothing in it that is this machine's, the interpreter included.
         """
@@ -84,14 +86,10 @@ class Session:
     @cached_property
     def numerics(self) -> Numerics:
         """What the catalog states about the numerics of tests."""
-        from mlir_matrix.tolerances.numerics import Numerics
-
         return Numerics(self.catalog)
 
     def tolerance(self, test: Test, output: str) -> Resolved:
         """The bounds that apply to one output of a test."""
-        from mlir_matrix.tolerances.resolve import resolve as resolve_tolerance
-
         workload = self.catalog.workloads[test.workload].document
         return resolve_tolerance(
             self.catalog.layers,

@@ -19,7 +19,7 @@ import pytest
 
 from mlir_matrix.actions.runtime import contract
 from mlir_matrix.actions.runtime.contract import Action
-from mlir_matrix.actions.tools import kernel, link, link_kit, run
+from mlir_matrix.actions.tools import link, link_kit, run
 from mlir_matrix.paths import find_home
 
 TRIPLE = "x86_64-linux-musl"
@@ -105,7 +105,7 @@ class Workbench:
 
     def metrics(self) -> dict[str, Any]:
         """What the last call left beside its outputs."""
-        metrics: dict[str, Any] = json.loads((self.folder / kernel.METRICS).read_text(encoding="utf-8"))
+        metrics: dict[str, Any] = json.loads((self.folder / contract.METRICS).read_text(encoding="utf-8"))
         return metrics
 
 

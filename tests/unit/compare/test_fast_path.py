@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import Census
-from mlir_matrix.actions.numerics.counts import Counts
-from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.actions.numerics.criteria import Counts, Criteria
 from mlir_matrix.compare import native
 from mlir_matrix.compare.fast_path import gate
 

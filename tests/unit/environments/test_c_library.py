@@ -13,11 +13,12 @@ import pytest
 
 from mlir_matrix.actions.tools import link_kit
 from mlir_matrix.environments.c_library import CLibrary
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.install.integrity import damaged_files
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled, locked
 
-ZIG = Package(name="ziglang", version="1.0", hashes=("a" * 64,))
+ZIG = WheelPackage(name="ziglang", version="1.0", hashes=("a" * 64,))
 LIBRARY = CLibrary.of("x86_64-linux-musl", [ZIG])
 
 
@@ -56,7 +57,7 @@ def flip(path: Path) -> None:
 
 
 def test_the_folder_is_named_by_what_decides_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Package(name="musl", version="1.0", hashes=("b" * 64,))
+    other = WheelPackage(name="musl", version="1.0", hashes=("b" * 64,))
     assert CLibrary.of(LIBRARY.triple, [other, ZIG]).folder == CLibrary.of(LIBRARY.triple, [ZIG, other]).folder
     found = {
         LIBRARY.folder,
@@ -95,8 +96,8 @@ def test_a_damaged_one_is_not_found_and_is_replaced(tmp_path: Path, built: Path)
     LIBRARY.install(tmp_path, built)
     folder = tmp_path / LIBRARY.folder
     flip(folder / "runtime.o")
-    assert LIBRARY.damage(folder, thorough=False) == []
-    assert LIBRARY.damage(folder, thorough=True) == ["runtime.o"]
+    assert damaged_files(folder, thorough=False) == []
+    assert damaged_files(folder, thorough=True) == ["runtime.o"]
     assert LIBRARY.find(tmp_path) is None
     LIBRARY.install(tmp_path, built)
     assert LIBRARY.find(tmp_path)

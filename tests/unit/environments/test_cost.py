@@ -9,19 +9,21 @@ import pytest
 
 from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.paths import Home
 
-ONE = Package(name="one", version="1", hashes=("1" * 64, "a" * 64), size=100, installed=1000)
-TWO = Package(name="two", version="1", hashes=("2" * 64,), size=10, installed=30)
-UNKNOWN = Package(name="three", version="1", hashes=("3" * 64,))
+ONE = WheelPackage(name="one", version="1", hashes=("1" * 64, "a" * 64), size=100, installed=1000)
+TWO = WheelPackage(name="two", version="1", hashes=("2" * 64,), size=10, installed=30)
+UNKNOWN = WheelPackage(name="three", version="1", hashes=("3" * 64,))
 PACKAGES = tuple(
-    DebPackage(name=name, version="1", size=size, installed=size * 4, suite="sid", path=f"p/{name}", sha256=name * 64)
+    DebianPackage(
+        name=name, version="1", size=size, installed=size * 4, suite="sid", path=f"p/{name}", sha256=name * 64
+    )
     for name, size in (("b", 5), ("c", 7))
 )
-TOOL = DebLock(component="tool", release="1", packages=PACKAGES, programs=())
+TOOL = DebianRelease(component="tool", release="1", packages=PACKAGES, programs=())
 ALL = 112 + 10
 
 
@@ -32,7 +34,7 @@ def home(tmp_path: Path) -> Home:
     return Home(cache=tmp_path, state=tmp_path, actions=tmp_path)
 
 
-def environment(*packages: Package, prefixes: tuple[DebLock, ...] = ()) -> ResolvedEnvironment:
+def environment(*packages: WheelPackage, prefixes: tuple[DebianRelease, ...] = ()) -> ResolvedEnvironment:
     interpreter = Interpreter(path="/python", version="3.11.1", libc="glibc 2.36")
     return ResolvedEnvironment(name="x", interpreter=interpreter, packages=packages, prefixes=prefixes)
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments import cpython
 from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.installer import Installer
-from mlir_matrix.environments.lockfiles.debian import DebLock, read_deb_lock
+from mlir_matrix.environments.lockfiles.debian import DebianRelease, read_debian_lock
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.worker_process import worker_command
 from mlir_matrix.session import Session
@@ -38,7 +37,7 @@ def numpy(current: Session, unfit: None) -> ResolvedEnvironment:
 def test_the_lock_that_fits(numpy: ResolvedEnvironment, current: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is part of the environment, and of its digest."""
     lock = numpy.interpreter.prefix
-    assert isinstance(lock, DebLock)
+    assert isinstance(lock, DebianRelease)
     assert (lock.component, lock.release) == ("cpython", "3.11.2")
     assert (numpy.interpreter.tag, numpy.interpreter.libc) == ("cp311", "glibc 2.36")
     assert numpy.units[0] == lock
@@ -58,13 +57,13 @@ def test_the_machines_own_goes_before(current: Session) -> None:
 
 
 def test_no_lock_for_the_version(current: Session, unfit: None, tmp_path: Path) -> None:
-    assert cpython.find(("cp312",), [LOCKS]) is None
-    assert cpython.find(("cp311",), [tmp_path, tmp_path / "nothing"]) is None
-    assert cpython.find(("cp312", "cp311"), [LOCKS]) is not None
+    assert interpreters.find_locked(("cp312",), [LOCKS]) is None
+    assert interpreters.find_locked(("cp311",), [tmp_path, tmp_path / "nothing"]) is None
+    assert interpreters.find_locked(("cp312", "cp311"), [LOCKS]) is not None
 
 
 def test_what_would_serve(current: Session, unfit: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpython, "find", lambda _tags, _folders: None)
+    monkeypatch.setattr(interpreters, "find_locked", lambda _tags, _folders: None)
     found = current.environment("numpy")
     assert isinstance(found, UnavailableEnvironment)
     assert "A python3.11 on PATH would serve" in found.reason
@@ -76,9 +75,9 @@ def test_the_newest_counts(tmp_path: Path) -> None:
     locks.mkdir(parents=True)
     (path,) = LOCKS.glob("cpython-3.11.2-*")
     for release in ("3.11.2", "3.11.10", "3.12.1"):
-        text = path.read_text().replace("cpython@3.11.2", f"cpython@{release}")
+        text = path.read_text().replace('release: "3.11.2"', f'release: "{release}"')
         (locks / path.name.replace("3.11.2", release)).write_text(text)
-    found = cpython.find(("cp311",), [locks])
+    found = interpreters.find_locked(("cp311",), [locks])
     assert found is not None
     assert found.version == "3.11.10"
 
@@ -86,7 +85,9 @@ def test_the_newest_counts(tmp_path: Path) -> None:
 def test_its_lock_has_what_wheels_expect() -> None:
     """The C++ library and zlib, which many wheels do not bring."""
     (path,) = LOCKS.glob("cpython-3.11.2-*")
-    assert {"libc6", "libstdc++6", "zlib1g", "python3.11"} <= {package.name for package in read_deb_lock(path).packages}
+    assert {"libc6", "libstdc++6", "zlib1g", "python3.11"} <= {
+        package.name for package in read_debian_lock(path).packages
+    }
 
 
 def test_a_worker_runs_on_it(numpy: ResolvedEnvironment, current: Session, tmp_path: Path) -> None:

@@ -7,22 +7,24 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.digest import digest_value
+from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.host import HostProgram, HostTool
+from mlir_matrix.environments.install.installer import dry_run
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
-from mlir_matrix.environments.lockfiles.wheels import Package
-from mlir_matrix.environments.package import Unit, is_missing, with_needs
+from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
+from mlir_matrix.environments.package import Package, is_missing, with_needs
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.source.build import Compiler, SourceBuild
+from mlir_matrix.environments.source.package import Compiler, SourceBuild
 from support.debs import Mirror, release
 
 CP311 = Interpreter(path="/usr/bin/python3.11", version="3.11.7", libc="glibc 2.36")
-WHEEL = Package(name="one", version="1", hashes=("1" * 64,))
-DEB = DebLock(
+WHEEL = WheelPackage(name="one", version="1", hashes=("1" * 64,))
+DEB = DebianRelease(
     component="tool",
     release="2.0",
     packages=(
-        DebPackage(name="a", version="1", size=10, installed=20, sha256="a" * 64, suite="sid", path="pool/a/a.deb"),
+        DebianPackage(name="a", version="1", size=10, installed=20, sha256="a" * 64, suite="sid", path="pool/a/a.deb"),
     ),
 )
 HOST = HostTool(
@@ -38,11 +40,11 @@ def build(**changed: object) -> SourceBuild:
     return SourceBuild(**{**values, **changed})  # type: ignore[arg-type]
 
 
-UNITS: list[Unit] = [WHEEL, DEB, build(), HOST]
+UNITS: list[Package] = [WHEEL, DEB, build(), HOST]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.label)
-def test_every_unit(unit: Unit, tmp_path: Path) -> None:
+def test_every_unit(unit: Package, tmp_path: Path) -> None:
     """What is asked of all of them."""
     name = unit.folder_for("cp311")
     assert is_missing(unit, tmp_path, "cp311") == bool(name)
@@ -53,7 +55,7 @@ def test_every_unit(unit: Unit, tmp_path: Path) -> None:
     assert (unit.size or 0) >= 0
     assert all(
         line.startswith("#") or line.split()[0] in ("env", "mkdir", "cp", "find")
-        for line in unit.plan(tmp_path, tmp_path)
+        for line in dry_run(unit, tmp_path, tmp_path)
     )
 
 
@@ -103,11 +105,4 @@ def test_a_real_prefix_is_provided(tmp_path: Path) -> None:
     """By the same call as all others; see test_deb for the rest."""
     lock = release(Mirror(tmp_path))
     assert lock.folder_for("cp311") == lock.folder
-    assert lock.to_fetch(_Nothing()) == lock.size  # type: ignore[arg-type]
-
-
-class _Nothing:
-    """A store without anything in it."""
-
-    def has(self, *_: object) -> bool:
-        return False
+    assert Artifacts(tmp_path).to_fetch(lock) == lock.size

@@ -13,20 +13,18 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.interpreter import Interpreter, own
-from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage, deb_lock_file, write_deb_lock
-from mlir_matrix.environments.lockfiles.wheels import Package, lock_file, write_lock
+from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease, debian_lock_file, write_debian_lock
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
+from mlir_matrix.environments.releases import Releases, distributions, provider_of
 from mlir_matrix.environments.resolve import (
-    Releases,
     ResolvedEnvironment,
     UnavailableEnvironment,
-    distributions,
-    provider_of,
     resolve,
 )
 from mlir_matrix.errors import CatalogError
 
-ONE = Package(name="one", version="1", hashes=("1" * 64,))
-TWO = Package(name="two", version="2", hashes=("2" * 64,))
+ONE = WheelPackage(name="one", version="1", hashes=("1" * 64,))
+TWO = WheelPackage(name="two", version="2", hashes=("2" * 64,))
 #: What a component of Debian packages says.
 DEB: dict[str, Any] = {
     "provider": "deb", "packages": ["tool"], "programs": ["usr/bin"], "tools": ["tool"], "of_release": {"suites": ["sid"]},
@@ -34,11 +32,13 @@ DEB: dict[str, Any] = {
 CP311 = Interpreter(path="/usr/bin/python3.11", version="3.11.7", libc="glibc 2.36")
 
 
-def environment(*packages: Package, interpreter: Interpreter = CP311, name: str = "x") -> ResolvedEnvironment:
+def environment(*packages: WheelPackage, interpreter: Interpreter = CP311, name: str = "x") -> ResolvedEnvironment:
     return ResolvedEnvironment(name=name, interpreter=interpreter, packages=packages)
 
 
-def locked(folder: Path, tag: str, *packages: Package, name: str = "x", pins: dict[str, str] | None = None) -> Path:
+def locked(
+    folder: Path, tag: str, *packages: WheelPackage, name: str = "x", pins: dict[str, str] | None = None
+) -> Path:
     """A lock that pins some of its packages; all, where nothing else is said."""
     locks = folder / "toolchains" / "locks"
     pins = {each.name: each.version for each in packages} if pins is None else pins
@@ -57,15 +57,15 @@ def component(name: str, release: str, **given: Any) -> tuple[Entry[Component], 
     ), document.releases[0]
 
 
-def pypi(*packages: Package) -> Releases:
+def pypi(*packages: WheelPackage) -> Releases:
     return [component(each.name, each.version) for each in packages]
 
 
-def tool(release: str = "2.0") -> DebLock:
-    package = DebPackage(
+def tool(release: str = "2.0") -> DebianRelease:
+    package = DebianPackage(
         name="tool", version=release, size=5, installed=7, suite="sid", path="pool/t.deb", sha256="5" * 64
     )
-    return DebLock(component="tool", release=release, packages=(package,), programs=("usr/bin",))
+    return DebianRelease(component="tool", release=release, packages=(package,), programs=("usr/bin",))
 
 
 def test_the_digest_is_that_of_the_content() -> None:
@@ -173,7 +173,7 @@ def test_locks_that_are_no_files(tmp_path: Path, odd: str) -> None:
 def test_prefixes_are_part_of_it(tmp_path: Path) -> None:
     """Beside packages; they need no interpreter of their own, and their lock counts, not where they are."""
     locks = locked(tmp_path, own().tag, ONE)
-    write_deb_lock(deb_lock_file(locks, "tool", "2.0"), tool(), made=datetime.date(2026, 1, 2))
+    write_debian_lock(debian_lock_file(locks, "tool", "2.0"), tool(), made=datetime.date(2026, 1, 2))
     releases = [*pypi(ONE), component("tool", "2.0", **DEB)]
     found = resolve("x", releases=releases, lock_folders=[tmp_path / "nothing", locks])
     assert isinstance(found, ResolvedEnvironment)

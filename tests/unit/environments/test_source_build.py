@@ -16,11 +16,12 @@ import pytest
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import prefix as prefix_module
 from mlir_matrix.environments.install.installer import Installer
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, save_prefix
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.source.build import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.commands import Places, build_commands, dry_run, mirror_commands
+from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
 from mlir_matrix.events import PackageProgress
 
 NEEDED = ("cmake", "ninja", "c++", "git")
@@ -53,6 +54,8 @@ int main() {
 #endif
 }
 """
+#: Seconds that nobody else sleeps at the same time.
+FOREVER = f"3000.{os.getpid()}"
 
 
 def git(folder: Path, *words: str) -> str:
@@ -152,7 +155,7 @@ def test_options_and_targets(home: Path, repository: Repository) -> None:
     assert not [event.error for event in provide(home, found) if event.error]
     assert said(home, found) == "one!\n"
     assert set(read_prefix(home / "packages" / found.folder).programs) == {"say"}
-    assert not found.damage(home / "packages" / found.folder, thorough=True)
+    assert not damaged_files(home / "packages" / found.folder, thorough=True)
 
 
 @needs_compiler
@@ -162,7 +165,7 @@ def test_damage_is_found(home: Path, repository: Repository) -> None:
     folder = home / "packages" / found.folder
     with open(folder / "bin" / "say", "ab") as file:
         file.write(b"x")
-    assert found.damage(folder, thorough=False) == ["bin/say"]
+    assert damaged_files(folder, thorough=False) == ["bin/say"]
 
 
 @needs_compiler
@@ -280,7 +283,7 @@ def test_closing_ends_a_build(home: Path, repository: Repository) -> None:
     """With all that it runs, and nothing is left."""
     text = (
         "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
-        "add_custom_target(forever ALL COMMAND sleep 3000.25)\n"
+        f"add_custom_target(forever ALL COMMAND sleep {FOREVER})\n"
     )
     found = build(repository, repository.commit(CMakeLists_txt=text))
     events: list[PackageProgress] = []
@@ -292,14 +295,14 @@ def test_closing_ends_a_build(home: Path, repository: Repository) -> None:
         time.sleep(0.05)
     closer = threading.Thread(target=installer.close)
     closer.start()
-    closer.join(30)
+    closer.join(120)
     assert not closer.is_alive()
     assert not _sleeping()
     assert left(home) == set()
     assert not [event for event in events if event.error or event.done]
 
 
-def _sleeping(seconds: str = "3000.25") -> bool:
+def _sleeping(seconds: str = FOREVER) -> bool:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -375,6 +378,7 @@ def test_what_a_killed_git_left(home: Path, repository: Repository) -> None:
 BUILD = """
 import sys, threading
 from pathlib import Path
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.source.process import Runner
 threading.Thread(
     target=lambda: Runner(Path(sys.argv[1]), threading.Event(), print).run(sys.argv[2:], "it fails")
@@ -385,7 +389,7 @@ threading.Thread(
 @needs_compiler
 def test_a_killed_build_ends(home: Path) -> None:
     """With all that it runs: it would write on into what the next one makes there."""
-    seconds = "3000.5"
+    seconds = f"3001.{os.getpid()}"
     (home / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
         f"add_custom_target(forever ALL COMMAND sleep {seconds})\n"
@@ -394,13 +398,15 @@ def test_a_killed_build_ends(home: Path) -> None:
     command = ["env", "-i", f"PATH={os.environ['PATH']}", "ninja", "-C", str(home / "b")]
     environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[3])}
     process = subprocess.Popen([sys.executable, "-c", BUILD, str(home / "log"), *command], env=environment)
-    until = time.monotonic() + 60
-    while not _sleeping(seconds):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
-    until = time.monotonic() + 10
+    try:
+        until = time.monotonic() + 120
+        while not _sleeping(seconds):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    until = time.monotonic() + 120
     while _sleeping(seconds):
         assert time.monotonic() < until, "it goes on"
         time.sleep(0.05)

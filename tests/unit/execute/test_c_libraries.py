@@ -11,14 +11,14 @@ import pytest
 
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Result, Store
 from mlir_matrix.execute.c_libraries import CLibraries, builds_c_library
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.plan.graph import Action, Graph
 
-ZIG = Package(name="ziglang", version="1.0", hashes=("a" * 64,))
+ZIG = WheelPackage(name="ziglang", version="1.0", hashes=("a" * 64,))
 OBJECT = b"object"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from modulefinder import ModuleFinder
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.digest import digest_value
 from mlir_matrix.execute.keys import (
     ACTIONS_FOLDER,
     Read,
@@ -64,6 +66,32 @@ def test_a_tools_code_counts_with_what_it_imports() -> None:
     assert tool_digest("judge") != tool_digest("link") != tool_digest("run")
     assert tool_digest("nothing") != tool_digest("judge")
     assert tool_digest("judge") == tool_digest("judge")
+
+
+def test_types_of_parameters_are_in_no_key() -> None:
+    """So that a new parameter of one tool redoes no other's actions; they must then hold nothing that runs."""
+    modules = tool_modules("run")
+    assert modules.keys() >= {"params"}
+    del modules["params"]
+    assert tool_digest("run") == digest_value(modules)
+    body = ast.parse((ACTIONS_FOLDER / "params.py").read_text()).body[1:]
+    assert {type(node) for node in body} == {ast.ImportFrom, ast.Assign, ast.ClassDef}
+    fields = [each for node in body if isinstance(node, ast.ClassDef) for each in node.body]
+    assert {type(each) for each in fields} == {ast.AnnAssign, ast.Expr}
+
+
+def test_only_the_backend_that_is_used_counts() -> None:
+    by_bindings, by_programs = (tool_modules("passes", backend).keys() for backend in ("bindings", "programs"))
+    assert by_bindings - by_programs == {"tools/by_bindings", "tools/bindings"}
+    assert by_programs - by_bindings == {
+        "tools/by_programs",
+        "tools/generic_form",
+        "runtime/programs",
+    }
+    assert (
+        len({action_key(action(params={"backend": name}), READS, environment="e") for name in ("bindings", "programs")})
+        == 2
+    )
 
 
 def test_every_module_that_a_tool_imports_is_seen() -> None:

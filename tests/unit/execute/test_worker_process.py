@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.worker_process import WorkerProcess, start_worker, worker_command
 
@@ -101,7 +101,7 @@ def test_stopping_ends_all_of_it(real: WorkerProcess, tmp_path: Path, busy: bool
     if busy:
         script = "sh -c 'while true; do : > alive; done' & kill -STOP $$"
         real.send(1, folder(tmp_path, "1", script), None, timeout_s=60, memory_mb=512)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 120
         while not alive.exists():
             assert time.monotonic() < until
             time.sleep(0.05)
@@ -204,7 +204,7 @@ def test_when_it_was_last_heard(real: WorkerProcess, tmp_path: Path) -> None:
 
 
 def test_the_command_names_each_package(tmp_path: Path) -> None:
-    packages = tuple(Package(name=name, version="1", hashes=("0" * 64,)) for name in ("one", "two"))
+    packages = tuple(WheelPackage(name=name, version="1", hashes=("0" * 64,)) for name in ("one", "two"))
     environment = ResolvedEnvironment(name="x", interpreter=own(), packages=packages)
     command = worker_command(environment, store=tmp_path, bytecode=tmp_path / "b", arguments=["--more"])
     sites = [command[at + 1] for at, word in enumerate(command) if word == "--site"]

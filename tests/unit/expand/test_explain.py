@@ -160,8 +160,8 @@ def test_rules_about_pins_hold_only_tests_with_these() -> None:
 def test_the_road_names_the_variant_and_what_made_it_the_one() -> None:
     found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18")
     (step,) = [step for step in found.to_json()["road"]["steps"] if step["step"] == "tile"]
-    assert (step["tool"], step["environment"], step["pins"], step["variant"]) == (
-        "opt_passes", "e@llvm=18.1.8", {"llvm": "18.1.8"}, "steps/tile.yaml:9:3",
+    assert (step["tool"], step["backend"], step["environment"], step["pins"], step["variant"]) == (
+        "passes", "programs", "e@llvm=18.1.8", {"llvm": "18.1.8"}, "steps/tile.yaml:9:3",
     )  # fmt: skip
     assert "    variant steps/tile.yaml:9:3, because llvm is 18.1.8\n" in found.to_text()
     plain = varied("pytorch/linalg-loops/x86_64/mlp@llvm=18")
@@ -173,11 +173,12 @@ def test_the_road_names_the_variant_and_what_made_it_the_one() -> None:
     ("pins", "lines", "recipe"),
     [
         ({}, "Step: tile by passes in e\n  variant steps/tile.yaml:8:3, because llvm is 19.1.7\n", {
-            "tool": "passes", "environment": "e", "pins": {"llvm": "19.1.7"},
+            "tool": "passes", "backend": "bindings", "environment": "e", "pins": {"llvm": "19.1.7"},
             "variant": "steps/tile.yaml:8:3", "because": "llvm is 19.1.7",
         }),
-        ({"llvm": "18.1.8"}, "Step: tile by opt_passes in e@llvm=18.1.8\n  variant steps/tile.yaml:9:3, because llvm is 18.1.8\n", {
-            "tool": "opt_passes", "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"},
+        ({"llvm": "18.1.8"}, "Step: tile by passes (programs) in e@llvm=18.1.8\n"
+            "  variant steps/tile.yaml:9:3, because llvm is 18.1.8\n", {
+            "tool": "passes", "backend": "programs", "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"},
             "variant": "steps/tile.yaml:9:3", "because": "llvm is 18.1.8",
         }),
     ],
@@ -201,7 +202,7 @@ def test_the_road_in_json_has_all_that_runs() -> None:
     found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()
     assert (found["road"]["linker"], found["road"]["runner"], found["recipe"]) == ("zig", "python", None)
     assert found["road"]["ingress"] == {
-        "tool": "t", "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"}, "variant": None, "because": None,
+        "tool": "t", "backend": None, "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"}, "variant": None, "because": None,
     }  # fmt: skip
     assert [step["because"] for step in found["road"]["steps"]] == [None, "llvm is 18.1.8", None, None]
 

@@ -8,7 +8,7 @@ import pytest
 
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.expand.recipes import BY_PROGRAMS, Recipe, Unsupported, ingress_recipe, runner, step_recipe, unmet
+from mlir_matrix.expand.recipes import Recipe, Unsupported, ingress_recipe, runner, step_recipe, unmet
 from support.catalogs import catalog, entry
 
 ENVIRONMENTS = {
@@ -147,19 +147,19 @@ def test_requirements_are_asked_before_variants() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "by_bindings", "by_programs"),
-    [("passes", "passes", "opt_passes"), ("object", "object", "opt_object"), ("check", "check", "check")],
+    [("passes", "bindings", "programs"), ("object", "bindings", "programs"), ("check", None, None)],
 )
-def test_programs_do_what_bindings_would(tool: str, by_bindings: str, by_programs: str) -> None:
+def test_programs_do_what_bindings_would(tool: str, by_bindings: str | None, by_programs: str | None) -> None:
     with_bindings = made(f"tool: {tool}", "24.0.0+torch-mlir.1")
-    assert (with_bindings.tool, with_bindings.bindings) == (by_bindings, "torch_mlir")
+    assert (with_bindings.tool, with_bindings.backend, with_bindings.bindings) == (tool, by_bindings, "torch_mlir")
     without = made(f"tool: {tool}", "22.1.8")
-    assert (without.tool, without.bindings) == (by_programs, None)
+    assert (without.tool, without.backend, without.bindings) == (tool, by_programs, None)
 
 
-@pytest.mark.parametrize("tool", ["opt_passes", "opt_object"])
+@pytest.mark.parametrize("tool", ["passes\nbackend: programs", "object\nbackend: programs"])
 def test_what_only_programs_can_do_needs_a_release_of_programs(tool: str) -> None:
     """Before anything is planned: bindings bring no mlir-translate."""
-    assert made(f"tool: {tool}", "22.1.8").tool == tool
+    assert made(f"tool: {tool}", "22.1.8").backend == "programs"
     assert reason(recipe(f"tool: {tool}", {"llvm": "24.0.0+torch-mlir.1"})) == (
         "step s works by programs of a release, and llvm 24.0.0+torch-mlir.1 comes as Python bindings; pin another release"
     )
@@ -189,11 +189,9 @@ def test_what_a_target_runs_its_kernels_in(release: str, found: str) -> None:
 def test_without_components_there_is_nothing_to_choose() -> None:
     found = recipe("tool: passes\npasses: p", {}, mlir="python")
     assert isinstance(found, Recipe)
-    assert (found.tool, found.bindings, found.pins, found.environment) == ("passes", None, (), "mlir")
-
-
-def test_every_tool_by_programs_is_named() -> None:
-    assert BY_PROGRAMS == {"passes": "opt_passes", "object": "opt_object", "import_mlir": "opt_import"}
+    assert (found.tool, found.backend, found.bindings, found.pins, found.environment) == (
+        "passes", "bindings", None, (), "mlir",
+    )  # fmt: skip
 
 
 def test_patterns_take_bindings() -> None:
@@ -214,16 +212,17 @@ def test_patterns_of_one_variant_say_nothing_about_the_others() -> None:
 @pytest.mark.parametrize(
     ("tool", "release", "expected"),
     [
-        ("import_mlir", "24.0.0+torch-mlir.1", ("import_mlir", "torch_mlir", "mlir@llvm=24.0.0+torch-mlir.1")),
-        ("import_mlir", "22.1.8", ("opt_import", None, "mlir@llvm=22.1.8")),
-        ("import_jax", "22.1.8", ("import_jax", None, "mlir@llvm=22.1.8")),
+        ("import_mlir", "24.0.0+torch-mlir.1", ("bindings", "torch_mlir", "mlir@llvm=24.0.0+torch-mlir.1")),
+        ("import_mlir", "22.1.8", ("programs", None, "mlir@llvm=22.1.8")),
+        ("import_jax", "22.1.8", (None, None, "mlir@llvm=22.1.8")),
     ],
 )
-def test_an_ingress_has_a_recipe_too(tool: str, release: str, expected: tuple[str, str | None, str]) -> None:
+def test_an_ingress_has_a_recipe_too(tool: str, release: str, expected: tuple[str | None, str | None, str]) -> None:
     own = catalog(environments=ENVIRONMENTS, components=COMPONENTS, known_good="pins: {}")
     text = f"description: d\ntool: {tool}\nenvironment: mlir\nemits: {{a: a.mlir}}"
     found = ingress_recipe(entry("frameworks", base.Framework, "f", text), Pins(own, {"llvm": release}))
-    assert (found.tool, found.bindings, found.environment) == expected
+    assert (found.backend, found.bindings, found.environment) == expected
+    assert found.tool == tool
     assert (found.name, found.passes, found.variant) == ("f", None, "")
 
 

@@ -261,9 +261,9 @@ def test_roads_name_environments_with_the_pins_that_differ() -> None:
 
 def test_the_ingress_goes_by_programs_where_its_release_has_no_bindings() -> None:
     found = catalog(frameworks={"mlir": "tool: import_mlir\nenvironment: e\nemits: {linalg: linalg.mlir}"})
-    for pins, tool, bindings in (("", "import_mlir", "mlir"), ("llvm=18", "opt_import", None)):
+    for pins, backend, bindings in (("", "bindings", "mlir"), ("llvm=18", "programs", None)):
         ingress = road(Connector(found).road("mlir", "linalg-loops", "x86_64", "mlp", pins)).ingress
-        assert (ingress.tool, ingress.bindings) == (tool, bindings)
+        assert (ingress.tool, ingress.backend, ingress.bindings) == ("import_mlir", backend, bindings)
 
 
 def test_a_suffix_without_a_release_in_full_finds_it_and_is_remembered() -> None:

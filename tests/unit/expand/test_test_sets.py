@@ -50,7 +50,8 @@ boxes = st.builds(Box, *[st.frozensets(st.sampled_from("abcd"))] * 4, pins=pins_
 def members(area: Area) -> list[Key]:
     return [
         (f, p, t, w, pins)
-        for f in area.frameworks for p in area.pipelines for t in area.targets for pins in area.pins for w in area.column
+        for f in area.frameworks for p in area.pipelines for t in area.targets
+        for pins in area.pins for w in area.column
     ]  # fmt: skip
 
 

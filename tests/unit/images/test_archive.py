@@ -50,5 +50,5 @@ def test_a_package_that_has_changed_since(home: Home, content: bytes) -> None:
     (spec,) = drawn(home, "a")
     path = home.packages / spec.layers[-1].folder / "a/data.bin"
     path.write_bytes(content)
-    with pytest.raises(InfrastructureError, match=r"a 1\.0 is no longer what its layer was made from"):
+    with pytest.raises(InfrastructureError, match=r"a 1\.0 has changed since its layer was measured"):
         b"".join(archive([spec], home))

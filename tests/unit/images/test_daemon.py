@@ -64,7 +64,7 @@ def ask(there: Daemon, what: str) -> None:
 
 
 def test_no_daemon() -> None:
-    with pytest.raises(InfrastructureError, match=r"^no container daemon runs here: start one") as error:
+    with pytest.raises(InfrastructureError, match=r"^no container daemon is running: start one") as error:
         connect()
     assert error.value.exit_code == 3
 
@@ -84,7 +84,7 @@ def test_nobody_listens(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("address", ["x", "ssh://x", "ftp://x:1"])
 def test_an_address_that_is_none(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
-    with pytest.raises(InfrastructureError, match=rf"the container daemon at {address} is gone or does not make sense"):
+    with pytest.raises(InfrastructureError, match=rf"the container daemon at {address} does not answer as expected"):
         connect()
 
 
@@ -107,9 +107,7 @@ def test_a_user_who_is_not_let_in(short: Path) -> None:
             "PATH": "/bin",
         }
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(
-        f"InfrastructureError the container daemon at {address} does not let this user in: join its"
-    )
+    assert done.stdout.startswith(f"InfrastructureError the container daemon at {address} refuses this user: join its")
     assert "--groups docker" in done.stdout
 
 
@@ -136,13 +134,13 @@ def test_an_image_that_it_has_not(short: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("what", ["load", "image", "images", "save", "push"])
 def test_a_daemon_that_is_gone_meanwhile(short: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     sentence = said(short, monkeypatch, lambda _method, _path: None, what)
-    assert sentence.startswith("the container daemon at ADDRESS is gone or does not make sense, ")
+    assert sentence.startswith("the container daemon at ADDRESS does not answer as expected, ")
 
 
 @pytest.mark.parametrize("what", ["load", "images", "save", "push"])
 def test_what_it_says_is_passed_on(short: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     sentence = said(short, monkeypatch, lambda _method, _path: (500, {"message": "it is tired"}), what)
-    assert sentence.startswith("the container daemon cannot do it, ")
+    assert sentence.startswith("the container daemon reports an error, ")
     assert sentence.endswith(": it is tired")
 
 
@@ -151,7 +149,9 @@ def test_what_it_says_is_passed_on(short: Path, monkeypatch: pytest.MonkeyPatch,
 )
 def test_a_full_disk(short: Path, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, dict[str, str]]) -> None:
     sentence = said(short, monkeypatch, lambda _method, _path: answer, "load")
-    assert sentence == "the container daemon's disk is full, loading images: docker system df says what takes it"
+    assert (
+        sentence == "the container daemon's disk is full, loading images: docker system df shows what takes the space"
+    )
 
 
 def test_what_goes_wrong_with_what_is_sent_is_no_daemons(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
-from mlir_matrix.images.images import PACKAGES, ensure, find, pull, push
+from mlir_matrix.images.images import ensure, find, pull, push
+from mlir_matrix.images.layers import PACKAGES
 from mlir_matrix.images.spec import Blueprint, draw
 from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
@@ -109,7 +110,7 @@ def test_another_image_of_that_name_is_replaced(home: Home, daemon: Any) -> None
 
 def test_a_daemon_that_does_not_keep_it(home: Home, daemon: Any) -> None:
     daemon.forgets = True
-    with pytest.raises(InfrastructureError, match=r"was given mlir-matrix/numpy:.* and has another image, or none"):
+    with pytest.raises(InfrastructureError, match=r"loaded mlir-matrix/numpy:.* but has another image, or none"):
         have([installed(home, "numpy")], home, daemon)
 
 

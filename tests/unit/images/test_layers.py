@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.actions.runtime import integrity
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.install.integrity import damaged_files
+from mlir_matrix.environments.package import Package
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images import layers
 from mlir_matrix.images.layers import known, measure, root_layer, root_members, unit_layer, unit_members
@@ -19,7 +20,7 @@ from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
 
-def units(home: Home, **how: bool) -> list[tuple[Unit, str]]:
+def units(home: Home, **how: bool) -> list[tuple[Package, str]]:
     """What an environment is made of, installed, each with its folder."""
     environment = made_of("numpy")
     fill(home, environment, **how)
@@ -56,7 +57,7 @@ def test_who_installed_it_when_and_how_does_not_count(homes: Callable[[str], Hom
 
 def test_what_is_in_a_layer_is_intact(home: Home, tmp_path: Path) -> None:
     """As a worker looks at it, inside: the lists of files are those of what is there."""
-    for unit, folder in units(home, by_pip=True):
+    for _unit, folder in units(home, by_pip=True):
         unpack(unit_members(home.packages / folder), tmp_path)
         there = tmp_path / "matrix/packages" / folder
         if "numpy" not in folder:
@@ -66,7 +67,7 @@ def test_what_is_in_a_layer_is_intact(home: Home, tmp_path: Path) -> None:
             assert not (there / "numpy-1.0.dist-info/INSTALLER").exists()
             (there / "numpy/data.bin").unlink()
             assert integrity.damage(str(there)) == "numpy/data.bin is missing or has another size"
-        assert unit.damage(home.packages / folder, thorough=True) == []
+        assert damaged_files(home.packages / folder, thorough=True) == []
 
 
 def unpack(listed: list[Member], root: Path) -> None:

@@ -69,7 +69,7 @@ def test_what_differs(spec: Blueprint, other: dict[str, Any], sentence: str) -> 
 
 def test_one_more_layer(spec: Blueprint) -> None:
     layers = [*spec.diff_ids, "sha256:3"]
-    assert differences(spec, said(spec, RootFS={"Layers": layers})) == ["it has one more layer, sha256:3"]
+    assert differences(spec, said(spec, RootFS={"Layers": layers})) == ["it has an extra layer, sha256:3"]
 
 
 def test_what_an_image_says_of_itself(spec: Blueprint) -> None:
@@ -122,7 +122,7 @@ def test_another_layer_in_place_of_one(spec: Blueprint, home: Home) -> None:
     assert changed_files(spec, found, saved(content), home) == [
         f"{place}/numpy-1.0.dist-info/RECORD is missing",
         f"{place}/numpy/__init__.py is missing",
-        f"{place}/numpy/data.bin is another",
+        f"{place}/numpy/data.bin differs",
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +21,7 @@ from mlir_matrix.judge.results import Run, TestResult, to_document
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.plan.graph import File, Graph
 
+TOOLS = Path(unchanged.__file__).parents[2]
 _NAMES = {"framework": "jax", "pipeline": "p", "target": "t"}
 PASS = TestResult(
     id="jax/p/t/a", **_NAMES, workload="a", outcome="pass", stage="judge", expected=True, reason="", cached=True,
@@ -204,6 +207,21 @@ def test_what_changed_a_moment_ago_may_change_again_unseen(tmp_path: Path, monke
     assert UnchangedRuns(REQUEST).find() is None, "the change times are still new"
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("nfs4", False), ("fuse.sshfs", False), ("ext4", True)])
+def test_a_file_system_that_remembers_attributes(
+    kind: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path.stat().st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"1 0 {os.major(device)}:{os.minor(device)} / / rw shared:1 - {kind} there rw\n")
+    monkeypatch.setattr(fingerprint, "_MOUNTS", str(mounts))
+    UnchangedRuns(REQUEST).keep(report(tmp_path), Graph())
+    assert (UnchangedRuns(REQUEST).find() is not None) == kept
+    mounts.unlink()
+    UnchangedRuns(replace(REQUEST, pins=("llvm=1",))).keep(report(tmp_path), Graph())
+    assert UnchangedRuns(replace(REQUEST, pins=("llvm=1",))).find() is None
+
+
 def test_a_change_while_the_run_goes_on(root: Path, tmp_path: Path) -> None:
     """What the run has read is what counts, not what is there when it ends."""
     runs = UnchangedRuns(REQUEST)
@@ -247,3 +265,11 @@ def test_only_some_are_kept(tmp_path: Path) -> None:
     assert len(list((tmp_path / "home" / "actions" / "unchanged").iterdir())) == 16
     assert UnchangedRuns(replace(REQUEST, tests=("19",))).find() is not None
     assert UnchangedRuns(replace(REQUEST, tests=("0",))).find() is None
+
+
+def test_an_unchanged_run_imports_little() -> None:
+    """What the verb and its summary need: no models, no planner, no library that is slow to import."""
+    modules = "mlir_matrix.cli.run, mlir_matrix.judge.unchanged, mlir_matrix.report.summary"
+    heavy = "{'pydantic', 'yaml', 'numpy', 'mlir_matrix.session', 'mlir_matrix.plan', 'mlir_matrix.execute.scheduler'}"
+    code = f"import sys, {modules}; sys.exit(str(found) if (found := {heavy} & set(sys.modules)) else 0)"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(TOOLS)})

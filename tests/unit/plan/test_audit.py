@@ -58,7 +58,7 @@ def test_ir_is_mutated_in_the_middle_of_the_road_and_nothing_before_it_is_done_a
     (loops,) = {actions[plant.planting].inputs["ir"] for plant in mutants}
     assert actions[loops.action].id.startswith("linalg-to-loops")  # type: ignore[union-attr]
     tools = [actions[name].tool for name in planner.graph.needed_by(mutants[0].reports[0].judged)]
-    assert tools.index("mutate") < tools.index("object") < tools.index("run_draws") < tools.index("audit")
+    assert tools.index("mutate") < tools.index("object") < tools.index("run") < tools.index("audit")
     imports = [action for action in actions.values() if action.tool == "import_mlir"]
     assert len(imports) == 1
 

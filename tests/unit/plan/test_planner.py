@@ -183,14 +183,16 @@ def test_only_what_is_for_this_cpu_depends_on_it(current: Session) -> None:
     told = replace(target, document=target.document.model_copy(update={"codegen": (use,)}))
     own = replace(current.catalog, targets={**current.catalog.targets, "aarch64": told})
     arm = "mlir/linalg-loops/aarch64/matmul"
-    for session, test, tool, native in (
-        (current, TEST, "object", True),
-        (pinned(current, llvm="19.1.7"), TEST, "opt_object", False),
-        (current, arm, "opt_object", False),
-        (replace(current, catalog=own, pins=Pins(own)), arm, "opt_object", True),
+    for session, test, backend, native in (
+        (current, TEST, "bindings", True),
+        (pinned(current, llvm="19.1.7"), TEST, "programs", False),
+        (current, arm, "programs", False),
+        (replace(current, catalog=own, pins=Pins(own)), arm, "programs", True),
     ):
         made = [action for action in chain(choice(session, test), test) if action.id.startswith("object")]
-        assert [(action.tool, action.native) for action in made] == [(tool, native)]
+        assert [(action.tool, action.params["backend"], action.native) for action in made] == [
+            ("object", backend, native)
+        ]
 
 
 def test_the_driver_is_linked_into_every_kernel_and_the_library_reads_none_of_it(current: Session, smoke: Plan) -> None:
@@ -229,7 +231,7 @@ def test_what_is_compiled_in_memory_is_linked_with_nothing(current: Session) -> 
         assert isinstance(kernel, Produced)
         assert by_id[kernel.action].params == {"parameters": run.params["parameters"]}
         assert by_id[kernel.action].inputs["driver"] == run.inputs["driver"] == Produced(library.id, "library")
-    assert not [action for action in actions if action.tool in ("link", "opt_object")]
+    assert not [action for action in actions if action.tool in ("link", "object")]
 
 
 def test_every_driver_source_is_listed(current: Session) -> None:
@@ -272,8 +274,10 @@ def test_a_pinned_release_shows_in_the_environments_of_what_it_makes_and_nowhere
     changed = [
         action.tool for action, before in zip(plan, plain, strict=True) if action.environment != before.environment
     ]
-    assert {"opt_import", "opt_passes", "opt_object"} == set(changed)
-    assert all("bindings" not in action.params for action in plan if action.tool.startswith("opt_"))
+    assert {"import_mlir", "passes", "object"} == set(changed)
+    asked = [action.params for action in plan if action.tool in changed]
+    assert {params["backend"] for params in asked} == {"programs"}
+    assert all("bindings" not in params for params in asked)
 
 
 def test_pins_in_an_identifier_and_pins_of_a_person_make_the_same_actions(current: Session) -> None:
@@ -294,7 +298,7 @@ def test_tests_under_different_releases_share_what_no_release_changes(current: S
 def test_an_ir_test_is_made_by_the_release_that_is_pinned(current: Session) -> None:
     case = next(name for name in everything(current.catalog).ids() if name.startswith("mlir/linalg-to-loops/ir/"))
     step, check = chain(choice(pinned(current, llvm="19.1.7"), case), case)
-    assert (step.tool, step.environment) == ("opt_passes", "mlir@llvm=19.1.7")
+    assert (step.tool, step.params["backend"], step.environment) == ("passes", "programs", "mlir@llvm=19.1.7")
     before = chain(planned(current, case), case)[1]
     assert (check.tool, check.environment) == (before.tool, before.environment)
 

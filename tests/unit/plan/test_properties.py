@@ -104,6 +104,7 @@ def test_ir_is_compared_where_the_next_step_would_read_it(plan: Plan) -> None:
     test = "mlir/linalg-named/x86_64/matmul~same-loops"
     last = plan.graph.actions[plan.verdicts[test]]
     assert (last.tool, last.environment, last.params["same"]) == ("same_ir", "mlir", False)
+    assert last.params["backend"] == "bindings"
     made = [plan.graph.actions[ref.action] for ref in last.inputs.values() if isinstance(ref, Produced)]
     assert [action.id.rsplit("-", 1)[0] for action in made] == ["linalg-to-loops"] * 2
 
@@ -115,4 +116,4 @@ def test_a_release_without_bindings_compares_by_programs(current: Session) -> No
     test = "mlir/linalg-named/x86_64/matmul~same-loops"
     plan = own.plan(choose(own.catalog, (test,), pins=own.pins).tests())
     last = plan.graph.actions[plan.verdicts[test]]
-    assert (last.tool, last.environment) == ("opt_same_ir", "mlir@llvm=19.1.7")
+    assert (last.tool, last.params["backend"], last.environment) == ("same_ir", "programs", "mlir@llvm=19.1.7")

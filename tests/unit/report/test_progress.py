@@ -1,4 +1,4 @@
-"""The live display shows other people's words as they are: none is markup, and none ends the run."""
+"""Progress: words of others are no markup on the live display; plain lines for logs; nothing where it is quiet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlir_matrix.events import Note, PackageProgress, Tick
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.judge.results import TestDone
 from mlir_matrix.report.layout import stdout_console
-from mlir_matrix.report.progress import LiveProgress
+from mlir_matrix.report.progress import Counting, LiveProgress, shown
 
 #: A closing tag without an opening one, which rich refuses; colours, links, pictures; what clears a screen; a backslash.
 WORDS = "cannot open [/dev/eth0] [bold]x[/] [link=http://a.invalid]y :bug: \x1b[2J\\"
@@ -50,3 +50,44 @@ def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
 def test_no_picture_is_made_of_words(capsys: pytest.CaptureFixture[str]) -> None:
     stdout_console().print("a.mlir:bug: x", markup=False)
     assert capsys.readouterr().out == "a.mlir:bug: x\n"
+
+
+def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is known and expected takes no line."""
+    result: Any = SimpleNamespace(
+        expected=True, outcome="pass", id="a", reason="", expectation=None, cached=False, weak={}
+    )
+    known: Any = SimpleNamespace(**{**vars(result), "id": "b", "cached": True})
+    with shown(2, quiet=False) as listener:
+        for event in (
+            PackageProgress(package="p"), PackageProgress(package="p", received=1, total=2), Tick(1), Tick(1), Note("n"),
+            PackageProgress(package="p", done=True), TestDone(known), TestDone(result), PackageProgress(package="q", error="e"),
+        ):  # fmt: skip
+            assert not listener(event)
+    assert capsys.readouterr().err.splitlines() == [
+        "fetching       p",
+        "waiting        for actions that other runs are executing",
+        "note           n",
+        "installed      p",
+        "[2/2] pass           a",
+        "error          e",
+    ]
+
+
+def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown(2, quiet=True) as listener:
+        listener(Note("n"))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_long_graph_is_counted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    counting = Counting(3, said.append)
+    action: Any = SimpleNamespace(id="a")
+    done: Any = SimpleNamespace()
+    for event in (ActionDone(action, done), Tick(), PackageProgress(package="p", done=True)):
+        counting.on(event)
+    assert said == ["installed p"]
+    monkeypatch.setattr(counting, "_last", -100.0)
+    counting.on(Tick())
+    assert said[1:] == ["1 of 3 actions done"]

@@ -27,7 +27,10 @@ layers:
 
   - {match: {dtype: f16}, atol: 0, rtol: 1e-3, rationale: flow style}
 """
-SENTENCE = f"{MARK}20 draws of 3 tests on x86_64 (known-good pins): the largest error took 0.3 of rtol 1e-3, {'and so on, ' * 20}."
+SENTENCE = (
+    f"{MARK}20 draws of 3 tests on x86_64 (known-good pins): "
+    f"the largest error took 0.3 of rtol 1e-3, {'and so on, ' * 20}."
+)
 
 
 @pytest.mark.parametrize(

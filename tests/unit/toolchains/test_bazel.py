@@ -11,7 +11,7 @@ import pytest
 
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.environments.install.integrity import damaged
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.paths import Home
@@ -37,9 +37,9 @@ def test_one_that_builds(fakes: Fakes) -> None:
     ("version", "reason"),
     [
         ("echo bazel 4.2.3- '(@non-git)'", "is 4.2.3-: 7 or newer is needed"),
-        ("echo bazel no_version", "says no version; asked for it, it says: «bazel no_version»"),
-        ("echo oops >&2; exit 3", "says no version; asked for it, it says: «oops»"),
-        ("exit 3", "says no version; asked for it, it says: nothing"),
+        ("echo bazel no_version", "reports no version; its output: «bazel no_version»"),
+        ("echo oops >&2; exit 3", "reports no version; its output: «oops»"),
+        ("exit 3", "reports no version; its output: nothing"),
     ],
 )
 def test_versions(fakes: Fakes, version: str, reason: str) -> None:
@@ -54,7 +54,7 @@ def test_versions(fakes: Fakes, version: str, reason: str) -> None:
             "echo Loading; echo 'ERROR: no module zlib' >&2; echo 'ERROR: and'; exit 1",
             "a first build fails: «ERROR: no module zlib»",
         ),
-        ("exit 0", "a first build builds nothing"),
+        ("exit 0", "a first build makes no output"),
     ],
 )
 def test_builds(fakes: Fakes, then: str, reason: str) -> None:
@@ -67,9 +67,9 @@ def test_one_that_hangs(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_VERSION_S", 0.3)
     begin = time.monotonic()
     slow = fakes.add(then="sleep 60 & wait")
-    assert probe(slow, fakes.state).reason == "is 7.7.1, but a first build is not done after 0 seconds"
+    assert probe(slow, fakes.state).reason == "is 7.7.1, but a first build is not finished after 0 seconds"
     silent = fakes.add("silent", version="sleep 60")
-    assert probe(silent, fakes.state).reason == "does not say its version within 0 seconds"
+    assert probe(silent, fakes.state).reason == "does not report its version within 0 seconds"
     assert time.monotonic() - begin < 20
 
 
@@ -165,13 +165,13 @@ def test_the_component(opened: Open, fakes: Fakes) -> None:
     assert [event for event in events if isinstance(event, PackageProgress)][-1].done
     (folder / "opt/t/bin/mlir-opt").unlink()
     assert locate(session).here
-    assert damaged(folder, thorough=True) == []
+    assert damaged_files(folder, thorough=True) == []
 
 
 def test_none(opened: Open) -> None:
     with pytest.raises(InfrastructureError) as raised:
         locate(opened("none"))
     assert str(raised.value) == (
-        "there is no Bazel to use: no bazel is on PATH; no bazelisk is on PATH; the component none: no catalog has a component "
-        "none. Set MATRIX_BAZEL to the path of one that is 7 or newer"
+        "no usable Bazel: no bazel is on PATH; no bazelisk is on PATH; the component none: no catalog has a component "
+        "none; set MATRIX_BAZEL to the path of Bazel 7 or newer"
     )

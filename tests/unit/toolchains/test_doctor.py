@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,6 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains import doctor
-from mlir_matrix.toolchains.names import artifacts_of
 from mlir_matrix.validation import validate
 from support import debs, rolling, wheelhouse
 
@@ -50,9 +50,11 @@ def keep(session: Session, environment: str) -> None:
     store = Artifacts(session.home.artifacts)
     store.folder.mkdir(parents=True, exist_ok=True)
     for unit in resolved(session, environment).units:
-        for hashes in artifacts_of(unit):
+        for archive in unit.archives:
             # Any of them will do.
-            store.path(hashes[-1]).touch()
+            path = store.path(archive.hashes[-1])
+            path.touch()
+            os.truncate(path, archive.size or 0)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_tests_that_cannot_run(tmp_path: Path) -> None:
     reason = "more@4.0 has no lock; make one with: matrix toolchain lock more@4.0"
     assert found["reasons"] == [{"reason": reason, "tests": 2}]
     states = {each["name"]: each["state"] for each in doctor.examine(session)["environments"]}
-    assert (states["tool"], states["own"]) == ("not to be had", "to fetch")
+    assert (states["tool"], states["own"]) == ("unavailable", "missing")
 
 
 def known(**pins: str) -> dict[str, str]:

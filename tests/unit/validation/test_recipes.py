@@ -19,17 +19,17 @@ TILE = "recipes/steps/tile/step.yaml"
         ]),
         # A module that tools share, and tools of other things.
         ("matrix/frameworks/pytorch.yaml", "import_pytorch", "ingress", [
-            "2:1: there is no tool 'ingress'; known: import_jax, import_mlir, import_onnx, import_pytorch, opt_import",
+            "2:1: there is no tool 'ingress'; known: import_jax, import_mlir, import_onnx, import_pytorch",
         ]),
         ("matrix/frameworks/pytorch.yaml", "import_pytorch", "passes", [
             "2:1: the tool 'passes' is no framework's; a framework takes one of import_jax, import_mlir, import_onnx, "
-            "import_pytorch, opt_import",
+            "import_pytorch",
         ]),
         (TILE, "description: tile", "description: tile\ntool: child", [
-            "2:1: there is no tool 'child'; known: check, object, opt_object, passes",
+            "2:1: there is no tool 'child'; known: check, object, passes",
         ]),
         (TILE, "description: tile", "description: tile\ntool: transform", [
-            "2:1: the tool 'transform' is no step's; a step takes one of check, object, opt_object, passes",
+            "2:1: the tool 'transform' is no step's; a step takes one of check, object, passes",
         ]),
         ("matrix/frameworks/pytorch.yaml", "environment: torch", "environment: toch", [
             "3:1: there is no environment 'toch'; did you mean 'torch'?",

@@ -1,4 +1,4 @@
-"""Looking into a catalog's folders: what lies there, under names that can be used, and nowhere but there."""
+"""List the files of a catalog's folders; refuse bad names and links that leave the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a catalog's folders. Runs no code from them and reads nothing outside of them."""
+"""Load the folders of a catalog. No code from them is run, and nothing outside of them is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, as one sentence per place for people who write YAML.
+"""Turn pydantic's errors into one sentence for each position in a YAML file.
 
 pydantic reports every branch of a union at every level. Here the place in the data decides: errors are grouped by the
 path that leads to them, what lies deeper wins over what lies around it, and the annotation says what was expected.

@@ -1,4 +1,4 @@
-"""What is wrong with the files, gathered so that a person sees all of it at once."""
+"""Collect the problems of a catalog's files, to report all of them at once."""
 
 from __future__ import annotations
 

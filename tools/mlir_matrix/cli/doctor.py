@@ -16,7 +16,7 @@ from mlir_matrix.report.layout import columns, print_lines, stdout_console
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.doctor import examine
-from mlir_matrix.toolchains.names import NOT_TO_BE_HAD, TO_FETCH
+from mlir_matrix.toolchains.names import State
 
 
 @click.command("doctor", cls=Verb, examples=("matrix doctor", "matrix doctor --format json"))
@@ -96,12 +96,12 @@ def _bazel(bazel: dict[str, Any]) -> Iterator[str]:
 
 def _kept(thing: str, pin: dict[str, Any]) -> str:
     if pin["fetched"]:
-        return "fetched"
+        return State.DOWNLOADED
     if pin["installed"]:
-        return "[yellow]here, but without its archives it could not be made again[/]"
+        return "[yellow]installed, but cannot be installed again: its archives are missing[/]"
     if pin["reason"]:
-        return state_words(NOT_TO_BE_HAD, reason=pin["reason"])
-    return f"[yellow]{TO_FETCH}: matrix toolchain fetch {thing}[/]"
+        return state_words(State.UNAVAILABLE, reason=pin["reason"])
+    return f"[yellow]{State.MISSING}: matrix toolchain fetch {thing}[/]"
 
 
 def _environment(entry: dict[str, Any]) -> tuple[str, str, str, str]:

@@ -12,8 +12,7 @@ import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import BLOCK
-from mlir_matrix.actions.numerics.counts import Counts, count
-from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
+from mlir_matrix.actions.numerics.criteria import Counts, Criteria, compare_block, count
 from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.compare import native
 

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from mlir_matrix.actions.tools import link_kit
 from mlir_matrix.digest import digest_file, digest_value
-from mlir_matrix.environments.install.integrity import damaged, write_manifest
-from mlir_matrix.environments.install.unpack import OURS, UnpackedFile
-from mlir_matrix.environments.install.verify import remove
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.install.integrity import damaged_files, remove, write_manifest
+from mlir_matrix.environments.install.prefix import OURS
+from mlir_matrix.environments.install.unpack import UnpackedFile
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
+from mlir_matrix.environments.package import Archive
 from mlir_matrix.files import AT_ONCE, beside, holds, locked, unwritable
 
 #: Raised when the same inputs make a different folder.
@@ -36,9 +37,14 @@ class CLibrary:
     built_by: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, triple: str, packages: Iterable[Package]) -> CLibrary:
+    def of(cls, triple: str, packages: Iterable[WheelPackage]) -> CLibrary:
         """Return the C library that these packages build for a target."""
         return cls(triple=triple, built_by=tuple(sorted(tuple(package.identity) for package in packages)))
+
+    @property
+    def archives(self) -> tuple[Archive, ...]:
+        """No files to download: runs build it."""
+        return ()
 
     @property
     def label(self) -> str:
@@ -51,14 +57,10 @@ class CLibrary:
         digest = digest_value([_LAYOUT, self.triple, self.built_by, digest_file(Path(link_kit.__file__))])
         return f"c-library-{self.triple}-{digest[:12]}"
 
-    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
-        """Return the files in its folder that changed since it was installed; ``thorough``: read every byte."""
-        return damaged(folder, thorough=thorough)
-
     def find(self, packages: Path) -> Path | None:
         """Return the path of the object, or None where it is not installed or damaged."""
         folder = packages / self.folder
-        return folder / _FILE if folder.is_dir() and not self.damage(folder, thorough=True) else None
+        return folder / _FILE if folder.is_dir() and not damaged_files(folder, thorough=True) else None
 
     @contextmanager
     def lock(self, packages: Path) -> Iterator[None]:

@@ -1,11 +1,12 @@
-"""What an environment costs: bytes to fetch, bytes on disk, and how much of that is there already."""
+"""Sum up the bytes of environments: to download, on disk, and what of both is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.paths import Home
 
@@ -21,7 +22,7 @@ class Cost:
     disk: int = 0
     to_install: int = 0
     exact: bool = True
-    #: Units that are not there yet.
+    #: Number of packages that are not installed.
     absent: int = field(default=0, compare=False)
 
     @property
@@ -42,32 +43,25 @@ class Cost:
 
 def cost_of(environments: Iterable[ResolvedEnvironment], home: Home) -> Cost:
     """What some environments cost together: what they share is counted once."""
-    units: dict[str, Unit] = {}
+    units: dict[str, Package] = {}
     for environment in environments:
-        units |= {unit.folder_for(environment.interpreter.tag): unit for unit in environment.units}
+        units |= {package.folder_for(environment.interpreter.tag): package for package in environment.units}
     # What has no folder is the machine's.
     units.pop("", None)
     total = Cost()
-    for folder, unit in units.items():
-        total += _unit(unit, installed=(home.packages / folder).is_dir(), home=home)
+    for folder, package in units.items():
+        total += _cost_of_package(package, installed=(home.packages / folder).is_dir(), home=home)
     return total
 
 
-def _unit(unit: Unit, *, installed: bool, home: Home) -> Cost:
-    size, disk = unit.size or 0, unit.installed or 0
-    missing = 0 if installed else _missing(unit, home)
+def _cost_of_package(package: Package, *, installed: bool, home: Home) -> Cost:
+    size, disk = package.size or 0, package.installed or 0
+    missing = 0 if installed else Artifacts(home.artifacts).to_fetch(package)
     return Cost(
         fetch=size,
         to_fetch=missing,
         disk=disk,
         to_install=0 if installed else disk,
-        exact=unit.size is not None and unit.installed is not None,
+        exact=package.size is not None and package.installed is not None,
         absent=0 if installed else 1,
     )
-
-
-def _missing(unit: Unit, home: Home) -> int:
-    """Bytes of a unit's artifacts that are not in the store."""
-    from mlir_matrix.environments.fetch.artifacts import Artifacts  # only where something is missing
-
-    return unit.to_fetch(Artifacts(home.artifacts))

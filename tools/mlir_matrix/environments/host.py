@@ -6,19 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.digest import digest_file, digest_value
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.fetch.artifacts import Artifacts
-    from mlir_matrix.environments.interpreter import Interpreter
-    from mlir_matrix.environments.package import Unit, Workshop
+from mlir_matrix.environments.package import Archive, Package
 
 _TIMEOUT_S = 20
 #: Of what a program says about its version, as people are told.
@@ -65,8 +59,6 @@ class HostTool:
         """Its programs, as a worker's command line has them."""
         return [f"{program.name}@{self.release}={program.path}" for program in self.programs]
 
-    # It is a unit, without a folder: nothing is fetched and nothing installed.
-
     @property
     def size(self) -> int:
         return 0
@@ -80,23 +72,15 @@ class HostTool:
         return [self.component, self.digest]
 
     @property
-    def needs(self) -> tuple[Unit, ...]:
+    def needs(self) -> tuple[Package, ...]:
+        return ()
+
+    @property
+    def archives(self) -> tuple[Archive, ...]:
         return ()
 
     def folder_for(self, tag: str) -> str:
         return ""
-
-    def to_fetch(self, store: Artifacts) -> int:
-        return 0
-
-    def plan(self, packages: Path, cache: Path) -> Iterator[str]:
-        yield from ()
-
-    def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
-        return
-
-    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
-        return []
 
 
 def find_tool(component: str, release: str, names: Sequence[str]) -> HostTool | str:

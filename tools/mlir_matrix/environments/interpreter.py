@@ -1,23 +1,34 @@
-"""Python interpreters that environments can be made for: the one that runs us, then others on PATH."""
+"""Python interpreters for environments: the one that runs this program, others on PATH, or Debian's in a prefix."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.catalog.releases import number
+from mlir_matrix.environments.install.prefix import read_prefix
+from mlir_matrix.environments.lockfiles.debian import (
+    DebianRelease,
+    debian_lock_file,
+    debian_lock_files,
+    read_debian_lock,
+)
 
 #: What environments are locked for; anything else is named in the reason of the tests that need it.
 SUPPORTED = ("cp311", "cp312")
+
+#: The component whose locked releases serve where this machine has no interpreter that does.
+COMPONENT = "cpython"
+_RELEASE = re.compile(rf"{COMPONENT}-(\d+\.\d+\.\d+)-")
 
 _PROBE = (
     "import json,os,platform,sys;"
@@ -34,7 +45,7 @@ class Interpreter:
     version: str
     libc: str
     #: What it is part of where it is not the machine's; ``path`` is empty, then.
-    prefix: DebLock | None = None
+    prefix: DebianRelease | None = None
 
     @property
     def tag(self) -> str:
@@ -51,8 +62,6 @@ class Interpreter:
         """The words that start it, where the folders of ``store`` are at ``at`` by then: here, unless it is said."""
         if self.prefix is None:
             return [self.path]
-        from mlir_matrix.environments.install.prefix import read_prefix  # hardly ever
-
         root = (at or store) / self.prefix.folder
         words = read_prefix(store / self.prefix.folder).argv(os.path.abspath(root), f"python{version_of(self.tag)}")
         # It finds its library by where it is called from.
@@ -102,3 +111,29 @@ def find(tags: tuple[str, ...]) -> Interpreter | None:
         if found is not None and found.tag == tag:
             return found
     return None
+
+
+def find_locked(tags: Sequence[str], folders: Sequence[Path]) -> Interpreter | None:
+    """Return the newest locked interpreter for the first of these wheel tags that has one."""
+    for tag in tags:
+        for folder in folders:
+            locks = [
+                read_debian_lock(path)
+                for release in _releases(folder, tag)
+                if (path := debian_lock_file(folder, COMPONENT, release)).is_file()
+            ]
+            if locks:
+                return of_lock(locks[-1])
+    return None
+
+
+def of_lock(lock: DebianRelease) -> Interpreter:
+    """Return the interpreter of a prefix that need not be installed: its lock file states its C library."""
+    libc = next((package.version for package in lock.packages if package.name == "libc6"), "unknown")
+    return Interpreter(path="", version=lock.release, libc=f"glibc {libc.partition('-')[0]}", prefix=lock)
+
+
+def _releases(folder: Path, tag: str) -> list[str]:
+    wanted = f"{version_of(tag)}."
+    found = {match[1] for path in debian_lock_files(folder, COMPONENT) if (match := _RELEASE.match(path.name))}
+    return sorted((release for release in found if release.startswith(wanted)), key=number)

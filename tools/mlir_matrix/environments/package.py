@@ -1,40 +1,24 @@
-"""What environments are made of, all handled alike: wheels, Debian packages, builds of sources, tools of the machine."""
+"""Packages, of which environments consist: wheels, Debian releases, source builds and host tools.
+
+A package is a value. ``install.installer`` installs it and ``install.integrity`` checks what was installed.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-from mlir_matrix.events import PackageListener
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.fetch.artifacts import Artifacts
-    from mlir_matrix.environments.fetch.http import Transport
-    from mlir_matrix.environments.install.wheel import Pip
-    from mlir_matrix.environments.interpreter import Interpreter
+from typing import Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workshop:
-    """Where units are made, and with what."""
+class Archive:
+    """A file to download; a file with any of these SHA-256 ``hashes`` serves."""
 
-    #: The folders of the units.
-    packages: Path
-    artifacts: Artifacts
-    pip: Pip
-    transport: Transport
-    listener: PackageListener
-    cancelled: threading.Event
-    #: Held by what takes all connections and all cores for itself.
-    turn: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def cache(self) -> Path:
-        """Where else things are kept that can be had again."""
-        return self.artifacts.folder.parent
+    label: str
+    hashes: tuple[str, ...]
+    #: Bytes of the file with the first hash, if the lock file states them.
+    size: int | None = None
 
 
 class Installed(Protocol):
@@ -42,64 +26,56 @@ class Installed(Protocol):
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """Name and version, for people."""
 
-    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
-        """Files in its folder that are not what they were; ``thorough``: every byte is read."""
+    @property
+    def archives(self) -> tuple[Archive, ...]:
+        """Files to download; none for what is built here and for host tools."""
 
 
-class Unit(Installed, Protocol):
-    """Something that an environment is made of."""
+class Package(Installed, Protocol):
+    """One part of an environment."""
 
     @property
     def release(self) -> str:
-        """Which release of its component, or version of its distribution, it is."""
+        """Release of the component, or version of the distribution."""
 
     @property
     def size(self) -> int | None:
-        """Bytes to fetch where nothing is there; None where nobody knows."""
+        """Bytes to download, or None if unknown."""
 
     @property
     def installed(self) -> int | None:
-        """Bytes on disk; None where nobody knows."""
+        """Bytes on disk, or None if unknown."""
 
     @property
     def identity(self) -> list[str]:
-        """What of it belongs into an environment's digest."""
+        """Part of the digest of an environment."""
 
     @property
-    def needs(self) -> tuple[Unit, ...]:
-        """What must be there for it to be made and to be used."""
+    def needs(self) -> tuple[Package, ...]:
+        """Packages that must be installed before this one."""
 
     def folder_for(self, tag: str) -> str:
-        """The name of its folder for an interpreter's wheel tag; empty where it has none."""
-
-    def to_fetch(self, store: Artifacts) -> int:
-        """Bytes of it that are not in the store."""
-
-    def plan(self, packages: Path, cache: Path) -> Iterator[str]:
-        """What making it takes, as lines of a shell; comments where that is no command."""
-
-    def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
-        """Make its folder, if it is not there. Raises InfrastructureError, locking.Cancelled."""
+        """Return the folder name for an interpreter's wheel tag; empty for host tools."""
 
 
-def is_missing(unit: Unit, packages: Path, tag: str) -> bool:
-    """Whether a unit has a folder, and that is not there."""
-    name = unit.folder_for(tag)
+def is_missing(package: Package, packages: Path, tag: str) -> bool:
+    """Return whether a package has a folder that does not exist yet."""
+    name = package.folder_for(tag)
     return bool(name) and not (packages / name).is_dir()
 
 
-def with_needs(units: Iterable[Unit]) -> Iterator[Unit]:
-    """Units, each after what it needs, each once."""
+def with_needs(packages: Iterable[Package]) -> Iterator[Package]:
+    """Yield packages, each once and after its needs."""
     seen: set[tuple[str, ...]] = set()
 
-    def walk(unit: Unit) -> Iterator[Unit]:
-        for need in unit.needs:
+    def walk(package: Package) -> Iterator[Package]:
+        for need in package.needs:
             yield from walk(need)
-        if (key := (unit.label, *unit.identity)) not in seen:
+        if (key := (package.label, *package.identity)) not in seen:
             seen.add(key)
-            yield unit
+            yield package
 
-    for unit in units:
-        yield from walk(unit)
+    for package in packages:
+        yield from walk(package)

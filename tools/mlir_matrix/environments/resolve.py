@@ -7,19 +7,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.releases import nearest
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments import interpreter as interpreters
+from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.lockfiles.wheels import Package, find_lock, read_lock
-from mlir_matrix.environments.package import Unit, is_missing, with_needs
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, read_lock
+from mlir_matrix.environments.package import Package, is_missing, with_needs
+from mlir_matrix.environments.providers import Providers, Unavailable
+from mlir_matrix.environments.releases import Releases, distributions, provider_of, unlocked
 
 #: Bytes of a package whose lock does not say.
 _TYPICAL = 5_000_000
-#: The releases that an environment consists of, each with the component that it is one of.
-Releases = Sequence[tuple[Entry[Component], Release]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +27,9 @@ class ResolvedEnvironment:
 
     name: str
     interpreter: Interpreter
-    packages: tuple[Package, ...]
+    packages: tuple[WheelPackage, ...]
     #: Releases that are programs: prefixes of their own with all that they need, or the machine's.
-    prefixes: tuple[Unit, ...] = ()
+    prefixes: tuple[Package, ...] = ()
     #: For what may vanish, by its label: the nearest other release, as ``--pin`` takes it.
     nearest: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -44,7 +43,7 @@ class ResolvedEnvironment:
         return digest_value(value)
 
     @cached_property
-    def units(self) -> tuple[Unit, ...]:
+    def units(self) -> tuple[Package, ...]:
         """Everything that it is made of, each after what it needs."""
         interpreter = [self.interpreter.prefix] if self.interpreter.prefix else []
         return tuple(with_needs([*interpreter, *self.packages, *self.prefixes]))
@@ -59,8 +58,6 @@ class ResolvedEnvironment:
 
     def host_programs(self) -> list[str]:
         """Its programs that are the machine's: ``NAME@RELEASE=PATH``."""
-        from mlir_matrix.environments.host import HostTool  # few environments have any
-
         return [program for unit in self.prefixes if isinstance(unit, HostTool) for program in unit.words]
 
     @property
@@ -68,9 +65,9 @@ class ResolvedEnvironment:
         """Whether locks alone decide what it is, and no program that was found on PATH."""
         if not self.prefixes:
             return self.interpreter == interpreters.own()
-        from mlir_matrix.environments.lockfiles.debian import DebLock  # few environments have any
+        from mlir_matrix.environments.lockfiles.debian import DebianRelease  # few environments have any
 
-        locked = all(isinstance(unit, Package | DebLock) for unit in self.units)
+        locked = all(isinstance(unit, WheelPackage | DebianRelease) for unit in self.units)
         return locked and self.interpreter == interpreters.own()
 
     @property
@@ -78,7 +75,7 @@ class ResolvedEnvironment:
         """Bytes to fetch where nothing is there; a guess where a lock does not say."""
         return sum(unit.size or _TYPICAL for unit in self.units)
 
-    def missing(self, store: Path) -> tuple[Unit, ...]:
+    def missing(self, store: Path) -> tuple[Package, ...]:
         """Units that are not installed yet."""
         return tuple(unit for unit in self.units if is_missing(unit, store, self.interpreter.tag))
 
@@ -105,12 +102,10 @@ def resolve(
     ``needs``: releases of what some of its releases are built with. ``pins``: what of them is not the default, for advice
     (``llvm=19,numpy=2``). ``sealed``: nothing of it is this machine's, so that it is the same in a container and elsewhere.
     """
-    prefixes: tuple[Unit, ...] = ()
+    prefixes: tuple[Package, ...] = ()
     if any(provider_of(entry.document, release) != "pypi" for entry, release in releases):
-        from mlir_matrix.environments.providers import Providers, Unavailable  # not all environments have any
-
         try:
-            prefixes = Providers(lock_folders, needs).units(releases)
+            prefixes = Providers(lock_folders, needs).packages(releases)
         except Unavailable as error:
             return UnavailableEnvironment(name=name, reason=str(error))
     if sealed and (ours := _of_machine(releases)):
@@ -122,7 +117,7 @@ def resolve(
     found = _interpreter(tuple(locked), lock_folders, sealed=sealed)
     if found is None:
         return UnavailableEnvironment(name=name, reason=_unsuitable(name, releases, locked, sealed=sealed))
-    packages: tuple[Package, ...] = ()
+    packages: tuple[WheelPackage, ...] = ()
     if wanted:
         # What the environment is named for is most of what has to be fetched: it goes first.
         packages = tuple(
@@ -151,9 +146,7 @@ def _interpreter(tags: tuple[str, ...], folders: Sequence[Path], *, sealed: bool
     """One for any of these wheel tags, or, without any, one that there are locks for."""
     if not sealed and (found := interpreters.find(tags) if tags else interpreters.own()):
         return found
-    from mlir_matrix.environments.cpython import find  # only where the machine's does not serve
-
-    return find(tags or interpreters.SUPPORTED, folders)
+    return interpreters.find_locked(tags or interpreters.SUPPORTED, folders)
 
 
 def _of_machine(releases: Releases) -> str:
@@ -162,31 +155,9 @@ def _of_machine(releases: Releases) -> str:
     return next(found, "")
 
 
-def provider_of(component: Component, release: Release) -> str:
-    """Where a release comes from."""
-    return release.provider or component.provider
-
-
-def distributions(releases: Releases) -> dict[str, str]:
-    """What pip is asked for: distribution to version."""
-    pins: dict[str, str] = {}
-    for entry, release in releases:
-        if provider_of(entry.document, release) == "pypi":
-            pins |= release.distributions or {entry.document.distribution or entry.name: release.release}
-    return pins
-
-
 def _locks(name: str, wanted: Mapping[str, str], folders: Sequence[Path]) -> dict[str, Path]:
     """The lock for each interpreter that there is one for."""
     return {tag: path for tag in interpreters.SUPPORTED if (path := find_lock(folders, name, tag, wanted))}
-
-
-def unlocked(what: str, wanted: Mapping[str, str] | None = None, pins: str = "") -> str:
-    """The sentence for what has no lock; ``wanted``: its distributions, ``pins``: those that are not the default."""
-    shown = " ".join(f"{name} {version}" for name, version in (wanted or {}).items())
-    subject = f"environment {what} ({shown})" if shown else what
-    options = "".join(f" --pin {pin}" for pin in pins.split(",") if pin)
-    return f"{subject} has no lock; make one with: matrix toolchain lock {what}{options}"
 
 
 def _unsuitable(name: str, releases: Releases, locked: Mapping[str, Path], *, sealed: bool) -> str:

@@ -1,1 +1,1 @@
-"""Executors: run a plan's actions, never one twice, and turn what happened into results."""
+"""Executors: run the actions of a plan, each once, and keep their results."""

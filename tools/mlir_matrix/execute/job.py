@@ -1,4 +1,4 @@
-"""What an executor is asked for and what comes of it."""
+"""Jobs, finished actions and the events that report them."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from mlir_matrix.plan.graph import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """An action that needs no more work: its result, and whether it came from the cache."""
+    """A finished action: its result, and whether it came from the cache."""
 
     result: Result
     cached: bool
-    #: True where this action itself was executed, rather than failed before it began or found to be another's twin.
+    #: True if this action itself was executed: it is no twin, and did not fail before it began.
     executed: bool = False
 
 
-#: Tools that build what is ours, not what is under test: no limit on tests makes them fail, and no test is to blame.
+#: Tools that build our own libraries. Limits of tests do not apply to them, and their failures are infra-errors.
 BUILDING = frozenset({"link_kit"})
 
 
 def infrastructure(action: Action, reason: str, diagnostics: str = "") -> Done:
-    """An action that the machine could not execute."""
+    """Return the end of an action that this machine could not execute."""
     return Done(result=Result(outcome=failure(action.stage, "infra-error", reason, diagnostics)), cached=False)
 
 
 def lacking(action: Action, environment: UnavailableEnvironment) -> Done:
-    """An action whose environment cannot be had here."""
+    """Return the end of an action whose environment is unavailable on this machine."""
     reason = f"this machine lacks what it needs: {environment.reason}"
     return Done(result=Result(outcome=failure(action.stage, "skipped", reason)), cached=False)
 
 
 def passed_on(action: Action, done: Mapping[str, Done]) -> Done | None:
-    """What an action comes to that waits for one that failed; None where ``done`` has none such."""
+    """Return the failure that an action inherits from one that it reads; None if there is no failure in ``done``."""
     for source in action.sources:
         upstream = done[source]
         if not upstream.result.ok:
@@ -56,7 +56,7 @@ class ActionStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ActionDone(Event):
-    """An action needs no more work. A second time, if its outputs were lost and it was executed again."""
+    """An action is finished. Sent twice if its outputs were lost and it was executed again."""
 
     action: Action
     done: Done
@@ -64,14 +64,14 @@ class ActionDone(Event):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """An action that is being executed, with the others that turned out to be the same one."""
+    """An action that is being executed, with its twins: actions with the same key."""
 
     action: Action
     prepared: Prepared
     environment: ResolvedEnvironment
     folder: str = ""
-    #: Copies of large inputs, which the crew moves into the folder, by their path there.
+    #: Copies of large inputs, which the pool moves into the folder, by their path there.
     copies: Mapping[str, str] = field(default_factory=dict)
     twins: list[Action] = field(default_factory=list)
-    #: How often it was lost: its worker ended, or what it left could not be read.
+    #: How often its worker ended, or its outputs were unreadable.
     losses: int = 0

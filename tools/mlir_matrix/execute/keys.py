@@ -1,4 +1,4 @@
-"""What an action reads, as a digest: command, environment, its tool's code, its inputs' bytes, the CPU where that shows."""
+"""Keys of actions: digests of command, environment, tool code, input bytes and, for native code, the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.plan.graph import Action, File, Graph
 
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
-#: Every action passes through these.
+#: Modules of every action.
 _ALWAYS = ("__init__", *(f"runtime/{name}" for name in ("bootstrap", "worker", "child", "isolation", "contract")))
 _PACKAGE = "mlir_matrix.actions"
 #: An import that may name one of them, to the end of its line, continued lines or parentheses.
@@ -27,7 +27,7 @@ _IMPORT = re.compile(
 
 @cache
 def _imports(module: str) -> tuple[str, tuple[str, ...]]:
-    """Digest of a module of ``mlir_matrix.actions``, such as ``tools/run``, and the others that it imports."""
+    """Return the digest of a module of ``mlir_matrix.actions``, such as ``tools/run``, and the others that it imports."""
     path = ACTIONS_FOLDER / f"{module}.py"
     try:
         data = path.read_bytes()
@@ -39,7 +39,7 @@ def _imports(module: str) -> tuple[str, tuple[str, ...]]:
 
 
 def imported(text: str) -> Iterator[str]:
-    """Yield what a module imports of ``mlir_matrix.actions``; with what is no module there, such as functions.
+    """Yield the paths that a module imports from ``mlir_matrix.actions``; functions are among them.
 
     Only statements that may name them are parsed: whole modules take 2 ms each, a fifth of an unchanged run in all.
     """
@@ -56,19 +56,19 @@ def imported(text: str) -> Iterator[str]:
 
 
 def _base(node: ast.ImportFrom) -> str:
-    """Return the absolute name of the module that a statement imports from; relative ones stand in this package."""
+    """Return the absolute name of the module that a statement imports from."""
     above = _PACKAGE.rsplit(".", node.level - 1)[0] if node.level else ""
     return ".".join(filter(None, (above, node.module)))
 
 
 def _sibling(name: str) -> str:
-    """Return the path below the package of a dotted name, which may end in what is no module; empty where not in it."""
+    """Return the path of a dotted name below the package; empty if it is outside. It may end in a function."""
     return name.removeprefix(f"{_PACKAGE}.").replace(".", "/") if name.startswith(f"{_PACKAGE}.") else ""
 
 
 @cache
 def _module_of(path: str) -> str:
-    """Return the module that a path names or goes through; empty where none."""
+    """Return the module that a path names or goes through; empty if there is none."""
     while path:
         for module in (path, f"{path}/__init__"):
             if (ACTIONS_FOLDER / f"{module}.py").is_file():
@@ -77,10 +77,12 @@ def _module_of(path: str) -> str:
     return ""
 
 
-def tool_modules(tool: str) -> dict[str, str]:
-    """All modules of ours that a tool runs, with their digests."""
+def tool_modules(tool: str, backend: str | None = None) -> dict[str, str]:
+    """Return all modules of ours that a tool runs with a backend, with their digests."""
     seen: dict[str, str] = {}
     todo = [f"tools/{tool}", *_ALWAYS]
+    if backend:
+        todo.append(f"tools/by_{backend}")
     while todo:
         module = todo.pop()
         if module not in seen:
@@ -90,13 +92,16 @@ def tool_modules(tool: str) -> dict[str, str]:
 
 
 @cache
-def tool_digest(tool: str) -> str:
-    """Their digest, so that a change to any redoes the tool's actions and no others."""
-    return digest_value(tool_modules(tool))
+def tool_digest(tool: str, backend: str | None = None) -> str:
+    """Return their digest, so that a change to any redoes the tool's actions and no others.
+
+    ``params`` does not count: it holds types alone, and a new parameter of one tool must not redo all others' actions.
+    """
+    return digest_value({name: digest for name, digest in tool_modules(tool, backend).items() if name != "params"})
 
 
 class Read(NamedTuple):
-    """An input of an action: what it is called, its path in the action's folder, and its bytes."""
+    """An input of an action: its name, its path in the action's folder, and its digest."""
 
     name: str
     path: str
@@ -111,7 +116,7 @@ def _suffix(path: str) -> str:
 
 
 def input_names(action: Action, graph: Graph) -> dict[str, str]:
-    """Path of each input in the action's folder. Sources keep their file names: they show up in tracebacks."""
+    """Return the path of each input in the action's folder. Sources keep their file names, for tracebacks."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for name, ref in action.inputs.items():
@@ -126,7 +131,7 @@ def input_names(action: Action, graph: Graph) -> dict[str, str]:
 
 
 def request(action: Action, inputs: Mapping[str, str]) -> dict[str, Any]:
-    """The request file of an action: everything it is told. It holds no absolute path."""
+    """Return the request file of an action: all that it knows. It holds no absolute path."""
     return {
         "tool": action.tool,
         "stage": action.stage,
@@ -137,8 +142,14 @@ def request(action: Action, inputs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def action_key(action: Action, inputs: Iterable[Read], *, environment: str) -> str:
-    """The key under which the result of an action is kept; ``environment`` is the environment's digest."""
-    words = [action.tool, action.stage, action.params_digest, environment, tool_digest(action.tool)]
+    """Return the key of an action's result; ``environment`` is the digest of the environment."""
+    words = [
+        action.tool,
+        action.stage,
+        action.params_digest,
+        environment,
+        tool_digest(action.tool, action.params.get("backend")),
+    ]
     words.append(cpu_digest() if action.native else "")
     for read in inputs:
         words += read[:3]

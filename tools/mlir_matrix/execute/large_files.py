@@ -24,10 +24,10 @@ _PIECE = 1 << 20
 _THREADS = 4
 #: ``FICLONE`` of linux/fs.h: share the data of a file until either side is written to.
 _CLONE = 0x40049409
-#: What says that files cannot be cloned, or copied by the kernel, here.
+#: Errors of file systems that cannot clone files, or copy them in the kernel.
 _CANNOT = frozenset((errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EBADF))
 
-#: Device, inode, size and time of the last write: as long as they stay, nobody has written to the file.
+#: Device, inode, size and time of the last write: while they stay the same, the file has not been written to.
 Identity = tuple[int, int, int, int]
 
 

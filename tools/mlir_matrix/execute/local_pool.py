@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class PackageSupply:
-    """Says which environments are complete; only installing happens in threads."""
+    """Installs missing packages in threads and knows which environments are complete."""
 
     def __init__(self, home: Home, wake: Callable[[], object]) -> None:
-        """``wake`` is called in an installer's thread when there is something to take."""
+        """``wake`` is called in an installer's thread when there is an event to take."""
         self._packages = home.packages
         self._artifacts = home.artifacts
         self._wake = wake
@@ -35,7 +35,7 @@ class PackageSupply:
         self._complete: set[str] = set()
 
     def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
-        """Ask for what these environments lack."""
+        """Install what these environments lack."""
         wanted = [environment for environment in environments if environment.missing(self._packages)]
         if not wanted:
             return
@@ -44,7 +44,7 @@ class PackageSupply:
             from mlir_matrix.environments.install.installer import Installer
 
             self._installer = Installer(self._packages, self._note, artifacts=Artifacts(self._artifacts))
-        # Small environments first: the first verdicts then come while the large ones are on their way.
+        # Small environments first: their verdicts come while the large ones are downloaded.
         self._installer.request(sorted(wanted, key=lambda environment: environment.size))
 
     def _note(self, progress: PackageProgress) -> None:
@@ -52,39 +52,39 @@ class PackageSupply:
         self._wake()
 
     def news(self) -> Iterator[PackageProgress]:
-        """What has happened since this was last asked."""
+        """Yield the events since the last call."""
         while self._events:
             yield self._events.popleft()
 
     def has(self, environment: ResolvedEnvironment) -> bool:
-        """Whether all packages of an environment are here."""
+        """Return whether all packages of an environment are installed."""
         if environment.digest not in self._complete and not environment.missing(self._packages):
             self._complete.add(environment.digest)
         return environment.digest in self._complete
 
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
-        """Whether an environment needs the package that progress calls ``label``, and does not have it."""
+        """Return whether an environment needs the package that events call ``label``, and does not have it."""
         return any(unit.label == label for unit in environment.missing(self._packages))
 
     def close(self) -> None:
-        """Stop what is going on; what is complete stays."""
+        """Stop installing; complete packages stay."""
         if self._installer is not None:
             self._installer.close()
 
 
 class LocalPool:
-    """Processes of this machine; each forks for every job that it is sent."""
+    """Worker processes of this machine, one per environment. Each forks for every job."""
 
-    def __init__(self, place: PoolContext, devices: Sequence[str] = ()) -> None:
+    def __init__(self, context: PoolContext, devices: Sequence[str] = ()) -> None:
         """``devices``: those that the operator grants to actions that ask for them."""
-        self._place, self._devices = place, devices
-        self.supply: Supply = PackageSupply(place.home, place.wake)
-        self._folders = Folders(place.scratch, place.files)
+        self._context, self._devices = context, devices
+        self.supply: Supply = PackageSupply(context.home, context.wake)
+        self._folders = Folders(context.scratch, context.files)
         self._workers: dict[str, WorkerProcess] = {}
         self._serial = 0
 
     def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
-        """Those in which a job would be begun at once, and not after somebody else's import."""
+        """Return the environments in which a job would begin at once, not after the imports of another worker."""
         return [digest for digest in waiting if self._can_take(digest)]
 
     def _can_take(self, digest: str) -> bool:
@@ -92,22 +92,22 @@ class LocalPool:
         return worker is None or worker.warm or not worker.pending
 
     def send(self, job: Job) -> None:
-        """Have a job executed in a folder of its own."""
+        """Send a job to its worker, with a folder of its own."""
         job.folder = self._folders.take()
         try:
-            self._folders.fill(job.folder, job.prepared, self._place.store, job.copies)
+            self._folders.fill(job.folder, job.prepared, self._context.store, job.copies)
             self._pass_on(job)
         except OSError:
             remove_folder(job.folder)
             raise
 
     def _pass_on(self, job: Job) -> None:
-        worker, limits = self._worker(job.environment), self._place.limits
+        worker, limits = self._worker(job.environment), self._context.limits
         self._serial += 1
         try:
             worker.send(self._serial, job.folder, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
         except BrokenPipeError:
-            # The end of its answers tells the same, once.
+            # The end of its answers is reported once, by the selector.
             return
 
     def _worker(self, environment: ResolvedEnvironment) -> WorkerProcess:
@@ -115,28 +115,28 @@ class LocalPool:
         if worker is None:
             worker = start_worker(
                 environment,
-                self._place.tools[environment.digest],
-                store=self._place.home.packages,
-                bytecode=self._place.home.bytecode,
-                scratch=self._place.scratch,
+                self._context.tools[environment.digest],
+                store=self._context.home.packages,
+                bytecode=self._context.home.bytecode,
+                scratch=self._context.scratch,
                 devices=self._devices,
             )
             self._workers[environment.digest] = worker
-            self._place.selector.register(worker.fileno(), selectors.EVENT_READ, worker)
+            self._context.selector.register(worker.fileno(), selectors.EVENT_READ, worker)
         return worker
 
     def release(self, job: Job) -> None:
-        """Take its folder back."""
+        """Take back the folder of a job."""
         self._folders.give_back(job.folder)
 
     def renew(self, environment: ResolvedEnvironment) -> None:
-        """End the worker of an environment, which is idle."""
+        """End the idle worker of an environment."""
         if environment.digest in self._workers:
             self.remove_worker(self._workers[environment.digest])
 
     def remove_worker(self, worker: WorkerProcess) -> tuple[str, list[LostJob]]:
-        """Let go of a worker that is gone or makes no sense: its last words, and the jobs that it leaves behind."""
-        self._place.selector.unregister(worker.fileno())
+        """Remove a worker that has ended or answers nonsense. Return its last output and its unfinished jobs."""
+        self._context.selector.unregister(worker.fileno())
         del self._workers[worker.environment.digest]
         words = worker.last_words()
         worker.stop()
@@ -147,13 +147,13 @@ class LocalPool:
         return words, left
 
     def end_silent(self) -> None:
-        """End workers that do not even say that an action took too long: stopped, or stuck in an import."""
+        """End workers that do not answer even after the time limit: stopped, or stuck in an import."""
         for worker in self._workers.values():
-            if is_silent(worker, self._place.limits):
+            if is_silent(worker, self._context.limits):
                 worker.kill()
 
     def close(self) -> None:
-        """End all workers and, with them, everything that they run."""
+        """End all workers and everything that they run."""
         for worker in self._workers.values():
             worker.hang_up()
         for worker in self._workers.values():

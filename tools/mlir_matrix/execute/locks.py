@@ -1,7 +1,7 @@
-"""Locks by key, so that runs that share an action cache do not execute one action at the same time.
+"""Locks by key: runs that share an action cache do not execute one action at the same time.
 
-A key stands for one byte of a file, which an open file description lock holds (``F_OFD_SETLK`` in fcntl(2)). The kernel ends
-these locks with the run, however that ends. Where a file system has no locks runs go without: the cache stays correct.
+A key stands for one byte of a file, locked by an open file description lock (``F_OFD_SETLK`` in fcntl(2)). The kernel ends
+these locks with the run, however it ends. On a file system without locks runs go without them; the cache stays correct.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHORTEST_S, _LONGEST_S = 0.02, 0.25
 
 
 class KeyLocks:
-    """The keys that this run holds, in an action cache that others may use."""
+    """The keys that this run holds in a shared action cache."""
 
     def __init__(self, folder: Path) -> None:
         self._held: set[str] = set()
@@ -37,7 +37,7 @@ class KeyLocks:
             return
 
     def take(self, key: str) -> bool:
-        """Lock a key. False while another run holds it; True, too, where there are no locks."""
+        """Lock a key. Return False while another run holds it; True also on a file system without locks."""
         taken = self._call(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, key)
         if taken:
             self._held.add(key)
@@ -48,29 +48,29 @@ class KeyLocks:
         return self._call(fcntl.F_OFD_GETLK, fcntl.F_WRLCK, key)
 
     def keep(self, keys: Container[str]) -> None:
-        """Let go of all keys but these."""
+        """Release all keys but these."""
         for key in [key for key in self._held if key not in keys]:
             self._held.discard(key)
             self._call(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, key)
 
     def close(self) -> None:
-        """Let go of all keys, and go without locks from here on."""
+        """Release all keys, and go on without locks."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def _call(self, command: int, kind: int, key: str) -> bool:
-        """Return whether no other run is in the way."""
+        """Return whether no other run holds the key."""
         if self._file is None:
             return True
-        # 62 of a key's 256 bits: where two keys share them, one waits for the other, and no harm is done.
+        # 62 of a key's 256 bits. If two keys share them, one waits for the other without harm.
         asked = _FLOCK.pack(kind, os.SEEK_SET, int(key[:16], 16) >> 2, 1, 0)
         try:
             answer = fcntl.fcntl(self._file, command, asked)
         except (BlockingIOError, PermissionError):
             return False
         except OSError:
-            # A file system of a network without its lock service, for one.
+            # For example a network file system without its lock service.
             self.close()
             return True
         return command == fcntl.F_OFD_SETLK or _FLOCK.unpack(answer)[0] == fcntl.F_UNLCK
@@ -87,7 +87,7 @@ class _Wait:
 
 
 class WaitingJobs:
-    """Jobs that another run executes: they hold no slot, and are looked at again after a while."""
+    """Jobs that another run executes. They take no worker, and are looked up again after a while."""
 
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
@@ -96,19 +96,19 @@ class WaitingJobs:
         return sum(wait.parked for wait in self._waits.values())
 
     def add(self, job: Job, limit_s: float) -> None:
-        """Put a job aside, for ``limit_s`` seconds from the first time on at most."""
+        """Put a job aside until it is due, for at most ``limit_s`` seconds since the first call."""
         now = time.monotonic()
         wait = self._waits.setdefault(job.prepared.key, _Wait(job, now + limit_s))
         wait.job, wait.parked = job, True
         wait.due, wait.pause = now + wait.pause, min(2 * wait.pause, _LONGEST_S)
 
     def over(self, job: Job) -> bool:
-        """Return whether a job has waited long enough."""
+        """Return whether a job has waited for its limit."""
         wait = self._waits.get(job.prepared.key)
         return wait is not None and time.monotonic() >= wait.until
 
     def due(self, jobs: Container[str]) -> Iterator[Job]:
-        """Take out the jobs that are to be looked at now; ``jobs`` has the keys of all that are not done."""
+        """Yield the jobs to look up now, and take them out; ``jobs`` has the keys of all unfinished jobs."""
         now = time.monotonic()
         self._waits = {key: wait for key, wait in self._waits.items() if key in jobs}
         for wait in [*self._waits.values()]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one action may use, and how many run at a time."""
+    """Time and memory of one action, and how many run at a time."""
 
     jobs: int
     timeout_s: float = 120.0
@@ -26,14 +26,14 @@ class ExecutorOptions:
     #: ``bazel``: the addresses of a service that executes actions, and of one that keeps results.
     remote: str = ""
     remote_cache: str = ""
-    #: What that service is told of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
+    #: Execution properties of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
     properties: tuple[tuple[str, str], ...] = ()
     #: ``local``: the devices that kernels may use whose targets declare them.
     devices: tuple[str, ...] = ()
 
     @property
     def sealed(self) -> bool:
-        """Whether nothing of this machine may be part of an environment."""
+        """Return whether environments may contain nothing of this machine."""
         return self.executor != "local"
 
 

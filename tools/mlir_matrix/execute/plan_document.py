@@ -1,4 +1,4 @@
-"""A plan as JSON: every test with its reason, every action with what it reads and who needs it."""
+"""A plan as JSON: every test with its reason, every action with its inputs and the tests that need it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.cost import cost_of
-from mlir_matrix.environments.package import Unit
-from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, distributions
+from mlir_matrix.environments.package import Package
+from mlir_matrix.environments.releases import Releases, distributions
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import input_names, tool_modules
 from mlir_matrix.expand.expansion import Test
@@ -58,8 +59,16 @@ def document_parts(tests: Iterable[Test], plan: Plan, session: Session, *, seale
         "environments": [environment_document(item, session) for item in environments.values()],
         "targets": _targets(plan, session),
         "variables": CLEAN_ENVIRONMENT,
-        "tools": {tool: sorted(tool_modules(tool)) for tool in sorted({action.tool for action in actions})},
+        "tools": _tools(actions),
     }
+
+
+def _tools(actions: Iterable[Action]) -> dict[str, list[str]]:
+    """Return the modules of each tool, with those of all backends that its actions ask for."""
+    found: dict[str, set[str]] = {}
+    for tool, backend in sorted({(action.tool, action.params.get("backend") or "") for action in actions}):
+        found.setdefault(tool, set()).update(tool_modules(tool, backend))
+    return {tool: sorted(modules) for tool, modules in found.items()}
 
 
 def to_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -128,7 +137,7 @@ _PASSING = ("bytes", "missing", "packages")
 
 
 def lasting(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan document without what differs from machine to machine, or from day to day."""
+    """Return a plan document without what differs between machines or days."""
     environments = [
         {key: value for key, value in environment.items() if key not in _PASSING}
         for environment in document["environments"]
@@ -137,7 +146,7 @@ def lasting(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _needed(plan: Plan) -> dict[str, list[str]]:
-    """For every action the tests that need it."""
+    """Return the tests that need each action."""
     needed: dict[str, list[str]] = {identifier: [] for identifier in plan.graph.actions}
     for test, verdict in plan.verdicts.items():
         for identifier in plan.graph.needed_by(verdict):
@@ -155,7 +164,7 @@ def _input(ref: Input, path: str) -> FromAction | FromFile:
 
 
 def action_document(action: Action, graph: Graph) -> HermeticCommand:
-    """An action without the tests that need it."""
+    """Return an action without the tests that need it."""
     paths = input_names(action, graph)
     return {
         "id": action.id,
@@ -175,14 +184,14 @@ def _action(action: Action, graph: Graph, tests: Sequence[str]) -> PlannedAction
 
 
 def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
-    """What an environment is made of: each unit's folder among the packages, the part that it plays, and whose release it is."""
+    """Return the packages of an environment: folder, role, and the component they belong to."""
     owners = {
         f"{name} {version}": _owner(entry)
         for entry, release in releases
         for name, version in (distributions([(entry, release)]) or {entry.name: release.release}).items()
     }
     tag = environment.interpreter.tag
-    parts: dict[Unit, dict[str, Any]] = {}
+    parts: dict[Package, dict[str, Any]] = {}
     if environment.interpreter.prefix is not None:
         parts[environment.interpreter.prefix] = {"part": "interpreter"}
     parts |= {package: {"part": "site"} for package in environment.packages}
@@ -200,7 +209,7 @@ def _owner(entry: Entry[Component]) -> dict[str, Any]:
 
 
 def environment_document(environment: Environment, session: Session) -> dict[str, Any]:
-    """An environment: its digest, what it costs and what is still to be fetched, or why it cannot be had."""
+    """Return an environment: its digest, its cost and downloads, or why it is unavailable."""
     entry: dict[str, Any] = {"name": environment.name, "pins": session.pins_of(environment.name)}
     if not isinstance(environment, ResolvedEnvironment):
         return {**entry, "unavailable": environment.reason}

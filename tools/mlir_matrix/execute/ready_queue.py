@@ -1,4 +1,4 @@
-"""Which actions are ready, and which of them matters most: bookkeeping over a graph, without clock or process."""
+"""Ready actions, the most urgent first. Pure bookkeeping over a graph: no clock, no process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _COST = {
     "import_onnx": 0.2,
     "object": 0.08,
     "passes": 0.03,
-    # Steps' own tests take a second in all: first, they give the first verdicts while everything else is still being fetched.
+    # Tests of steps take a second in all. They go first, so that verdicts appear while packages are downloaded.
     "irtest": 1000.0,
 }
 _OTHER = 0.02
 
 
 def critical_path(graph: Graph) -> dict[str, float]:
-    """For every action, the seconds from its start to the end of the longest chain that it heads."""
+    """Return, for every action, the seconds of the longest chain that begins with it."""
     remaining: dict[str, float] = {}
     after: dict[str, float] = defaultdict(float)
     # The graph's order has sources first, so in reverse every action comes before what it waits for.
@@ -37,7 +37,7 @@ def critical_path(graph: Graph) -> dict[str, float]:
 
 
 class ReadyQueue:
-    """Waiting counts of actions, and the ready ones by environment, most critical first."""
+    """How many actions each action waits for, and the ready ones by environment."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -51,11 +51,11 @@ class ReadyQueue:
                 self._dependents[source].append(identifier)
 
     def first(self) -> list[str]:
-        """Actions that wait for nothing."""
+        """Return the actions that wait for none."""
         return [identifier for identifier, count in self._waiting.items() if count == 0]
 
     def complete(self, identifier: str) -> list[str]:
-        """Note that an action is done; returns those that waited for it alone."""
+        """Note that an action is done; return the actions that are ready now."""
         freed = []
         for dependent in self._dependents.pop(identifier, ()):
             self._waiting[dependent] -= 1
@@ -66,12 +66,12 @@ class ReadyQueue:
     def push(self, item: str, environment: str, *, like: str) -> None:
         """Queue something to be executed in an environment, as urgent as the action ``like``."""
         if not self._priority:
-            # Only now: where everything is known, nothing is urgent.
+            # Only now: a run that finds all in the cache needs no priorities.
             self._priority = critical_path(self._graph)
         heapq.heappush(self._ready[environment], (-self._priority[like], item))
 
     def pop(self, environments: Collection[str]) -> tuple[str, str] | None:
-        """The most urgent item among those of the given environments, and its environment."""
+        """Return the most urgent item among those of the given environments, and its environment."""
         best = min(
             ((queue[0], environment) for environment in environments if (queue := self._ready.get(environment))),
             default=None,
@@ -83,9 +83,9 @@ class ReadyQueue:
         return item, environment
 
     def drain(self, environment: str) -> list[str]:
-        """Take every item of an environment out of the queue."""
+        """Remove and return all items of an environment."""
         return [item for _, item in self._ready.pop(environment, [])]
 
     def demand(self) -> Mapping[str, int]:
-        """How many items wait for each environment."""
+        """Return how many items wait for each environment."""
         return {environment: len(queue) for environment, queue in self._ready.items() if queue}

@@ -1,4 +1,4 @@
-"""An action's folder: filled with its request and inputs, emptied of its outputs; folders and small files are used again."""
+"""Folders of actions: filled with request and inputs, emptied of outputs, and used again."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 
 _copies = count()
-#: Bytes of a file that is worth keeping, and how many are kept: what a run writes between two actions' ends is far less.
+#: Largest size and number of kept files. A run writes far fewer between the ends of two actions.
 _SMALL = 1 << 16
 _MOST = 1000
 #: ``_IOR('f', 1, long)``: immutable, append-only, encrypted, and more. ``_IOR('X', 31, struct fsxattr)``: the project, too.
 _FS_IOC_GETFLAGS, _FS_IOC_FSGETXATTR = 0x80086601, 0x801C581F
-#: What a file or a folder is apart from its content and its times.
+#: All of a file or folder but content and times.
 Attributes = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An action with everything it reads at hand: ready to be sent to a worker."""
+    """An action with its key and everything that it reads."""
 
     key: str
     action: Action
@@ -48,17 +48,17 @@ class Prepared:
 
     @property
     def request(self) -> dict[str, Any]:
-        """The request file."""
+        """Return the request file."""
         return request(self.action, {read.name: read.path for read in self.reads})
 
 
 def new_scratch(home: Home) -> Path:
-    """Return a path for the folders of a run's actions."""
+    """Return a path for the scratch folder of a run. Nothing is made."""
     return home.scratch / f"{os.getpid()}-{time.monotonic_ns()}"
 
 
 def make_scratch(scratch: Path, home: Home) -> Path:
-    """Make the folder for the folders of a run's actions; remove those of runs that were killed."""
+    """Make the scratch folder of a run; remove those of killed runs. Raise InfrastructureError."""
     _sweep(home.scratch)
     try:
         scratch.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def make_scratch(scratch: Path, home: Home) -> Path:
 
 
 def _sweep(scratch: Path) -> None:
-    """Remove the folders of runs that were killed: those whose process is gone."""
+    """Remove scratch folders whose process has ended."""
     try:
         names = os.listdir(scratch)
     except FileNotFoundError:
@@ -83,7 +83,7 @@ def _sweep(scratch: Path) -> None:
 class Folders:
     """Folders for actions. One is used again only if it has all the attributes that it had when it was filled.
 
-    To make and to remove one may take longer than a small action does.
+    Making and removing a folder may take longer than a small action.
     """
 
     _INSIDE = (INPUT_FOLDER, OUTPUT_FOLDER)
@@ -97,7 +97,7 @@ class Folders:
         self._new: dict[str, Sequence[Attributes]] = {}
 
     def take(self) -> str:
-        """An empty folder, with empty folders for inputs and outputs in it."""
+        """Return an empty folder, with empty folders for inputs and outputs in it."""
         if self._free:
             return self._free.pop()
         self._serial += 1
@@ -109,12 +109,11 @@ class Folders:
     def fill(
         self, folder: str, prepared: Prepared, store: Store, copies: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Lay out the request and copies of the inputs: an action may spoil its own copies, never the originals.
+        """Write the request and copies of the inputs. An action may change its copies, never the originals.
 
-        ``copies``: of large inputs, by their path in the folder. Raises LostBlob and ChangedSource, and any other OSError where
-        the machine fails.
+        ``copies``: of large inputs, by their path in the folder. Raise LostBlob, ChangedSource, or OSError where the machine fails.
         """
-        # By now it has been given to its owner.
+        # By now its owner is set.
         self._new[folder] = self._look(folder)
         for read in prepared.reads:
             if read.path in copies:
@@ -125,14 +124,14 @@ class Folders:
         self._files.write(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
 
     def give_back(self, folder: str) -> None:
-        """Take a folder back from an action that has ended. One that is not what it was is removed."""
+        """Take back the folder of an action that has ended. Remove it if its attributes have changed."""
         if self.empty(folder):
             self._free.append(folder)
         else:
             remove_folder(folder)
 
     def empty(self, folder: str) -> bool:
-        """Remove all files from a folder; False if it is not, then, as it was when it was new."""
+        """Remove all files from a folder. Return False if its attributes have changed."""
         try:
             return (
                 self._look(folder) == self._new.get(folder)
@@ -147,7 +146,7 @@ class Folders:
         return [attributes(path, os.O_DIRECTORY) for path in paths]
 
     def _clear(self, folder: str, inside: Sequence[str] = ()) -> bool:
-        """Remove the files from a folder; False if it holds other folders than ``inside``."""
+        """Remove the files from a folder. Return False if it holds other folders than ``inside``."""
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
@@ -158,7 +157,7 @@ class Folders:
 
 
 class ChangedSource(OSError):
-    """A source file is not what it was when the action's key was made of it."""
+    """A source file has changed since the key of its action was computed."""
 
 
 def _source_bytes(path: Path, digest: str) -> bytes:
@@ -169,7 +168,7 @@ def _source_bytes(path: Path, digest: str) -> bytes:
 
 
 def _plain(path: str, folder: str, stop: threading.Event | None = None) -> str:
-    """Exchange an output that has other names, attributes or special bits of its mode for a copy of its bytes."""
+    """Replace an output by a copy of its bytes if it has other names, attributes or special mode bits."""
     found = os.lstat(path)
     if found.st_nlink > 1 or found.st_mode & 0o7002 or has_attributes(path):
         # Not in the folder itself: it may have a default ACL.
@@ -216,7 +215,7 @@ def large_outputs(folder: str, action: Action) -> list[str]:
     """Return the paths of outputs that are hashed in a thread before :func:`collect`."""
     out = f"{folder}/{OUTPUT_FOLDER}"
     try:
-        # A link might lead to files of others.
+        # A link might lead to files of other users.
         if not stat.S_ISDIR(os.lstat(out).st_mode):
             return []
         found = {path: os.lstat(f"{out}/{path}") for path in action.outputs.values()}
@@ -232,7 +231,7 @@ def hash_outputs(paths: Sequence[str], folder: str, store: Store, stop: threadin
 
 
 def collect(folder: str, action: Action, usage: Mapping[str, float], store: Store) -> Result:
-    """Read the outcome and move the outputs into the store. An OSError is the machine's. Raises DamagedFolderError."""
+    """Read the outcome and move the outputs into the store. Raise DamagedFolderError, or OSError where the machine fails."""
     outcome = outcome_of(folder, action.stage, action.outputs)
     ok = outcome["outcome"] == "ok"
     files = action.outputs.items() if ok else ()
@@ -249,14 +248,14 @@ class FilePool:
     """
 
     def __init__(self, folder: str) -> None:
-        """``folder`` holds the unused files. It is made when the first file is."""
+        """``folder`` holds unused files. It is made with the first file."""
         self._folder = folder
         self._free: list[str] = []
         self._serial = 0
         self._new: Attributes = ()
 
     def discard(self, path: str) -> None:
-        """Remove a file, which may be anything but a folder; keep it where it is an ordinary one with no other name."""
+        """Remove anything but a folder. Keep an ordinary file without another name for later use."""
         found = os.lstat(path)
         plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
         if plain and found.st_size <= _SMALL and len(self._free) < _MOST and _is(path, self._new):
@@ -267,7 +266,7 @@ class FilePool:
             os.unlink(path)
 
     def write(self, path: str, data: bytes) -> None:
-        """Make a file, in place of one that may be there. It appears complete or not at all."""
+        """Write a file, replacing an older one. It appears complete or not at all."""
         spare = self._free.pop() if self._free else ""
         try:
             if spare:
@@ -291,7 +290,7 @@ class FilePool:
 
 
 def attributes(path: str, kind: int = 0) -> Attributes:
-    """Mode, owner, ACLs and other extended attributes, flags and project of a file, or of a folder (``O_DIRECTORY``)."""
+    """Return mode, owner, ACLs and other extended attributes, flags and project of a file or folder (``O_DIRECTORY``)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | kind)
     try:
         found = os.fstat(descriptor)
@@ -303,7 +302,7 @@ def attributes(path: str, kind: int = 0) -> Attributes:
 
 
 def _extended(descriptor: int) -> list[tuple[str, bytes]]:
-    """Extended attributes, ACLs among them; none on a file system without."""
+    """Return extended attributes, ACLs among them; none on a file system without any."""
     try:
         return [(name, os.getxattr(descriptor, name)) for name in os.listxattr(descriptor)]
     except OSError as error:
@@ -322,7 +321,7 @@ def has_attributes(path: str) -> bool:
 
 
 def _ioctl(descriptor: int, request: int, size: int) -> bytes:
-    """What the file system answers; nothing if it does not know the request."""
+    """Return the answer of the file system; empty if it does not know the request."""
     try:
         return fcntl.ioctl(descriptor, request, bytes(size))
     except OSError:

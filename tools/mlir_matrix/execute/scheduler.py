@@ -1,9 +1,8 @@
-"""Runs a graph: every distinct action once, on all cores, by a crew of warm workers, each in an environment of its own.
+"""Run a graph: every distinct action once, on all cores, by a pool of warm workers.
 
-One thread drives everything. Answers of workers, packages that arrived and the display's tick are events of one loop;
-only what brings environments here, and what copies and hashes large files, runs in threads. Where workers run, and which
-folder an action gets, the crew says.
-Whatever is finished is kept at once, so ending the run at any moment loses nothing.
+One thread runs a loop. Its events are answers of workers, installed packages and a tick for the display. Only installing
+packages, and copying and hashing large files, happens in other threads. The pool decides where workers run and which
+folder an action gets. Every finished action is kept at once, so the run may end at any moment.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _TICK_S = 0.25
 
 
 class Scheduler:
-    """Runs a graph by what ``make_pool`` makes."""
+    """Runs a graph with the workers of a pool."""
 
     def __init__(
         self,
@@ -76,11 +75,11 @@ class Scheduler:
         self._libraries = CLibraries(home.packages, environments, self._store)
         self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb, libraries=self._libraries)
         self._ready = ReadyQueue(graph)
-        #: What is being executed or waits for it, by key.
+        #: Jobs that are executed or queued, by key.
         self._jobs: dict[str, Job] = {}
         self._retries = Retries()
         self._broken: dict[str, str] = {}
-        #: Actions whose cached outputs were found damaged, and what waits for them to be executed again.
+        #: Actions whose cached outputs are damaged, with the readers that wait until they are executed again.
         self._redone: dict[str, list[str]] = {}
         #: Jobs that another run executes.
         self._waiting = WaitingJobs()
@@ -103,15 +102,15 @@ class Scheduler:
         return self.done
 
     def read_blob(self, digest: str) -> bytes:
-        """An output's bytes. Raises LostBlob."""
+        """Return the bytes of an output. Raise LostBlob."""
         return self._store.read_blob(digest)
 
     def relied(self) -> set[str]:
-        """The files of the action cache that results were found in."""
+        """Return the files of the action cache that results were found in."""
         return self._lookup.relied()
 
     def bring(self, tests: Sequence[str]) -> None:
-        """Everything is here."""
+        """Do nothing: all outputs are in the action cache."""
 
     def _execute(self) -> None:
         wake_read, wake = os.pipe()
@@ -119,7 +118,7 @@ class Scheduler:
         self._selector = selectors.DefaultSelector()
         try:
             self._selector.register(wake_read, selectors.EVENT_READ, None)
-            place = PoolContext(
+            context = PoolContext(
                 selector=self._selector,
                 wake=lambda: os.write(wake, b"x"),
                 tools=tools_of(self._graph, self._environments),
@@ -129,8 +128,8 @@ class Scheduler:
                 files=self._files,
                 limits=self._limits,
             )
-            self._pool = self._pool_factory(place)
-            self._background = Background(place.wake)
+            self._pool = self._pool_factory(context)
+            self._background = Background(context.wake)
             try:
                 self._install()
                 self._dispatch()
@@ -148,7 +147,7 @@ class Scheduler:
             self._libraries.release()
 
     def _install(self) -> None:
-        """Ask for what is missing of every environment of an action that is not done: what waits may need more."""
+        """Install what environments of unfinished actions lack."""
         names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
         self._pool.supply.request(self._resolved(names))
 
@@ -175,13 +174,13 @@ class Scheduler:
         return self._ready.complete(action.id) + self._waiting_again(action)
 
     def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
-        """What a known action made is damaged: execute it again, once, before those that are waiting for it."""
+        """Execute a cached action with damaged outputs again, once, before the actions that wait for it."""
         pending = self._redone.get(action.id)
         if pending:
             pending += [each.id for each in waiting]
             return []
         if pending is not None:
-            reason = f"{lost}, and again after it was made anew"
+            reason = f"{lost}, and again after it was rebuilt"
             return [
                 ready for each in waiting or (action,) for ready in self._settle(each, infrastructure(each, reason))
             ]
@@ -197,7 +196,7 @@ class Scheduler:
         return waiting
 
     def _without_execution(self, action: Action) -> Done | None:
-        """The result of an action that failed before it began, or is known; None once it is queued for execution."""
+        """Return the result of an action that failed early or is cached; None once it is queued."""
         failed = passed_on(action, self.done)
         if failed is not None:
             return failed
@@ -239,7 +238,7 @@ class Scheduler:
                 self._lose(progress.package, progress.error)
 
     def _lose(self, package: str, error: str) -> None:
-        """A package cannot be had: what needs it becomes an infra-error, everything else goes on."""
+        """Handle a package that cannot be installed: actions that need it are infra-errors, everything else goes on."""
         for environment in self._resolved(self._environments):
             if self._pool.supply.lacks(environment, package):
                 self._break(environment, error)
@@ -251,7 +250,7 @@ class Scheduler:
             self._give_up(self._jobs[key], reason)
 
     def _give_up(self, job: Job, reason: str) -> None:
-        """The machine cannot execute this action."""
+        """End a job as an infra-error."""
         del self._jobs[job.prepared.key]
         self._finish_job(job, infrastructure(job.action, reason))
 
@@ -266,7 +265,7 @@ class Scheduler:
                 self._send(job)
 
     def _claim(self, job: Job) -> bool:
-        """Return whether a job is to be executed: not if another run executes it, or has done so since it was looked up."""
+        """Return whether a job is to be executed: no other run executes it, or has finished it since it was looked up."""
         key = job.prepared.key
         mine = self._locks.take(key) and self._libraries.claim(key, job.action)
         if not mine and not self._waiting.over(job):
@@ -282,7 +281,7 @@ class Scheduler:
         return known is not None
 
     def _look_again(self) -> None:
-        """Finish the waiting jobs whose results are here by now, and queue those that no other run executes any more."""
+        """Finish waiting jobs whose results are cached by now. Queue those that no other run executes any more."""
         for job in self._waiting.due(self._jobs):
             if self._finish_known(job):
                 continue
@@ -349,7 +348,7 @@ class Scheduler:
             self._give_up(job, f"the machine failed: {error}")
 
     def _find_again(self, job: Job, lost: LostBlob) -> None:
-        """An input is damaged: have it made anew, then come back."""
+        """Rebuild a damaged input, then prepare its reader again."""
         del self._jobs[job.prepared.key]
         made_by = next(
             (
@@ -360,11 +359,11 @@ class Scheduler:
             None,
         )
         if made_by is None:
-            # It was made anew meanwhile: it has other bytes now, or could not be made.
+            # It was rebuilt meanwhile: with other bytes, or not at all.
             self._advance([job.action.id, *(twin.id for twin in job.twins)])
             return
         self._advance(self._redo(self._graph.actions[made_by], lost, job.action, *job.twins))
-        # What made it may be of an environment that nothing else in this run needs.
+        # Its action may need an environment that no other action of this run needs.
         self._install()
 
     def _take_answers(self, worker: Worker) -> None:
@@ -381,7 +380,7 @@ class Scheduler:
             self._on_worker_lost(worker)
 
     def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
-        """Take what an action left, once its large outputs are hashed; an error of that comes again when they are taken."""
+        """Read the outputs of an answered job, once the large ones are hashed. An error of hashing is raised again here."""
         self._running -= 1
         self._retries.forget_losses(job.environment.digest)
         done = None
@@ -400,7 +399,7 @@ class Scheduler:
         self._finish_job(job, done)
 
     def _tell_lost(self, lost: str) -> None:
-        """Say once in a run what workers cannot keep actions from."""
+        """Report once per run what the isolation of workers does not cover."""
         if lost and lost not in self._not_held:
             self._not_held.add(lost)
             self._listener(Note(f"actions are not fully isolated (docs/isolation.md): {lost}"))
@@ -412,7 +411,7 @@ class Scheduler:
         self._advance(ready)
 
     def _on_worker_lost(self, worker: Worker) -> None:
-        """Retry the jobs of a lost worker one at a time, after a while; a job that loses its worker twice has crashed."""
+        """Retry the lost worker's jobs one at a time; a job that loses its worker twice is reported as crashed."""
         environment = worker.environment
         words, left = self._pool.remove_worker(worker)
         if not left:
@@ -424,12 +423,12 @@ class Scheduler:
             job.losses += each.began
             if job.losses >= ATTEMPTS:
                 del self._jobs[job.prepared.key]
-                reason = f"it lost the worker that ran it, twice (environment {environment.name})"
+                reason = f"its worker ended twice (environment {environment.name})"
                 outcome = failure(job.action.stage, "crashed", reason, words, signal="SIGKILL")
                 self._finish_job(job, Done(result=Result(outcome=outcome), cached=False, executed=True))
             elif each.began or not hopeless:
                 self._retries.add(job)
             else:
-                reason = f"the worker of environment {environment.name} does not start: {words or 'it says nothing'}"
+                reason = f"the worker of environment {environment.name} does not start: {words or 'no output'}"
                 self._give_up(job, reason)
                 self._break(environment, reason)

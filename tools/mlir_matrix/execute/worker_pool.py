@@ -1,4 +1,4 @@
-"""What the scheduler needs of those who execute: which environments are ready, and workers that take one job after another."""
+"""Interfaces between the scheduler and an executor: a supply of environments, and a pool of workers."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from mlir_matrix.execute.worker_process import WorkerLink
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
 
-#: What building what is ours may take. Seconds.
+#: Time limit of tools that build our own libraries. Seconds.
 _BUILDING_S = 1800.0
-#: Seconds beyond an action's limit after which a worker that says nothing at all is ended: it may have been importing.
+#: Seconds beyond an action's limit after which a silent worker is ended. Imports take some of them.
 _PATIENCE_S = 120.0
 
 
 class Supply(Protocol):
-    """Brings what environments need, beside the scheduler's loop."""
+    """Makes environments ready in the background."""
 
     def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
-        """Ask for what these environments lack."""
+        """Make these environments ready."""
 
     def news(self) -> Iterator[PackageProgress]:
-        """What has happened since this was last asked."""
+        """Yield the events since the last call."""
 
     def has(self, environment: ResolvedEnvironment) -> bool:
-        """Whether an environment is complete."""
+        """Return whether an environment is ready."""
 
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
-        """Whether an environment needs what progress calls ``label``, and does not have it."""
+        """Return whether an environment is not ready because of the package that events call ``label``."""
 
     def close(self) -> None:
-        """Stop what is going on; what is complete stays."""
+        """Stop; what is complete stays."""
 
 
 class Worker(Protocol):
-    """A process that executes jobs, as events of the selector name it."""
+    """A process that executes jobs; events of the selector carry it as data."""
 
     environment: ResolvedEnvironment
 
     def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Jobs that it has answered, with the answers, and whether it is still there and makes sense."""
+        """Return answered jobs with their answers, and False if the worker has ended or answers nonsense."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostJob:
-    """A job that a worker left behind when it ended, and whether it had begun."""
+    """An unfinished job of a worker that has ended, and whether it had begun."""
 
     job: Job
     began: bool
@@ -71,41 +71,41 @@ class WorkerPool(Protocol[Worker_contra]):
     supply: Supply
 
     def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
-        """Which of these environments may be given a job now; ``waiting``: how many jobs each has, by its digest."""
+        """Return the environments that can take a job now; ``waiting`` counts the jobs of each, by its digest."""
 
     def send(self, job: Job) -> None:
-        """Have a job executed in a folder that is filled for it, ``job.folder``.
+        """Send a job to a worker, in a folder filled for it, ``job.folder``.
 
-        Raises LostBlob where an input is not there, any other OSError where the machine fails; no folder is left then.
+        Raise LostBlob if an input is missing, or OSError where the machine fails. No folder is left then.
         """
 
     def release(self, job: Job) -> None:
-        """Take the folder of a job back once its outputs are taken."""
+        """Take back the folder of a job once its outputs are taken."""
 
     def renew(self, environment: ResolvedEnvironment) -> None:
-        """End the workers of an environment, which are idle: its next job gets a new one."""
+        """End the idle workers of an environment: its next job gets a new one."""
 
     def remove_worker(self, worker: Worker_contra) -> tuple[str, list[LostJob]]:
-        """Let go of a worker that is gone or makes no sense: its last words, and the jobs that it leaves behind."""
+        """Remove a worker that has ended or answers nonsense. Return its last output and its unfinished jobs."""
 
     def end_silent(self) -> None:
-        """End workers that do not even say that an action took too long: stopped, or stuck in an import."""
+        """End workers that do not answer even after the time limit: stopped, or stuck in an import."""
 
     def close(self) -> None:
-        """End all workers and, with them, everything that they run."""
+        """End all workers and everything that they run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolContext:
-    """What a crew is given to work with."""
+    """What a pool works with."""
 
     selector: selectors.BaseSelector
-    #: Wakes the selector from any thread: there is news of the supply, or of a worker.
+    #: Wakes the selector, from any thread, for events of the supply or of a worker.
     wake: Callable[[], object]
-    #: The tools that actions use, by the digest of their environment: what its workers import beforehand.
+    #: The tools that actions use, by the digest of their environment. Workers import them beforehand.
     tools: Mapping[str, set[str]]
     home: Home
-    #: A folder that goes with the run, on the disk of the store.
+    #: A folder that is removed with the run, on the disk of the store.
     scratch: Path
     store: Store
     #: Writes the small files of actions' folders, and of the store.
@@ -113,14 +113,14 @@ class PoolContext:
     limits: Limits
 
 
-#: Makes the crew of a run, when it turns out that something has to be executed.
+#: Makes the pool of a run, once an action has to be executed.
 PoolFactory = Callable[[PoolContext], WorkerPool[Any]]
 
 
 def tools_of(
     graph: Graph, environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment]
 ) -> Mapping[str, set[str]]:
-    """The tools that actions of a graph use, by the digest of their environment."""
+    """Return the tools that actions of a graph use, by the digest of their environment."""
     tools: dict[str, set[str]] = defaultdict(set)
     for action in graph.actions.values():
         environment = environments[action.environment]
@@ -130,7 +130,7 @@ def tools_of(
 
 
 def is_silent(worker: WorkerLink, limits: Limits) -> bool:
-    """Whether a worker does not even say that an action took too long: stopped, or stuck in an import."""
+    """Return whether a worker does not answer even after the time limit."""
     if not worker.pending:
         return False
     longest = max(time_limit(job, limits) for job in worker.pending.values())
@@ -138,5 +138,5 @@ def is_silent(worker: WorkerLink, limits: Limits) -> bool:
 
 
 def time_limit(job: Job, limits: Limits) -> float:
-    """Seconds that a job may take."""
+    """Return the seconds that a job may take."""
     return max(limits.timeout_s, _BUILDING_S) if job.action.tool in BUILDING else limits.timeout_s

@@ -1,4 +1,4 @@
-"""Warm worker processes, one an environment, seen from the side that sends them actions."""
+"""Warm worker processes, and the protocol by which workers are sent jobs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def worker_command(
     at: Path | None = None,
     actions: Path = ACTIONS_FOLDER,
 ) -> list[str]:
-    """The command line of a worker of this environment. Only this, not the action, knows where things are.
+    """Return the command line of an environment's worker. Only this, not the action, has absolute paths.
 
-    ``store`` has the packages here; ``at``, and ``actions`` for the program itself, say where things are for the worker,
-    if that is elsewhere.
+    ``store`` has the packages here. ``at`` and ``actions`` are the paths of packages and program inside the worker, if they
+    differ.
     """
     there = at or store
     folders = [word for site in environment.sites(there) for word in ("--site", site)]
@@ -42,13 +42,13 @@ def worker_command(
 
 
 def serving(tools: Iterable[str], devices: Iterable[str] = ()) -> list[str]:
-    """The arguments of a worker that imports what ``tools`` need and then answers requests, which may use ``devices``."""
+    """Return the arguments of a worker that imports what ``tools`` need and then answers requests on ``devices``."""
     words = [word for tool in sorted(tools) for word in ("--tool", tool)]
     return [*words, *(word for device in devices for word in ("--device", device)), "--persistent_worker"]
 
 
 def bound(environment: ResolvedEnvironment, *, store: Path, bytecode: Path) -> dict[str, Any]:
-    """Ask the environment's own worker what its actions can read (``bound``) and what is not held (``lost``)."""
+    """Ask an environment's worker what its actions can read (``bound``) and what is not isolated (``lost``)."""
     command = worker_command(environment, store=store, bytecode=bytecode, arguments=["--bound"])
     done = subprocess.run(
         command, env=CLEAN_ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -60,7 +60,7 @@ def bound(environment: ResolvedEnvironment, *, store: Path, bytecode: Path) -> d
 
 
 def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
-    """Its prefixes, as a worker's command line has them: ``RELEASE=FOLDER``, in the order in which they count."""
+    """Yield prefixes as a worker's command line has them, ``RELEASE=FOLDER``, in order of precedence."""
     for unit in environment.prefixes:
         folder = unit.folder_for(environment.interpreter.tag)
         if folder:
@@ -69,10 +69,10 @@ def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
 
 @dataclass(kw_only=True)
 class WorkerLink:
-    """A worker's end of the protocol: what it was asked and has not answered."""
+    """Requests that a worker was sent and has not answered."""
 
     environment: ResolvedEnvironment
-    #: Request number to whatever the sender wants back with the answer.
+    #: By request number: the payload that is returned with the answer.
     pending: dict[int, Any] = field(default_factory=dict)
     answered: int = 0
     #: When it last answered, or was first asked after that.
@@ -81,11 +81,11 @@ class WorkerLink:
 
     @property
     def warm(self) -> bool:
-        """Whether it has answered before: until then it may still be importing."""
+        """Return whether the worker has answered before; until then it may still be importing."""
         return self.answered > 0
 
     def ask(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> bytes:
-        """The line that asks for the action in ``folder``, which is noted as asked."""
+        """Return the line that requests the action in ``folder``, and note the request."""
         if not self.pending:
             self.heard = time.monotonic()
         self.pending[number] = payload
@@ -98,7 +98,7 @@ class WorkerLink:
         return json.dumps(message).encode() + b"\n"
 
     def hear(self, chunk: bytes) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Answers that are complete with these bytes, with their payloads, and whether the worker makes sense."""
+        """Return the answers that these bytes complete, with their payloads, and False if they are no answers."""
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         answers = []
         self.heard = time.monotonic()
@@ -107,59 +107,59 @@ class WorkerLink:
                 message = json.loads(line)
                 answers.append((self.pending.pop(message["requestId"]), message))
             except (ValueError, LookupError, TypeError):
-                # Somebody else has written into its answers: no more of them can be trusted.
+                # Another program has written into the answers: none can be trusted any more.
                 return answers, False
             self.answered += 1
         return answers, True
 
 
 def last_line(text: str) -> str:
-    """The last words of what somebody said."""
+    """Return the last line of a text."""
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
 
 
 @dataclass(kw_only=True)
 class WorkerProcess(WorkerLink):
-    """A running worker and the requests that it has not answered."""
+    """A running worker."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def fileno(self) -> int:
-        """The descriptor on which answers arrive, for a selector."""
+        """Return the descriptor of its answers, for a selector."""
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
     def send(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
-        """Ask for the action in ``folder``. BrokenPipeError where the worker is gone; the answer then never comes."""
+        """Request the action in ``folder``. Raise BrokenPipeError if the worker has ended."""
         line = self.ask(number, folder, payload, timeout_s=timeout_s, memory_mb=memory_mb)
         assert self.process.stdin is not None
         os.write(self.process.stdin.fileno(), line)
 
     def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Answers that have arrived, with their payloads, and whether the worker is still there and makes sense."""
+        """Return answers with their payloads, and False if the worker has ended or answers nonsense."""
         chunk = os.read(self.fileno(), 1 << 16)
         return self.hear(chunk) if chunk else ([], False)
 
     def last_words(self) -> str:
-        """The end of what it wrote to its error output."""
+        """Return the last line of its error output."""
         try:
             return last_line(self.log.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             return ""
 
     def kill(self) -> None:
-        """End it at once; its answers then end. Whoever waits for it sees it end after all that it runs."""
+        """Terminate the worker with everything that it runs; its answers then end."""
         self.process.terminate()
 
     def hang_up(self) -> None:
-        """Let it end, with everything that it runs."""
+        """Close its requests, so that it ends."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
     def stop(self) -> None:
-        """End the worker and, with it, everything that it runs."""
+        """End the worker and everything that it runs, and wait for that."""
         assert self.process.stdout is not None
         self.hang_up()
         for end in (self.process.terminate, self.process.kill):
@@ -181,7 +181,7 @@ def start_worker(
     scratch: Path,
     devices: Iterable[str] = (),
 ) -> WorkerProcess:
-    """Start the worker of an environment; it imports what ``tools`` need and then answers requests."""
+    """Start the worker of an environment. It imports what ``tools`` need and then answers requests."""
     command = worker_command(environment, store=store, bytecode=bytecode, arguments=serving(tools, devices))
     log = scratch / f"worker-{environment.name}.log"
     with open(log, "wb") as errors:
@@ -192,7 +192,7 @@ def start_worker(
             stderr=errors,
             cwd=scratch,
             env={**CLEAN_ENVIRONMENT, "HOME": str(scratch), "TMPDIR": str(scratch)},
-            # Ctrl-C goes to us; what becomes of the workers is then ours to say.
+            # Only this process gets Ctrl-C, and then ends the workers.
             start_new_session=True,
         )
     return WorkerProcess(environment=environment, process=process, log=log)

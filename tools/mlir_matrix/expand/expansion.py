@@ -1,4 +1,4 @@
-"""What a suite or the whole catalog expands to: counted and listed by cell and column, built one by one where asked."""
+"""Expand a suite or the whole catalog: count and list tests by cell and column; build single tests on demand."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.pins import MARK, read_pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.properties import Relation, relate
@@ -19,7 +20,7 @@ from mlir_matrix.names import OF
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A workload in a cell, or an IR test of a step, with the reason why it is in or out."""
+    """A workload in a cell, or an IR test of a step, with the reason why it is selected or not."""
 
     #: For pytest, which would take the name for one of its own.
     __test__: ClassVar[bool] = False
@@ -36,7 +37,7 @@ class Test:
     #: What the step of an IR test is.
     recipe: Recipe | None
     #: ``unsupported`` where that is already known, else None.
-    outcome: str | None
+    outcome: Outcome | None
     #: ``in by FILE:LINE:COLUMN``, why it is unsupported, or who left it out and why.
     reason: str
     #: The ``expect`` rule that holds for it.
@@ -95,21 +96,21 @@ class Expansion:
         self.weak_fails = weak_fails
 
     def count(self, selector: Sequence[Box] | None = None) -> int:
-        """How many tests are in (unsupported ones too)."""
+        """Count the tests that are in, unsupported ones included."""
         return sum(len(row.column) for row in self._kept(selector))
 
     def ids(self, selector: Sequence[Box] | None = None) -> Iterator[str]:
-        """The identifiers of the tests that are in (unsupported ones too)."""
+        """Return the identifiers of the tests that are in, unsupported ones included."""
         return chain.from_iterable(map(_ids, self._kept(selector)))
 
     def tests(self, selector: Sequence[Box] | None = None, *, excluded: bool = False) -> Iterator[Test]:
-        """The tests that are in; with ``excluded`` those left out too, each in its place."""
+        """Return the tests that are in; with ``excluded``, also those left out, each in its place."""
         expects = self.expects if self.default is None else self.default.expects
         for row in walk(self.areas, selector, (*self.excludes, *expects)):
             yield from self._tests(row, excluded)
 
     def test(self, identifier: str) -> Test | None:
-        """One test by its identifier, left out or not; None where no rule ever put it in."""
+        """Return a test by its identifier, excluded or not; None where no rule includes it."""
         return next(self.tests(self.universe.exact(self.spelled(identifier)), excluded=True), None)
 
     def spelled(self, glob: str) -> str:
@@ -137,7 +138,7 @@ class Expansion:
             return None
 
     def has(self, test: Key) -> bool:
-        """Whether a test is in: put in by a rule, and not left out."""
+        """Return whether a test is in: included by a rule, and not excluded."""
         return any(test in area for area in self.areas) and not any(test in box for box in self.excludes)
 
     def _kept(self, selector: Sequence[Box] | None) -> Iterator[Row]:
@@ -160,7 +161,7 @@ class Expansion:
                 continue
             found, relation = self._found(row, workload)
             if isinstance(found, Unsupported):
-                yield make(workload, reason=found.reason, outcome="unsupported")
+                yield make(workload, reason=found.reason, outcome=Outcome.UNSUPPORTED)
                 continue
             expectation = _first(expects, workload)
             if expectation and self.default and not self.default.has((framework, pipeline, target, workload, pins)):
@@ -177,7 +178,7 @@ class Expansion:
         return self.default.weak_fails if self.default.weak_fails and self.default.has(test) else ""
 
     def why_unsupported(self, row: Row, called: str) -> str:
-        """Why a test of a row cannot run, left out or not; empty where it can."""
+        """Return why a test of a row is unsupported, excluded or not; empty where it is supported."""
         found = self._found(row, called)[0]
         return found.reason if isinstance(found, Unsupported) else ""
 
@@ -198,7 +199,7 @@ class Expansion:
 
 
 def why_in(rule: Rule) -> str:
-    """The reason of a test that nothing speaks against."""
+    """Return the reason of a test that is selected."""
     return f"in by {rule.position}" if rule.position else "in the catalog"
 
 
@@ -217,7 +218,7 @@ class _Maker:
         *,
         reason: str,
         found: Road | Recipe | None = None,
-        outcome: str | None = None,
+        outcome: Outcome | None = None,
         expectation: Rule | None = None,
         selected: bool = False,
         relation: Relation | None = None,
@@ -228,7 +229,8 @@ class _Maker:
         if self._relation:
             workload, relation = workload.partition(OF)[0], relation or self._relation
         return Test(
-            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected, relation, weak_fails
+            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected, relation,
+            weak_fails,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Why a test is in or out: every rule that speaks about it, the road that it takes, and what its plan adds to that."""
+"""Explain a test: the rules that match it, its road, and its plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that is known about a test before it runs. ``actions``, ``environments``, ``tolerances``: from the caller."""
+    """What is known about a test before it runs. ``actions``, ``environments``, ``tolerances``: from the caller."""
 
     test: Test
     suite: str | None
@@ -102,7 +102,9 @@ class Explanation:
             yield from _road_lines(test.relation.cell[0], test.relation.road)
         if test.recipe:
             yield ""
-            yield f"Step: {test.recipe.name} by {test.recipe.tool} in {test.recipe.environment}"
+            recipe = test.recipe
+            by = f"{recipe.tool} ({recipe.backend})" if recipe.backend == "programs" else recipe.tool
+            yield f"Step: {recipe.name} by {by} in {recipe.environment}"
             yield from _variant_lines(test.recipe, "  ")
         yield ""
         yield "Defined in"
@@ -195,6 +197,7 @@ def road_json(road: Road) -> dict[str, Any]:
 def _recipe_json(recipe: Recipe) -> dict[str, Any]:
     return {
         "tool": recipe.tool,
+        "backend": recipe.backend,
         "environment": recipe.environment,
         "pins": dict(recipe.pins),
         "variant": recipe.variant or None,

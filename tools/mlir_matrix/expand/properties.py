@@ -1,7 +1,7 @@
-"""What a property asks of a test: the road of what it is compared with, or the sentence why it cannot be asked.
+"""Resolve the metamorphic property of a test: the road of the test that it is compared with, or why it is unsupported.
 
-Pure: a suite's words and a catalog in, a value out. What does not make sense of a workload, whichever the cell, is an error in
-the suite (:func:`senseless`); what a cell cannot do is ``unsupported``, as everything that follows from the files is.
+A property that makes no sense for a workload in any cell is an error in the suite (:func:`senseless`). One that only a
+cell does not support is ``unsupported``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir_matrix.catalog.models.base import Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Law, Permutation, SameIr, Scaling
-from mlir_matrix.expand.recipes import PASSES, Recipe, Unsupported
+from mlir_matrix.expand.recipes import Recipe, Unsupported
 from mlir_matrix.expand.routes import Connector, Road, listed
 from mlir_matrix.expand.test_sets import Key, Stated
 from mlir_matrix.names import did_you_mean
@@ -38,7 +38,7 @@ class Relation:
 
 
 def relate(connector: Connector, stated: Stated, test: Key, road: Road) -> Relation | Unsupported:
-    """A property of one test, which takes ``road``."""
+    """Return a property of one test, which takes ``road``; or why it is unsupported."""
     framework, pipeline, target, workload, pins = test
     law = stated.law
     if isinstance(law, Batch):
@@ -54,9 +54,9 @@ def relate(connector: Connector, stated: Stated, test: Key, road: Road) -> Relat
     if isinstance(other, Unsupported):
         return Unsupported(f"what it is compared with, {'/'.join(cell)}/{workload}, is unsupported: {other.reason}")
     if isinstance(law, SameIr):
-        for where, way in (((framework, pipeline, target), road), (cell, other)):
-            if place(way, law.at) is None:
-                passed = listed(dict.fromkeys((way.kind, *(step.gives for step in way.steps))))
+        for where, each in (((framework, pipeline, target), road), (cell, other)):
+            if place(each, law.at) is None:
+                passed = listed(dict.fromkeys((each.kind, *(step.gives for step in each.steps))))
                 return Unsupported(f"the road of {'/'.join(where)}/{workload} does not pass {law.at}, only {passed}")
         if reader(road, law.at) is None:
             return Unsupported(f"what {law.at} is on the road of {framework}/{pipeline}/{target} is no IR to compare")
@@ -64,7 +64,7 @@ def relate(connector: Connector, stated: Stated, test: Key, road: Road) -> Relat
 
 
 def in_words(relation: Relation) -> str:
-    """What must hold, in a sentence for reports."""
+    """Describe a property in one sentence for reports."""
     law = relation.law
     if isinstance(law, SameIr):
         return f"the IR at {law.at} is that of {'/'.join(relation.cell or ())}"
@@ -84,7 +84,7 @@ def _times(factors: Mapping[str, int | float]) -> str:
 
 
 def place(road: Road, kind: str) -> int | None:
-    """After how many steps a road is at a kind for the last time; None where it never is."""
+    """Return after how many steps a road is at a kind for the last time; None where it never is."""
     kinds = [road.kind, *(step.gives for step in road.steps)]
     return max((number for number, each in enumerate(kinds) if each == kind), default=None)
 
@@ -98,11 +98,11 @@ def reader(road: Road, kind: str) -> Recipe | None:
     before = [step.recipe for step in reversed(road.steps[:end]) if step.recipe.tool != "check"]
     if after:
         return after[0]
-    return before[0] if before and before[0].tool in PASSES else None
+    return before[0] if before and before[0].tool == "passes" else None
 
 
 def senseless(workload: Workload, law: Law) -> str:
-    """Why a property says nothing of a workload, in one sentence; empty where it does."""
+    """Return why a property makes no sense for a workload, in one sentence; empty where it does."""
     if isinstance(law, Scaling):
         return _scaling(workload, law)
     if isinstance(law, (Permutation, Batch)):
@@ -111,7 +111,7 @@ def senseless(workload: Workload, law: Law) -> str:
 
 
 def axes(tensor: Tensor | Output, dim: str) -> list[int]:
-    """The positions of a named dimension in a shape."""
+    """Return the positions of a named dimension in a shape."""
     return [axis for axis, size in enumerate(tensor.shape) if size == dim]
 
 
@@ -162,7 +162,7 @@ def _factors(
 
 
 def _power(factor: float) -> bool:
-    """Whether multiplying by it is exact: a power of two, of either sign."""
+    """Return whether multiplying by a factor is exact: a power of two, of either sign."""
     return math.frexp(abs(factor))[0] == 0.5
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Framework, Requirement, Step, Target, Variant
@@ -16,13 +17,12 @@ from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.catalog.releases import parse_range
 
-#: Modules of ``mlir_matrix.actions`` that work by bindings, and those that do the same by a release's programs.
-BY_PROGRAMS = {"passes": "opt_passes", "object": "opt_object", "import_mlir": "opt_import"}
-#: Tools that transform IR, and all whose output is IR.
-PASSES = frozenset({"passes", BY_PROGRAMS["passes"]})
-KEEPS_IR = PASSES | {"check"}
-#: Those that nothing but a release's programs can do.
-_PROGRAMS_ALONE = frozenset({"run_jit", *BY_PROGRAMS.values()})
+#: What does the work of a tool: MLIR's Python bindings, or a release's programs.
+Backend = Literal["bindings", "programs"]
+#: Tools that have both backends.
+TWO_BACKENDS = frozenset({"passes", "object", "import_mlir"})
+#: Tools whose output is IR.
+KEEPS_IR = frozenset({"passes", "check"})
 #: How many releases a reason names that would do: the newest.
 _SHOWN = 3
 
@@ -45,6 +45,8 @@ class Recipe:
     environment: str
     #: Components of the environment and their releases.
     pins: tuple[tuple[str, str], ...]
+    #: None where the tool has only one.
+    backend: Backend | None = None
     bindings: str | None = None
     passes: str | None = None
     schedule: str | None = None
@@ -59,9 +61,9 @@ def step_recipe(catalog: Catalog, name: str, pins: Pins) -> Recipe | Unsupported
     entry = catalog.steps[name]
     step = entry.document
     releases = pins.releases(step.environment)
-    lacking = unmet(f"step {name}", step.requires, releases) or _without_programs(
-        f"step {name} works", step.tool, releases
-    )
+    lacking = unmet(f"step {name}", step.requires, releases)
+    if not lacking and step.backend == "programs":
+        lacking = _without_programs(f"step {name} works", releases)
     if lacking:
         return Unsupported(lacking)
     variant, position, because = None, "", ""
@@ -73,15 +75,16 @@ def step_recipe(catalog: Catalog, name: str, pins: Pins) -> Recipe | Unsupported
         because = ", ".join(f"{name} is {releases[name].release}" for name in {**variant.when, **variant.carries})
     patterns = _either(variant, step, "patterns")
     bindings = _bindings(releases)
-    tool = _tool(step.tool, releases)
-    if patterns and tool != step.tool:
+    backend = step.backend or _backend(step.tool, releases)
+    if patterns and backend == "programs":
         holder = _holder(releases)
         return Unsupported(f"step {name} applies PDL patterns, which takes Python bindings; there are none in {holder}")
     return Recipe(
         name=name,
-        tool=tool,
+        tool=step.tool,
         environment=pins.reference(step.environment),
         pins=_names(releases),
+        backend=backend,
         bindings=bindings,
         passes=_either(variant, step, "passes"),
         schedule=_either(variant, step, "schedule"),
@@ -97,9 +100,10 @@ def ingress_recipe(entry: Entry[Framework], pins: Pins) -> Recipe:
     releases = pins.releases(document.environment)
     return Recipe(
         name=entry.name,
-        tool=_tool(document.tool, releases),
+        tool=document.tool,
         environment=pins.reference(document.environment),
         pins=_names(releases),
+        backend=_backend(document.tool, releases),
         bindings=_bindings(releases),
     )
 
@@ -108,14 +112,16 @@ def runner(entry: Entry[Target], pins: Pins) -> str | Unsupported:
     """The environment in which a target's kernels are run, as plans name it."""
     document = entry.document
     releases = pins.releases(document.runner_environment)
-    lacking = _without_programs(f"target {entry.name} runs kernels", document.tool, releases)
+    # MLIR's own runner is a program.
+    by_runner = document.tool == "run_jit"
+    lacking = _without_programs(f"target {entry.name} runs kernels", releases) if by_runner else ""
     return Unsupported(lacking) if lacking else pins.reference(document.runner_environment)
 
 
-def _without_programs(who: str, tool: str, releases: Mapping[str, Release]) -> str:
-    """The sentence for a tool that takes programs where releases bring none; empty where nothing is wrong."""
+def _without_programs(who: str, releases: Mapping[str, Release]) -> str:
+    """Return why releases bring no programs, one sentence; empty where they do."""
     bound = {name: release for name, release in releases.items() if release.bindings}
-    if tool not in _PROGRAMS_ALONE or (releases and not bound):
+    if releases and not bound:
         return ""
     where = f"{_holder(bound)} comes as Python bindings" if bound else "its environment holds none"
     return f"{who} by programs of a release, and {where}; pin another release"
@@ -183,9 +189,11 @@ def _either(variant: Variant | None, step: Step, key: str) -> str | None:
     return own if given is None else given
 
 
-def _tool(tool: str, releases: Mapping[str, Release]) -> str:
-    """By bindings where the environment has some; else by programs, where a tool has such a form."""
-    return tool if not releases or _bindings(releases) else BY_PROGRAMS.get(tool, tool)
+def _backend(tool: str, releases: Mapping[str, Release]) -> Backend | None:
+    """Return what does a tool's work: the bindings where the environment has some, else programs."""
+    if tool not in TWO_BACKENDS:
+        return None
+    return "bindings" if not releases or _bindings(releases) else "programs"
 
 
 def _bindings(releases: Mapping[str, Release]) -> str | None:

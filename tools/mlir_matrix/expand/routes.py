@@ -1,8 +1,7 @@
-"""Roads: how a framework's output reaches what a target runs, through a pipeline; or the sentence why it cannot.
+"""Find roads: the steps from the kind that a framework emits to a kind that a target accepts; or why there are none.
 
-What fits is derived from the level-typed declarations and the pins, never listed by hand. A road belongs to a cell under
-a set of pins; only where a framework emits several kinds does the choice between its roads depend on which sources a
-workload has.
+Roads follow from the declared kinds of steps and from the pins. A road belongs to a cell under a set of pins. Where a
+framework emits several kinds, the sources of a workload decide which road it takes.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ class Connector:
             return ways
         if self.catalog.workloads[workload].document.requires:
             return self._fitting(framework, workload, ways, pins)
-        key = (framework, workload, tuple([way.source for way in ways]))
+        key = (framework, workload, tuple([route.source for route in ways]))
         choice = self._choices.get(key)
         if choice is None:
             choice = self._choices[key] = self._choose(*key)
@@ -138,7 +137,7 @@ class Connector:
 
     def _fitting(self, framework: str, workload: str, ways: Sequence[Road], pins: str) -> Road | Unsupported:
         """The road of a workload that does not go with all releases."""
-        found = self._choose(framework, workload, tuple([way.source for way in ways]))
+        found = self._choose(framework, workload, tuple([route.source for route in ways]))
         if isinstance(found, Unsupported):
             return found
         entry = self.catalog.workloads[workload]

@@ -19,6 +19,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
 from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.errors import UsageError
@@ -123,7 +124,7 @@ def _withheld(lacking: Mapping[str, Sequence[str]], test: Test) -> Test:
     needs, one = lacking[target], len(lacking[target]) == 1
     reason = f"target {target} needs {' and '.join(needs)}, which {'is' if one else 'are'} not granted; matrix run "
     reason += f"{' '.join(f'--device {device}' for device in needs)} grants {'it' if one else 'them'}"
-    return replace(test, outcome="skipped", selected=False, reason=reason, expectation=None)
+    return replace(test, outcome=Outcome.SKIPPED, selected=False, reason=reason, expectation=None)
 
 
 def _with_property(globs: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.suites import Block, Expectation, Suite
 from mlir_matrix.catalog.pins import Pins
@@ -23,11 +24,11 @@ from mlir_matrix.names import OF, SEGMENT_NAMES, PatternError
 
 Key = tuple[str | int, ...]
 #: What nobody can expect, and why.
-NEVER_EXPECTED = {
-    "unsupported": "it follows from the files and needs no expectation",
-    "skipped": "it depends on the machine, not on the suite",
-    "infra-error": "it is nobody's verdict",
-    "pass": "every test is expected to pass where nothing else is said",
+NEVER_EXPECTED: dict[str, str] = {
+    Outcome.UNSUPPORTED: "it follows from the files and needs no expectation",
+    Outcome.SKIPPED: "it depends on the machine, not on the suite",
+    Outcome.INFRA_ERROR: "it is nobody's verdict",
+    Outcome.PASS: "every test is expected to pass where nothing else is said",
 }
 
 

@@ -1,4 +1,4 @@
-"""Sets of tests as products of names, so that a million tests are handled by cell and column, not one by one.
+"""Describe sets of tests as products of names: a million tests are handled by cell and column, not one by one.
 
 A test identifier has four segments. Every glob over identifiers is a union of *boxes*: one set of names for each
 segment. Every part of a suite is an *area*: four ordered axes.

@@ -1,1 +1,1 @@
-"""Images of environments, made from their locks alone, and the daemon that keeps and runs them."""
+"""Images of environments, made from their locks alone, and the container daemon."""

@@ -1,4 +1,4 @@
-"""The archive by which a daemon is given images (docker-archive): written while it is sent, each shared layer once."""
+"""The docker-archive with images, written while it is sent; each shared layer once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mlir_matrix.images.spec import Blueprint
 from mlir_matrix.images.tar import Member, in_pieces, pack, size_of, text
 from mlir_matrix.paths import Home
 
-#: Told after each layer how many are written, of how many.
+#: Called after each layer with the number of written and of all layers.
 Tell = Callable[[int, int], None]
 
 
 def archive(specs: Sequence[Blueprint], home: Home, tell: Tell = lambda _done, _of: None) -> Iterator[bytes]:
-    """The images, in pieces. Raises InfrastructureError where a package is no longer what its layer was measured from."""
+    """Yield the archive in pieces. Raise InfrastructureError if a package has changed since its layer was measured."""
     return in_pieces(_archive(specs, home, tell))
 
 
@@ -37,22 +37,22 @@ def _archive(specs: Sequence[Blueprint], home: Home, tell: Tell) -> Iterator[byt
 
 
 def layer_members(layer: Layer, spec: Blueprint, home: Home) -> list[Member]:
-    """What is in a layer of an image. Raises InfrastructureError for what has no place in one."""
+    """Return the members of a layer. Raise InfrastructureError for a file that no image can hold."""
     if layer.folder:
         return unit_members(home.packages / layer.folder)
     return root_members(spec.interpreter, spec.user)
 
 
 def _layer(layer: Layer, listed: Sequence[Member]) -> Iterator[bytes]:
-    """A layer as a file of the archive."""
+    """Yield a layer as a file of the archive."""
     changed = InfrastructureError(
-        f"{layer.label} is no longer what its layer was made from: matrix toolchain verify says what is damaged"
+        f"{layer.label} has changed since its layer was measured: matrix toolchain verify finds the damage"
     )
     if size_of(listed) != layer.size:
         raise changed
     yield Member(path=_place(layer), mode=0o644, size=layer.size).header
     state = hashlib.sha256()
-    # It is whole blocks: nothing need fill the last one.
+    # A layer is whole blocks and needs no padding.
     for piece in in_pieces(pack(listed)):
         state.update(piece)
         yield piece

@@ -1,7 +1,7 @@
-"""The daemon that keeps images and runs containers: Docker's, or Podman's that speaks its language.
+"""The container daemon: Docker, or Podman with Docker's API.
 
-The only module that imports Docker's library, and only when a daemon is asked for. Whatever a daemon cannot do is nobody's
-verdict: an InfrastructureError in plain words.
+The only module that imports Docker's library, and only when a daemon is used. Every failure of a daemon is an
+InfrastructureError.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 #: Seconds that a daemon may take to answer; loading an image of 2 GB takes it some 20.
 _PATIENCE_S = 600
-_START = "start one (systemctl start docker, or podman system service), or say in DOCKER_HOST where one listens"
+_START = "start one (systemctl start docker, or podman system service), or set DOCKER_HOST to the address of one"
 
 
 class Daemon:
-    """A daemon that answered. ``client`` is Docker's own library; use it within :meth:`plainly`."""
+    """A connected daemon. ``client`` is Docker's library; use it within :meth:`plainly`."""
 
     def __init__(self, client: DockerClient, address: str) -> None:
         self.client = client
         self.address = address
-        # Its stubs know only some of it.
+        # The library's stubs are incomplete.
         self._api: Any = client.api
 
     def image(self, reference: str) -> dict[str, Any] | None:
-        """What the daemon says of an image, by tag or ID; None where it has none. Nothing is ever pulled."""
+        """Return the description of an image by tag or ID, or None. Nothing is pulled."""
         from docker.errors import ImageNotFound, NotFound
 
         with self.plainly(f"looking for the image {reference}"):
@@ -44,38 +44,38 @@ class Daemon:
         return found
 
     def images(self, label: str) -> list[dict[str, Any]]:
-        """What the daemon says of all images that have a label."""
+        """Return the descriptions of all images with a label."""
         with self.plainly("looking for images"):
             found: list[dict[str, Any]] = self._api.images(filters={"label": [label]})
         return found
 
     def save(self, reference: str) -> Iterator[bytes]:
-        """An image as an archive, in pieces."""
+        """Yield an image as an archive, in pieces."""
         with self.plainly(f"reading the image {reference}"):
             yield from self._api.get_image(reference)
 
     def tag(self, reference: str, tag: str) -> None:
-        """Call an image ``tag``, too."""
+        """Add a tag to an image."""
         name, _, short = tag.rpartition(":")
         with self.plainly(f"naming the image {tag}"):
             self._api.tag(reference, name, short)
 
     def push(self, tag: str) -> None:
-        """Bring an image to the registry that its tag names."""
+        """Push an image to the registry of its tag."""
         name, _, short = tag.rpartition(":")
         self._watch(f"bringing {tag} to its registry", lambda: self._api.push(name, short, stream=True, decode=True))
 
     def pull(self, tag: str) -> None:
-        """Take an image from the registry that its tag names."""
+        """Pull an image from the registry of its tag."""
         name, _, short = tag.rpartition(":")
         self._watch(f"taking {tag} from its registry", lambda: self._api.pull(name, short, stream=True, decode=True))
 
     def load(self, archive: Iterable[bytes]) -> None:
-        """Give it the images of a docker-archive. Raises InfrastructureError."""
+        """Load the images of a docker-archive. Raise InfrastructureError."""
         self._watch("loading images", lambda: self._api.load_image(iter(archive)))
 
     def _watch(self, doing: str, ask: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
-        """Hear out what it tells while it does something. What is wrong comes in the middle, in one of two words."""
+        """Read the progress of a request. Errors come in the middle, under one of two keys."""
         with self.plainly(doing):
             for said in ask():
                 if trouble := said.get("error") or said.get("message"):
@@ -83,23 +83,23 @@ class Daemon:
 
     @contextmanager
     def plainly(self, doing: str) -> Iterator[None]:
-        """Make an InfrastructureError of whatever goes wrong with the daemon; ``doing`` says during what."""
+        """Turn errors of the daemon into an InfrastructureError; ``doing`` names the operation."""
         with _plainly(doing, self.address):
             yield
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """Close the connections."""
         self.client.close()
 
 
 def connect() -> Daemon:
-    """The daemon of ``DOCKER_HOST``, else the one of this machine that answers. Raises InfrastructureError."""
+    """Connect to the daemon of ``DOCKER_HOST``, else to a local one. Raise InfrastructureError."""
     from docker import DockerClient
 
     named = os.environ.get("DOCKER_HOST", "")
     address = named or next(_sockets(), "")
     if not address:
-        raise InfrastructureError(f"no container daemon runs here: {_START}")
+        raise InfrastructureError(f"no container daemon is running: {_START}")
     with _plainly("connecting", address):
         environment: Mapping[str, str] = {**os.environ, "DOCKER_HOST": address}
         client = DockerClient.from_env(version="auto", timeout=_PATIENCE_S, environment=environment)
@@ -108,7 +108,7 @@ def connect() -> Daemon:
 
 
 def _sockets() -> Iterator[str]:
-    """Addresses of the sockets that are there, Docker's first."""
+    """Yield the addresses of existing sockets, Docker's first."""
     own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     places = ("/var/run/docker.sock", f"{own}/docker.sock", f"{own}/podman/podman.sock", "/run/podman/podman.sock")
     return (f"unix://{place}" for place in places if _is_there(place))
@@ -141,16 +141,16 @@ def _explained(error: Exception, doing: str, address: str) -> InfrastructureErro
     number = next((code for code in _numbers(error)), 0)
     if number in (errno.EACCES, errno.EPERM):
         return InfrastructureError(
-            f"the container daemon at {address} does not let this user in: join its group "
-            "(usermod --append --groups docker USER, then log in again), or say in DOCKER_HOST where another listens"
+            f"the container daemon at {address} refuses this user: join its group "
+            "(usermod --append --groups docker USER, then log in again), or set DOCKER_HOST to the address of another"
         )
     if number in (errno.ENOENT, errno.ECONNREFUSED):
         return InfrastructureError(f"no container daemon answers at {address}: {_START}")
-    return InfrastructureError(f"the container daemon at {address} is gone or does not make sense, {doing}: {error}")
+    return InfrastructureError(f"the container daemon at {address} does not answer as expected, {doing}: {error}")
 
 
 def _numbers(error: BaseException | None) -> Iterator[int]:
-    """The system's error numbers in an error and in what it came of."""
+    """Yield the error numbers of the system in an error and its causes."""
     while error is not None:
         for each in (error, *error.args):
             if isinstance(each, OSError) and each.errno:
@@ -160,5 +160,7 @@ def _numbers(error: BaseException | None) -> Iterator[int]:
 
 def _trouble(doing: str, said: str) -> InfrastructureError:
     if "no space left" in said.lower():
-        return InfrastructureError(f"the container daemon's disk is full, {doing}: docker system df says what takes it")
-    return InfrastructureError(f"the container daemon cannot do it, {doing}: {said.strip()}")
+        return InfrastructureError(
+            f"the container daemon's disk is full, {doing}: docker system df shows what takes the space"
+        )
+    return InfrastructureError(f"the container daemon reports an error, {doing}: {said.strip()}")

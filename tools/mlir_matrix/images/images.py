@@ -1,4 +1,4 @@
-"""Images of environments: which ones the daemon has, making the others, and a registry that may have them."""
+"""Images of environments: find them in the daemon, make the others, pull from and push to a registry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageListener, PackageProgress
@@ -24,7 +24,7 @@ __all__ = ["PACKAGES", "Image", "ensure", "find", "pull", "push"]
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """An image that the daemon has. ``id`` is what to run; ``tag`` is for people."""
+    """An image of the daemon. ``id`` is what to run; ``tag`` is for people."""
 
     id: str
     tag: str
@@ -40,11 +40,11 @@ def ensure(
     listener: PackageListener,
     settings: Containers | None = None,
 ) -> dict[str, Image]:
-    """Images of these sealed environments, by their digests; what is absent is made and loaded.
+    """Return images of these sealed environments by digest; absent ones are made and loaded.
 
-    All packages must be in ``home.packages``. ``listener`` hears how far it is. Raises InfrastructureError.
+    All packages must be in ``home.packages``. Raise InfrastructureError.
     """
-    # Two that are called otherwise may be made of the same.
+    # Environments with different names may have the same digest.
     wanted = {environment.name: environment for environment in environments}.values()
     _measure(wanted, home, listener)
     drawn = [draw(environment, settings or Containers(), home) for environment in wanted]
@@ -57,7 +57,7 @@ def ensure(
 
 
 def find(spec: Blueprint, daemon: Daemon) -> Image | None:
-    """The daemon's image, where it is what the spec says."""
+    """Return the daemon's image if it is what the spec says, else None."""
     said = daemon.image(spec.tag)
     if said is None or differences(spec, said):
         return None
@@ -65,8 +65,8 @@ def find(spec: Blueprint, daemon: Daemon) -> Image | None:
 
 
 def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: PackageListener) -> None:
-    """Find out what layers come to that nobody knows yet: a second for a gigabyte."""
-    todo: dict[str, Unit] = {}
+    """Compute unknown digests of layers; a gigabyte takes a second."""
+    todo: dict[str, Package] = {}
     for environment in environments:
         units = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
         todo |= {folder: unit for unit, folder in units if folder and known(unit, folder, home) is None}
@@ -92,14 +92,14 @@ def _make(specs: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: P
 def _made(spec: Blueprint, daemon: Daemon) -> Image:
     image = find(spec, daemon)
     if image is None:
-        raise InfrastructureError(f"the container daemon was given {spec.tag} and has another image, or none")
+        raise InfrastructureError(f"the container daemon loaded {spec.tag} but has another image, or none")
     return image
 
 
 def pull(environment: ResolvedEnvironment, spec: Blueprint | None, registry: str, daemon: Daemon) -> str:
-    """Pull the image of an environment. Gives why it is not used; nothing where it is here now.
+    """Pull the image of an environment. Return why it is not used, or an empty string.
 
-    Without a ``spec``, since its packages are not here, the registry is believed in what it says that it is an image of.
+    Without a ``spec``, because packages are not installed, only the labels of the image are checked.
     """
     tag = tag_of(environment)
     try:
@@ -108,7 +108,7 @@ def pull(environment: ResolvedEnvironment, spec: Blueprint | None, registry: str
         return str(error)
     said = daemon.image(f"{registry}/{tag}")
     if said is None:
-        return f"the container daemon took {tag} from {registry} and does not have it"
+        return f"the container daemon pulled {tag} from {registry} but does not have it"
     wrong = differences(spec, said) if spec else doubts(environment, said)
     if wrong:
         return f"{registry}/{tag} is not what the locks give: {wrong[0]}"

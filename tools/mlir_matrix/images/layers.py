@@ -1,7 +1,7 @@
-"""The layers of an image: one with what a root needs to be one, then one for each folder of the store that an environment is of.
+"""Layers of an image: one with the root's skeleton, then one per package of the environment.
 
-A layer depends on its folder's content alone, which its lock decides; so images of several environments share layers. What
-a layer comes to is found out once, reading every byte, and kept.
+A layer depends on the content of its folder alone, which the lock decides. So images of several environments share layers.
+A digest is computed once, which reads every byte, and kept.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from mlir_matrix.environments.install.integrity import FILE, settled
+from mlir_matrix.environments.install.integrity import FILE, damaged_files, settled
 from mlir_matrix.environments.install.wheel_archive import left_by_installer, settled_record
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Package
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import write_text
 from mlir_matrix.images.tar import MTIME, Member, digest_of, members, size_of, text
 from mlir_matrix.paths import Home
 
-#: Where an image has what ``Home.packages`` has here: the same folders, by the same names.
+#: The folder of an image that corresponds to ``Home.packages``, with the same names.
 PACKAGES = PurePosixPath("/matrix/packages")
-#: Raise it when layers of the same folders come out otherwise.
+#: Raise it when the same folders give other layers.
 FORMAT = 1
-#: Folders that something is mounted on, or that are a working folder until then.
+#: Mount points, and working folders until then.
 _EMPTY = ("dev", "etc", "matrix", "matrix/packages", "proc", "sys")
-#: What programs that know no other place look for there: the loader, the C library.
+#: Links for the loader and the C library, which programs expect here.
 _SYSTEM = ("bin", "lib", "lib64", "sbin", "usr")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One of an image's. ``digest`` (hexadecimal SHA-256) and ``size`` (bytes) are those of its archive."""
+    """One layer. ``digest`` (hexadecimal SHA-256) and ``size`` (bytes) are those of its archive."""
 
     label: str
     digest: str
     size: int
-    #: The folder of the store that it has; empty for the first one.
+    #: Its folder among the packages; empty for the first layer.
     folder: str = ""
 
 
 def root_members(interpreter: str, user: int) -> list[Member]:
-    """The first layer: nothing but the way to the folder ``interpreter``, whose C library is the system's, and a user."""
+    """Return the first layer: links to the folder ``interpreter``, whose C library is the system's, and a user."""
     listed = [Member(path=path, folder=True) for path in _EMPTY]
     listed += [Member(path="tmp", mode=0o1777, folder=True), Member(path="work", folder=True, owner=user)]
     listed += [Member(path=name, mode=0o777, target=f"matrix/packages/{interpreter}/{name}") for name in _SYSTEM]
@@ -52,16 +52,16 @@ def root_members(interpreter: str, user: int) -> list[Member]:
 
 
 def root_layer(interpreter: str, user: int) -> Layer:
-    """The first layer of the images whose interpreter is in the folder ``interpreter``."""
+    """Return the first layer of images with this interpreter."""
     listed = root_members(interpreter, user)
     return Layer(label="the root", digest=digest_of(listed), size=size_of(listed))
 
 
 def unit_members(folder: Path) -> list[Member]:
-    """The layer that has a folder of the store. Raises InfrastructureError for what has no place in one."""
+    """Return the layer of a package. Raise InfrastructureError for a file that no image can hold."""
     at = PACKAGES.relative_to("/") / folder.name
     edits: dict[str, Callable[[bytes], bytes] | None] = {FILE: partial(settled, mtime_s=MTIME)}
-    # Whatever installed a wheel, and whenever.
+    # The same bytes, whichever installer and time.
     for path in folder.glob("*.dist-info/*"):
         name = path.relative_to(folder).as_posix()
         if path.name == "RECORD":
@@ -71,13 +71,13 @@ def unit_members(folder: Path) -> list[Member]:
     return members(folder, str(at), edits)
 
 
-def unit_layer(unit: Unit, folder: str, home: Home) -> Layer:
-    """The layer of a unit, which must be here unless its layer is known. Raises InfrastructureError where it is damaged."""
+def unit_layer(unit: Package, folder: str, home: Home) -> Layer:
+    """Return the layer of a package, measured if unknown. Raise InfrastructureError if the package is damaged."""
     return known(unit, folder, home) or measure(unit, folder, home)
 
 
-def known(unit: Unit, folder: str, home: Home) -> Layer | None:
-    """A layer that was measured before, be its folder here or not."""
+def known(unit: Package, folder: str, home: Home) -> Layer | None:
+    """Return a layer that was measured before, whether or not its folder exists."""
     try:
         value = json.loads(_note(folder, home).read_bytes())
         if value["format"] == FORMAT:
@@ -87,14 +87,14 @@ def known(unit: Unit, folder: str, home: Home) -> Layer | None:
     return None
 
 
-def measure(unit: Unit, folder: str, home: Home) -> Layer:
-    """Find out what a unit's layer comes to, reading every byte twice: against its hashes, and as it will be sent."""
+def measure(unit: Package, folder: str, home: Home) -> Layer:
+    """Compute a package's layer. Every byte is read twice: against its hashes, and as it will be sent."""
     place = home.packages / folder
-    damaged: Sequence[str] = unit.damage(place, thorough=True) if place.is_dir() else ["its folder is missing"]
+    damaged: Sequence[str] = damaged_files(place, thorough=True) if place.is_dir() else ["its folder is missing"]
     if damaged:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise InfrastructureError(
-            f"{unit.label} is damaged ({damaged[0]}{more}): matrix toolchain verify takes it away, and it is made again"
+            f"{unit.label} is damaged ({damaged[0]}{more}): matrix toolchain verify removes it, and it is installed again"
         )
     listed = unit_members(place)
     found = Layer(label=unit.label, folder=folder, digest=digest_of(listed), size=size_of(listed))

@@ -1,4 +1,4 @@
-"""What a person names when it comes to images: environments, with pins or without, or what tests need."""
+"""Environments named on a command line of ``matrix container``, with or without pins, or through tests."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mlir_matrix.session import Session
 
 
 def chosen(session: Session, names: Iterable[str]) -> tuple[list[ResolvedEnvironment], list[str]]:
-    """The sealed environments that names stand for, and why some of them cannot be. Raises UsageError for what is nothing."""
+    """Return the sealed environments of names, and why some are unavailable. Raise UsageError for an unknown name."""
     references = dict.fromkeys(reference for name in names for reference in _references(session, name))
     return sealed(session, list(references))
 
 
 def sealed(session: Session, references: Sequence[str]) -> tuple[list[ResolvedEnvironment], list[str]]:
-    """Environments by reference, with nothing of this machine in them, and why some of them cannot be."""
+    """Return environments by reference, without anything of this machine, and why some are unavailable."""
     found, reasons = [], []
     for reference in references:
         environment = session.environment(reference, sealed=True)
@@ -30,7 +30,7 @@ def sealed(session: Session, references: Sequence[str]) -> tuple[list[ResolvedEn
 
 
 def reference_of(session: Session, name: str) -> str:
-    """An environment's name as plans have it, of what a person writes: ``mlir@llvm=19``. Raises UsageError."""
+    """Return an environment's name as plans have it, from ``mlir@llvm=19``. Raise UsageError."""
     base, mark, suffix = name.partition(MARK)
     if base not in session.catalog.environments:
         near = did_you_mean(base, [*session.catalog.environments, *session.catalog.suites])

@@ -1,4 +1,4 @@
-"""What an image is to be, down to its ID, as a value: its layers and its configuration, made of an environment alone."""
+"""The specification of an image, a value made from an environment alone: layers, configuration and ID."""
 
 from __future__ import annotations
 
@@ -11,55 +11,55 @@ from typing import Any
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.digest import canonical, digest_bytes
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.layers import FORMAT, Layer, known, measure, root_layer, unit_layer
 from mlir_matrix.paths import Home
 
-#: When everything was made: as its files, so that it is the same each time.
+#: A constant time of creation, the same as that of files.
 CREATED = "1980-01-02T00:00:00Z"
-#: What our images are called, before the name of the environment.
+#: Prefix of our images' names.
 REPOSITORY = "mlir-matrix"
 #: Labels. The first is on every image of ours.
 LABEL_FORMAT, LABEL_NAME = "mlir-matrix.format", "mlir-matrix.environment"
 LABEL_DIGEST, LABEL_UNITS = "mlir-matrix.digest", "mlir-matrix.units"
-#: What a digest is shortened to in a tag.
+#: Digits of a digest in a tag.
 _SHORT = 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Blueprint:
-    """An image to be."""
+    """Layers and configuration of an image."""
 
     environment: ResolvedEnvironment = field(compare=False)
-    #: The folder of the store that has it.
+    #: Its folder among the packages.
     interpreter: str
     layers: tuple[Layer, ...]
     user: int
 
     @property
     def tag(self) -> str:
-        """What the image is called."""
+        """Return the tag of the image."""
         return tag_of(self.environment)
 
     @property
     def size(self) -> int:
-        """Bytes of its layers."""
+        """Return the bytes of all layers."""
         return sum(layer.size for layer in self.layers)
 
     @property
     def id(self) -> str:
-        """As daemons say it: the digest of the configuration, which has those of the layers."""
+        """Return the image's ID: the digest of the configuration, which has those of the layers."""
         return f"sha256:{digest_bytes(self.config)}"
 
     @property
     def diff_ids(self) -> list[str]:
-        """The digests of its layers, as daemons say them."""
+        """Return the digests of its layers, as daemons write them."""
         return [f"sha256:{layer.digest}" for layer in self.layers]
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """What containers of it begin with."""
+        """Return what containers of the image start with."""
         return {
             "User": f"{self.user}:{self.user}",
             "Env": [f"{name}={value}" for name, value in CLEAN_ENVIRONMENT.items()],
@@ -74,7 +74,7 @@ class Blueprint:
 
     @cached_property
     def config(self) -> bytes:
-        """The configuration, byte for byte: whoever changes one has another image."""
+        """Return the configuration, byte for byte: the ID depends on it."""
         return canonical(
             {
                 "architecture": "amd64",
@@ -88,27 +88,27 @@ class Blueprint:
 
 
 def tag_of(environment: ResolvedEnvironment) -> str:
-    """What the image of an environment is called: ``mlir-matrix/mlir-llvm-19.1.7:0a1b2c3d4e5f``."""
+    """Return the tag of an environment's image, ``mlir-matrix/mlir-llvm-19.1.7:0a1b2c3d4e5f``."""
     name = re.sub(r"[^a-z0-9]*[^a-z0-9.][^a-z0-9]*|\.{2,}", "-", environment.name.lower()).strip("-")
     return f"{REPOSITORY}/{name}:{environment.digest[:_SHORT]}"
 
 
 def can_draw(environment: ResolvedEnvironment, home: Home) -> bool:
-    """Whether it can be said now what the image of an environment is: each package is here, or its layer known."""
+    """Return whether the spec can be made now: each package is installed, or its layer known."""
     tag = environment.interpreter.tag
     return all(known(unit, unit.folder_for(tag), home) for unit in environment.missing(home.packages))
 
 
 def is_measured(environment: ResolvedEnvironment, home: Home) -> bool:
-    """Whether it can be said without reading a package."""
+    """Return whether the spec can be made without reading a package."""
     named = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
     return all(known(unit, folder, home) for unit, folder in named if folder)
 
 
 def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, anew: bool = False) -> Blueprint:
-    """The image of a sealed environment. Reads the packages whose layers nobody knows yet, which must be here.
+    """Return the spec of a sealed environment. Packages with unknown layers are read and must be installed.
 
-    ``anew`` reads all of them. Raises InfrastructureError where one is missing or damaged.
+    ``anew`` reads all of them. Raise InfrastructureError if one is missing or damaged.
     """
     interpreter = environment.interpreter
     if interpreter.prefix is None:
@@ -120,11 +120,11 @@ def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, 
     return Blueprint(environment=environment, interpreter=interpreter.prefix.folder, layers=layers, user=settings.user)
 
 
-def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Unit]:
-    """The units in the order of their layers: daemons share a layer between images where all those below are the same."""
+def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Package]:
+    """Return packages in the order of layers. Daemons share a layer if all layers below it are the same."""
     place = {name: number for number, name in enumerate(first)}
 
-    def key(unit: Unit) -> tuple[bool, int, str]:
+    def key(unit: Package) -> tuple[bool, int, str]:
         name = unit.label.partition(" ")[0].lower().replace("_", "-")
         return unit is not environment.interpreter.prefix, place.get(name, len(place)), unit.label
 

@@ -1,6 +1,6 @@
-"""Archives whose bytes depend on what is in them alone: not on the order of a disk, on times, owners, the umask or the machine.
+"""Archives whose bytes depend on their content alone: not on order, times, owners, umask or machine.
 
-Contents are read while the archive is written, never held. Its size is known before anything of it is read.
+Content is read while the archive is written. The size is known before.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mlir_matrix.digest import digest_pieces
-from mlir_matrix.environments.install.links import leads_out
+from mlir_matrix.environments.install.unpack import leads_out
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import unwritable
 
-#: Seconds since 1970 of everything: the second day of 1980, since zip files know no earlier one in any time zone.
+#: Time of all files: the second day of 1980, the first that zip files can hold in any time zone.
 MTIME = 315_619_200
 _BLOCK = tarfile.BLOCKSIZE
 _PIECE = 1 << 20
-#: Python's own, which depends on who looked at a module first.
+#: Bytecode, which depends on earlier runs.
 _LEFT_OUT = "__pycache__"
-#: What the content of files becomes, by their paths from the folder; None leaves one out.
+#: Functions that change the content of files, by path; None omits a file.
 Edits = Mapping[str, Callable[[bytes], bytes] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A folder, a file or a symbolic link in an archive. A file's content is ``content``, else that of ``source``."""
+    """A folder, file or symbolic link of an archive. A file has ``content``, or that of ``source``."""
 
     path: str
     mode: int = 0o755
@@ -46,7 +46,7 @@ class Member:
 
     @cached_property
     def header(self) -> bytes:
-        """The blocks before the content."""
+        """Return the blocks before the content."""
         info = tarfile.TarInfo(self.path)
         info.type = tarfile.DIRTYPE if self.folder else tarfile.SYMTYPE if self.target else tarfile.REGTYPE
         info.linkname, info.mode, info.size, info.mtime = self.target, self.mode, self.size, MTIME
@@ -55,11 +55,11 @@ class Member:
 
     @property
     def blocks(self) -> int:
-        """Bytes that it takes in an archive."""
+        """Return the bytes that it takes in an archive."""
         return len(self.header) + -(-self.size // _BLOCK) * _BLOCK
 
     def pieces(self) -> Iterator[bytes]:
-        """Header and content. Raises InfrastructureError where the file cannot be read, or has another size by now."""
+        """Yield header and content. Raise InfrastructureError if the file is unreadable or its size has changed."""
         yield self.header
         if self.source is None:
             yield self.content
@@ -69,16 +69,16 @@ class Member:
 
 
 def text(path: str, content: str) -> Member:
-    """A file with this text."""
+    """Return a file with this text."""
     data = content.encode()
     return Member(path=path, mode=0o644, content=data, size=len(data))
 
 
 def members(root: Path, at: str, edits: Edits = MappingProxyType({})) -> list[Member]:
-    """What is in a folder, as it will be in the folder ``at``, itself included; bytecode is left out.
+    """Return a folder and its content as members of the folder ``at``, without bytecode.
 
-    Modes come down to whether a file is executable; hard links are files like any. Raises InfrastructureError for links that
-    lead out of the folder, and for what is no file at all.
+    Of modes only the executable bit is kept; hard links become files. Raise InfrastructureError for links that lead out of the
+    folder, and for special files.
     """
     try:
         found = sorted(_members(root), key=lambda member: os.fsencode(member.path))
@@ -96,19 +96,19 @@ def members(root: Path, at: str, edits: Edits = MappingProxyType({})) -> list[Me
 
 
 def size_of(listed: Iterable[Member]) -> int:
-    """Bytes of the archive of some members."""
+    """Return the bytes of the archive of some members."""
     return sum(member.blocks for member in listed) + 2 * _BLOCK
 
 
 def pack(listed: Iterable[Member]) -> Iterator[bytes]:
-    """The archive of some members, in pieces."""
+    """Yield the archive of some members, in pieces."""
     for member in listed:
         yield from member.pieces()
     yield b"\0" * (2 * _BLOCK)
 
 
 def in_pieces(parts: Iterable[bytes], size: int = _PIECE) -> Iterator[bytes]:
-    """The same bytes in fewer pieces: each costs whoever sends them a system call or two."""
+    """Join small pieces: each costs its sender a system call or two."""
     waiting: list[bytes] = []
     length = 0
     for part in parts:
@@ -158,7 +158,7 @@ def _edited(member: Member, edit: Callable[[bytes], bytes] | None) -> Member | N
 
 
 def _content(path: Path, size: int) -> Iterator[bytes]:
-    """Exactly so many bytes of a file: the archive has said so before."""
+    """Yield exactly ``size`` bytes of a file, as the header says."""
     left = size
     try:
         with open(path, "rb", buffering=0) as file:
@@ -174,5 +174,5 @@ def _content(path: Path, size: int) -> Iterator[bytes]:
 
 
 def digest_of(listed: Sequence[Member]) -> str:
-    """Hexadecimal SHA-256 of the archive of some members."""
+    """Return the hexadecimal SHA-256 of the archive of some members."""
     return digest_pieces(in_pieces(pack(listed)))

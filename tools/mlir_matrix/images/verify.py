@@ -1,4 +1,4 @@
-"""How an image that a daemon has differs from what the locks give: by its description, or file by file."""
+"""Compare an image of a daemon with what the locks give: by its description, or file by file."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, Blueprint
 from mlir_matrix.images.tar import pack
 from mlir_matrix.paths import Home
 
-#: What no container may begin with: it would be run, or lie over what is in the image.
+#: Settings that no image may have: they would be run, or hide files of the image.
 _NOTHING = ("Entrypoint", "Cmd", "Volumes", "OnBuild")
-#: What is in a layer, by path: all that counts of a file or a link, its content as a hash.
+#: Content of a layer by path: mode, and hash or target.
 Listing = dict[str, str]
 _MOST = 5
 _CHUNK = 1 << 20
-#: Before the name of a file that a layer takes away.
+#: Prefix of a file that a layer removes.
 _WHITEOUT = ".wh."
 _GZIP = b"\x1f\x8b"
 
 
 def differences(spec: Blueprint, said: Mapping[str, Any]) -> list[str]:
-    """Sentences on what differs, from what the daemon says of the image; none where it is the same.
+    """Return what differs, from the daemon's description of the image; empty if it is the same.
 
-    Daemons call an image by the digest of its configuration, which has everything. Docker with containerd's store calls it
-    by that of a manifest of its own: then layers and configuration decide.
+    Daemons identify an image by the digest of its configuration, which covers everything. Docker with containerd's store uses
+    the digest of a manifest of its own; then layers and configuration decide.
     """
     if said["Id"] == spec.id:
         return []
@@ -42,7 +42,7 @@ def differences(spec: Blueprint, said: Mapping[str, Any]) -> list[str]:
 
 
 def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[str]:
-    """What an image says of itself that is not so; for where nobody knows what its layers must be."""
+    """Return wrong labels of an image, where its layers are unknown."""
     wanted = {LABEL_FORMAT: str(FORMAT), LABEL_DIGEST: environment.digest}
     labels = (said.get("Config") or {}).get("Labels") or {}
     return list(_labels(wanted, {key: labels[key] for key in wanted if key in labels}))
@@ -69,7 +69,7 @@ def _layers(spec: Blueprint, said: Mapping[str, Any]) -> Iterator[str]:
     found = (said.get("RootFS") or {}).get("Layers") or []
     for layer, digest in zip_longest(spec.layers, found):
         if layer is None:
-            yield f"it has one more layer, {digest}"
+            yield f"it has an extra layer, {digest}"
         elif digest is None:
             yield f"it has no layer for {layer.label}"
         elif digest != f"sha256:{layer.digest}":
@@ -82,9 +82,9 @@ def _shown(value: Any, most: int = 120) -> str:
 
 
 def changed_files(spec: Blueprint, found: Sequence[str], saved: Iterable[bytes], home: Home) -> list[str]:
-    """Sentences on files that were changed, added or lost, the first few.
+    """Return the first few files that were changed, added or lost.
 
-    ``found``: the digests of the layers that the image has; ``saved``: the image as the daemon gives it out.
+    ``found``: the digests of the image's layers; ``saved``: the image as the daemon exports it.
     """
     wanted: Listing = {}
     for layer, digest in zip(spec.layers, spec.diff_ids, strict=True):
@@ -108,11 +108,11 @@ def _compared(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[s
         elif path not in wanted:
             yield f"{path} was added or changed"
         elif found[path] != wanted[path]:
-            yield f"{path} is another"
+            yield f"{path} differs"
 
 
 def _saved_layers(archive: _Stream) -> Iterator[tuple[str, Listing]]:
-    """Digest and content of each layer of a saved image."""
+    """Yield digest and content of each layer of a saved image."""
     with tarfile.open(fileobj=cast(IO[bytes], archive), mode="r|") as outer:
         for member in outer:
             file = outer.extractfile(member) if member.isfile() else None
@@ -124,7 +124,7 @@ def _saved_layers(archive: _Stream) -> Iterator[tuple[str, Listing]]:
 
 
 def _listed(stream: _Stream) -> tuple[Listing, str]:
-    """What is in an archive, and its digest; nothing for what is none."""
+    """Return the content of an archive and its digest; empty if it is no archive."""
     found: Listing = {}
     try:
         with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|") as layer:
@@ -136,7 +136,7 @@ def _listed(stream: _Stream) -> tuple[Listing, str]:
                 found[member.name] = f"{member.mode:o} {content}"
     except tarfile.ReadError:
         found.clear()
-    # What follows an archive's end belongs to its digest.
+    # Bytes after the archive's end belong to its digest.
     while stream.read(_CHUNK):
         pass
     return found, f"sha256:{stream.state.hexdigest()}"
@@ -148,7 +148,7 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _uncompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Without compression: a layer's digest is that of its archive."""
+    """Decompress a layer: its digest is that of its archive."""
     first = next(pieces, b"")
     if not first.startswith(_GZIP):
         yield from chain([first], pieces)
@@ -167,7 +167,7 @@ class _Stream:
         self.state = hashlib.sha256()
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes; fewer only at the end."""
+        """Return at most ``size`` bytes; fewer only at the end."""
         parts = [self._rest]
         length = len(self._rest)
         while length < size and (piece := next(self._pieces, None)) is not None:

@@ -20,7 +20,6 @@ from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.expand.recipes import PASSES
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.results import SCHEMA as RESULTS
 from mlir_matrix.judge.run import run_graph
@@ -112,7 +111,7 @@ def found(
 def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limits) -> Seen:
     """Run the tests under some pins; check each output against the directives of all tests with the same input."""
     chosen = choose(current.catalog, arguments, pins=pins).tests()
-    tests = {test.id: test for test in chosen if test.is_ir and test.recipe and test.recipe.tool in PASSES}
+    tests = {test.id: test for test in chosen if test.is_ir and test.recipe and test.recipe.tool == "passes"}
     planner = Planner(current.catalog, current.tolerance, pins)
     verdicts = {name: planner.add(test) for name, test in tests.items()}
     printed = {name: planner.printed(test) for name, test in tests.items()}

@@ -102,7 +102,8 @@ def _weak(current: Session, update: Update, store: Store, done: Done) -> dict[st
     passing = json.loads(store.read_blob(done.result.outputs["weak"]))["outputs"]
     found: dict[str, list[GoldenWeak]] = {name: [] for name in update.made}
     for spec, names in zip(update.told, passing, strict=True):
-        bounds = {key: spec[f"{key}_text"] for key in BOUNDS if key in spec and spec["compare"] != "exact"}
+        values: Mapping[str, object] = spec
+        bounds = {key: str(values[f"{key}_text"]) for key in BOUNDS if key in values and spec["compare"] != "exact"}
         if names:
             layer = found_place(current.catalog.roots, spec["layer"])
             found[spec["name"]].append({"passes": names, "layer": layer, "bounds": bounds})

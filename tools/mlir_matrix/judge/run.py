@@ -23,7 +23,7 @@ from mlir_matrix.session import Environment, Session
 
 
 class Executor(Protocol):
-    """Runs a graph; ``done`` grows while it does, so that finished actions are known however the run ends."""
+    """Runs a graph. ``done`` grows meanwhile, so that finished actions are known however the run ends."""
 
     done: dict[str, Done]
 
@@ -36,7 +36,7 @@ class Executor(Protocol):
 
 
 class _Collector:
-    """Makes results of finished actions, and passes all events on."""
+    """Turns finished actions into results, and passes all events on."""
 
     def __init__(self, plan: Plan, maker: ResultMaker, listener: Listener, run: Run, *, fail_fast: bool) -> None:
         self._maker = maker
@@ -51,7 +51,7 @@ class _Collector:
                 self._ends.setdefault(plan.verdicts[test.id], []).append(test)
 
     def on(self, event: Event) -> bool:
-        """Return True to end the run."""
+        """Handle an event; return True to end the run."""
         self._listener(event)
         if isinstance(event, ActionDone):
             self._collect(event)

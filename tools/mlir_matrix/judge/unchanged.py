@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -78,7 +79,7 @@ class UnchangedRuns:
         roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
         self._cache = str(find_home(cache_dir=request.cache_dir).actions)
         self._folder = f"{self._cache}/unchanged"
-        self._file = f"{self._folder}/{digest_value([roots, request.words()])}.json"
+        self._file = f"{self._folder}/{digest_value([sys.executable, roots, request.words()])}.json"
         self._sources = Fingerprint()
         self._state = ""
         # The other executors ask programs of this machine.
@@ -114,15 +115,9 @@ class UnchangedRuns:
     def keep(self, report: Report, graph: Graph) -> None:
         """Keep the results of a run, unless they may differ the next time. Best effort: a cache may be read-only."""
         run = report.run
-        if (
-            not self._state
-            or run.relied is None
-            or run.executed
-            or run.interrupted
-            or not all(map(_is_lasting, run.results))
-        ):
-            return
-        if not all(_is_below(path) for action in graph.actions.values() for path in action.files):
+        known = not (run.executed or run.interrupted) and all(map(_is_lasting, run.results))
+        covered = all(_is_below(path) for action in graph.actions.values() for path in action.files)
+        if not (self._state and known and covered) or run.relied is None:
             return
         results = [_entry(each) for each in run.results]
         files = [file.removeprefix(f"{self._cache}/") for file in run.relied]

@@ -1,8 +1,8 @@
-"""The graph that plants miscompiles in tests and judges what comes out of them.
+"""Plan mutation tests: change the IR or the outputs of tests and judge the results.
 
-Two rounds: the first brings every test to loops and counts where each mutation could be planted (:func:`plan_sites`); the second,
-in the same graph, plants them, runs them with several draws of the inputs and judges (:func:`plan_plants`). Draws are taken ten at
-a time, so that asking for more of them repeats none, and no action takes long.
+There are two rounds in one graph. The first lowers every test to loops and counts the sites of each mutation
+(:func:`plan_sites`). The second adds the mutants, runs them with several draws of the inputs and judges them
+(:class:`Auditor`). An action takes ten draws: asking for more draws repeats none, and no action takes long.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from mlir_matrix.actions.params import AuditParams, MutateParams
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test
@@ -25,7 +26,7 @@ _LOOPS = "loops"
 #: Sites of a mutation that are taken in one test, spread evenly over those that there are.
 MOST_SITES = 4
 _CHUNK = 10
-#: The mutations of outputs, which are planted where NumPy is (``actions/output_mutations.py``).
+#: The mutations of outputs, which are planted where NumPy is (``actions/mutation/output_mutations.py``).
 OUTPUTS = (
     *(f"output-flip-bit-{bit}" for bit in (0, 2, 4, 8, 12, 16, 20, 22)), "output-flip-bit-top", "output-sign",
     "output-zeroed-tail", "output-stale-tail", "output-transposed-tile", "output-shifted", "output-rounded-to-bf16",
@@ -84,16 +85,18 @@ def plan_sites(planner: Planner, tests: Iterable[Test]) -> dict[str, str]:
 
 
 def _mutate(
-    planner: Planner, test: Test, middle: int, loops: Produced, told: Mapping[str, Any], outputs: Mapping[str, str]
+    planner: Planner, test: Test, middle: int, loops: Produced, told: MutateParams, outputs: Mapping[str, str]
 ) -> str:
     assert test.road is not None
     recipe = test.road.steps[middle - 1].recipe
+    if recipe.bindings:
+        told = {**told, "bindings": recipe.bindings}
     return planner.graph.add(
         f"mutate/{test.workload}",
         tool="mutate",
-        stage="lower",
+        stage=Stage.LOWER,
         environment=recipe.environment,
-        params={"bindings": recipe.bindings, **told},
+        params=told,
         inputs={"ir": loops},
         outputs=outputs,
     )
@@ -126,7 +129,7 @@ class Auditor:
         kernel = self._chains.compile(test)
         yield self._plant(test, kernel, "allowed", "")
         if outputs:
-            yield self._plant(test, kernel, "outputs", "", told={"mutations": list(outputs)})
+            yield self._plant(test, kernel, "outputs", "", mutations=outputs)
         yield self._trivial(test)
         for mutation, count in sites.items():
             for site in spread(count):
@@ -145,7 +148,7 @@ class Auditor:
 
     def _plant(
         self, test: Test, kernel: Produced, kind: str, mutation: str, *, site: int = 0, sites: int = 0, planting: str = "",
-        told: Mapping[str, Any] | None = None,
+        mutations: Sequence[str] = (),
     ) -> Plant:  # fmt: skip
         workload = self._catalog.workloads[test.workload]
         reports = []
@@ -155,7 +158,8 @@ class Auditor:
             for draw in draws:
                 for name in workload.document.outputs:
                     files[f"actual-{draw}-{name}"] = Produced(ran, f"out-{draw}-{name}")
-            reports.append(Report(draws=draws, ran=ran, judged=self._audit(test, kind, draws, files, told or {})))
+            judged = self._audit(test, kind, draws, files, mutations=mutations)
+            reports.append(Report(draws=draws, ran=ran, judged=judged))
         return Plant(
             test=test, mutation=mutation, site=site, sites=sites, kind=kind, planting=planting, reports=tuple(reports)
         )
@@ -169,7 +173,7 @@ class Auditor:
             for draw in draws:
                 made = add_inputs(self._planner.graph, workload, self._numpy, draw=draw)
                 files |= {f"arg-{draw}-{name}": Produced(made, name) for name in workload.document.inputs}
-            judged = self._audit(test, "trivial", draws, files, {"arguments": arguments})
+            judged = self._audit(test, "trivial", draws, files, arguments=arguments)
             reports.append(Report(draws=draws, ran="", judged=judged))
         return Plant(test=test, mutation="", site=0, sites=0, kind="trivial", planting="", reports=tuple(reports))
 
@@ -191,14 +195,30 @@ class Auditor:
         return files
 
     def _audit(
-        self, test: Test, kind: str, draws: Sequence[int], files: Mapping[str, Input], told: Mapping[str, Any]
+        self,
+        test: Test,
+        kind: str,
+        draws: Sequence[int],
+        files: Mapping[str, Input],
+        *,
+        mutations: Sequence[str] = (),
+        arguments: Sequence[str] | None = None,
     ) -> str:
+        params: AuditParams = {
+            "outputs": self._planner.judging(test)["outputs"],
+            "kind": kind,
+            "draws": list(draws),
+        }
+        if mutations:
+            params["mutations"] = list(mutations)
+        if arguments is not None:
+            params["arguments"] = list(arguments)
         return self._planner.graph.add(
             f"audit/{test.workload}",
             tool="audit",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._numpy,
-            params={**self._planner.judging(test), "kind": kind, "draws": list(draws), **told},
+            params=params,
             inputs=files,
             outputs=_REPORT,
         )

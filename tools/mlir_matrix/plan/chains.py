@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from mlir_matrix.actions.params import ImportParams, PassesParams, StepParams
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.actions.runtime.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Step, Workload
+from mlir_matrix.catalog.models.base import ParameterValue, Step, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import KEEPS_IR, Recipe
 from mlir_matrix.expand.routes import Argument, Road, RoadStep
 from mlir_matrix.plan.graph import Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import file_of, plain, signature
+from mlir_matrix.plan.parameters import choose_backend, file_of, plain, signature
 from mlir_matrix.plan.run_kernels import Kernels
 
 
@@ -27,7 +28,7 @@ class _Use:
     name: str
     step: Step
     recipe: Recipe
-    params: Mapping[str, Any]
+    params: StepParams
     files: Mapping[str, Input]
     #: What it gives: the name of the output, and its file; and whether that depends on the CPU of this machine.
     output: str
@@ -46,7 +47,7 @@ class Chains:
         self._catalog = catalog
         self._kernels = Kernels(catalog, graph, numpy)
         self._imports: dict[tuple[str | int, ...], Produced] = {}
-        self._signatures: dict[tuple[str | int, ...], dict[str, Any]] = {}
+        self._signatures: dict[tuple[str | int, ...], ImportParams] = {}
         #: By identity, because tests of a cell share their road, and comparing roads costs more than planning a step.
         self._roads: dict[int, tuple[Road, tuple[_Use, ...]]] = {}
         self._uses: dict[RoadStep, _Use] = {}
@@ -101,18 +102,20 @@ class Chains:
 
     def _new_import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
         source = file_of(self._catalog, workload.root, workload.files[road.source])
+        params = self._signature(workload).copy()
+        choose_backend(params, road.ingress)
         action = self.graph.add(
             f"import/{framework}/{workload.name}",
             tool=road.ingress.tool,
-            stage="import",
+            stage=Stage.IMPORT,
             environment=road.ingress.environment,
-            params={**self._signature(workload), **bindings_params(road.ingress)},
+            params=params,
             inputs={"source": source},
             outputs={"ir": self._catalog.kinds[road.kind].document.file},
         )
         return Produced(action, "ir")
 
-    def _signature(self, workload: Entry[Workload]) -> dict[str, Any]:
+    def _signature(self, workload: Entry[Workload]) -> ImportParams:
         key: tuple[str | int, ...] = (workload.name, *workload.document.dims.values())
         return cached(self._signatures, key, lambda: signature(workload.document))
 
@@ -127,9 +130,10 @@ class Chains:
         entry = self._catalog.steps[use.name]
         step: Step = entry.document
         recipe = use.recipe
-        params: dict[str, Any] = bindings_params(recipe)
+        params: StepParams = {}
+        choose_backend(params, recipe)
         if recipe.passes is not None:
-            params["passes"] = fill(" ".join(recipe.passes.split()), use.parameters)
+            params = PassesParams(**params, passes=fill(" ".join(recipe.passes.split()), use.parameters))
         if step.tool != "passes" or recipe.schedule is not None:
             params["parameters"] = {name: plain(value) for name, value in use.parameters.items()}
         files: dict[str, Input] = {
@@ -146,14 +150,15 @@ class Chains:
         outputs = {output: self._catalog.kinds[use.gives].document.file}
         native = _is_native(step, recipe, use.parameters)
         return _Use(
-            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output, outputs=outputs, native=native,
+            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output,
+            outputs=outputs, native=native,
         )  # fmt: skip
 
     def _new_step(self, use: _Use, artifact: Input) -> Produced:
         action = self.graph.add(
             use.name,
             tool=use.recipe.tool,
-            stage=use.step.stage,
+            stage=Stage(use.step.stage),
             environment=use.recipe.environment,
             params=use.params,
             inputs={"ir": artifact, **use.files},
@@ -164,14 +169,10 @@ class Chains:
         return made
 
 
-def bindings_params(recipe: Recipe) -> dict[str, Any]:
-    """Return the parameter that names the package of bindings, where the environment has one."""
-    return {"bindings": recipe.bindings} if recipe.bindings else {}
-
-
-def _is_native(step: Step, recipe: Recipe, parameters: Mapping[str, Any]) -> bool:
+def _is_native(step: Step, recipe: Recipe, parameters: Mapping[str, ParameterValue]) -> bool:
     """Bindings cannot but generate code for the CPU that they are on; programs do so where they are told, else for any."""
-    return parameters.get("cpu") == "native" if recipe.tool == "opt_object" else step.native
+    by_programs = recipe.tool == "object" and recipe.backend == "programs"
+    return parameters.get("cpu") == "native" if by_programs else step.native
 
 
 def _alone(entry: Entry[Step], recipe: Recipe) -> RoadStep:

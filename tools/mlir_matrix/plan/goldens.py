@@ -1,11 +1,20 @@
-"""The graph that computes goldens: a workload's inputs, then its reference."""
+"""Plan the actions that compute goldens and measure them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from mlir_matrix.actions.params import (
+    DifferenceParams,
+    JudgedOutput,
+    JudgeParams,
+    NoParams,
+    SignatureParams,
+    SketchOutput,
+    SketchParams,
+)
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import SKETCH, golden_name, is_sketched
 from mlir_matrix.catalog.models.base import Workload
@@ -18,7 +27,7 @@ from mlir_matrix.tolerances.resolve import resolve_everywhere
 def add_reference(
     graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
 ) -> str:
-    """Add the action that computes what is right for one draw of the inputs; its outputs are ``expected-NAME``."""
+    """Add the action that computes the reference for one draw of the inputs; its outputs are ``expected-NAME``."""
     return _add(graph, catalog, workload, environment, draw=draw, tool="reference", gives=("expected",))
 
 
@@ -35,7 +44,9 @@ def add_expected(graph: Graph, catalog: Catalog, workload: Entry[Workload], envi
 
     It belongs to the judge's stage: where it fails, no program under test did.
     """
-    action = _add(graph, catalog, workload, environment, draw=0, tool="reference", gives=("expected",), stage="judge")
+    action = _add(
+        graph, catalog, workload, environment, draw=0, tool="reference", gives=("expected",), stage=Stage.JUDGE
+    )
     return {name: Produced(action, f"expected-{name}") for name in workload.document.outputs}
 
 
@@ -47,11 +58,11 @@ class Update:
     differences: str
     #: The action that says which trivial outputs pass, and what it is told: an entry for each output under each set of bounds.
     weak: str
-    told: list[dict[str, Any]]
+    told: list[JudgedOutput]
 
 
 def plan_update(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, Update]]:
-    """The graph, and what it has for each workload."""
+    """Return the graph, and the actions of each workload in it."""
     graph, numerics = Graph(), Numerics(catalog)
     return graph, {entry.name: _add_update(graph, catalog, numerics, entry) for entry in workloads}
 
@@ -67,9 +78,9 @@ def _add_update(
         action = graph.add(
             f"sketch/{workload.name}",
             tool="sketch",
-            stage="run",
+            stage=Stage.RUN,
             environment=environment,
-            params={"outputs": [_told(document, name) for name in sketched]},
+            params=SketchParams(outputs=[_told(document, name) for name in sketched]),
             inputs={f"expected-{name}": made[name] for name in sketched},
             outputs={f"sketch-{name}": f"{name}{SKETCH}" for name in sketched},
         )
@@ -77,6 +88,7 @@ def _add_update(
     # The bound of the reference's own rounding is of the reference, and its inputs.
     computed = graph.actions[reference]
     files: dict[str, Input] = dict(computed.inputs)
+    described = signature(document)
     for name in document.outputs:
         path = workload.golden / golden_name(document, name)
         files[f"new-{name}"] = made[name]
@@ -84,15 +96,15 @@ def _add_update(
     differences = graph.add(
         f"golden-difference/{workload.name}",
         tool="golden_difference",
-        stage="run",
+        stage=Stage.RUN,
         environment=environment,
-        params={
-            "inputs": computed.params["inputs"],
-            "outputs": [
+        params=DifferenceParams(
+            inputs=described["inputs"],
+            outputs=[
                 {**spec, "sketch": spec["name"] in sketched, "compare": document.outputs[spec["name"]].compare}
-                for spec in computed.params["outputs"]
+                for spec in described["outputs"]
             ],
-        },
+        ),
         inputs=files,
         outputs={"differences": "differences.json"},
     )
@@ -104,9 +116,9 @@ def _add_update(
     weak = graph.add(
         f"weak/{workload.name}",
         tool="weak",
-        stage="judge",
+        stage=Stage.JUDGE,
         environment=environment,
-        params={"outputs": told},
+        params=JudgeParams(outputs=told),
         inputs={
             **{f"{'sketch' if name in sketched else 'expected'}-{name}": file for name, file in made.items()},
             **like_outputs(graph, workload, environment),
@@ -117,7 +129,7 @@ def _add_update(
 
 
 def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: str = "numpy") -> tuple[Graph, str]:
-    """The graph, and its action, whose output ``magnitudes`` says how large the elements are."""
+    """Return the graph that measures a workload's goldens, and its action; its output is ``magnitudes``."""
     graph = Graph()
     goldens: Mapping[str, Input] = {
         name: file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
@@ -128,16 +140,16 @@ def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: st
     action = graph.add(
         f"magnitudes/{workload.name}",
         tool="magnitudes",
-        stage="judge",
+        stage=Stage.JUDGE,
         environment=environment,
-        params={},
+        params=NoParams(),
         inputs={f"golden-{name}": made for name, made in goldens.items()},
         outputs={"magnitudes": "magnitudes.json"},
     )
     return graph, action
 
 
-def _told(workload: Workload, name: str) -> dict[str, Any]:
+def _told(workload: Workload, name: str) -> SketchOutput:
     output = workload.outputs[name]
     shape = sizes(output.shape, workload.dims)
     return {"name": name, "dtype": output.dtype, "shape": shape, "compare": output.compare}
@@ -152,7 +164,7 @@ def _add(
     draw: int,
     tool: str,
     gives: tuple[str, ...],
-    stage: str = "run",
+    stage: Stage = Stage.RUN,
 ) -> str:
     made = add_inputs(graph, workload, environment, draw=draw)
     described = signature(workload.document)
@@ -161,7 +173,7 @@ def _add(
         tool=tool,
         stage=stage,
         environment=environment,
-        params={"inputs": described["inputs"], "outputs": described["outputs"]},
+        params=SignatureParams(inputs=described["inputs"], outputs=described["outputs"]),
         inputs={
             "source": file_of(catalog, workload.root, workload.reference),
             **{f"arg-{name}": Produced(made, name) for name in workload.document.inputs},

@@ -1,4 +1,4 @@
-"""The graph of actions: what each reads, runs and writes, and which of them each test ends in."""
+"""The graph of actions: what each reads, runs and writes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.digest import digest_bytes, digest_value
 
 K = TypeVar("K")
@@ -48,7 +49,7 @@ class Action:
 
     id: str
     tool: str
-    stage: str
+    stage: Stage
     environment: str
     params: Mapping[str, Any]
     inputs: Mapping[str, Input]
@@ -73,9 +74,9 @@ class Graph:
 
     actions: dict[str, Action] = field(default_factory=dict)
     #: Digests of parameter objects by identity; the object is kept so that its identity stays its own.
-    _params: dict[int, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    _params: dict[int, tuple[Mapping[str, object], str]] = field(default_factory=dict)
 
-    def _params_digest(self, params: Mapping[str, Any]) -> str:
+    def _params_digest(self, params: Mapping[str, object]) -> str:
         known = self._params.get(id(params))
         if known is None:
             known = self._params[id(params)] = (params, digest_value(params))
@@ -86,9 +87,9 @@ class Graph:
         label: str,
         *,
         tool: str,
-        stage: str,
+        stage: Stage,
         environment: str,
-        params: Mapping[str, Any],
+        params: Mapping[str, object],
         inputs: Mapping[str, Input],
         outputs: Mapping[str, str],
         native: bool = False,

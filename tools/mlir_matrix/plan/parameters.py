@@ -1,15 +1,26 @@
-"""What actions are told of a workload: its files, the sizes of its tensors, how its inputs are made."""
+"""Make the parameters of actions from a workload: its files, the sizes of its tensors, its inputs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from mlir_matrix.actions import params
+from mlir_matrix.actions.params import (
+    ImportParams,
+    InputsParams,
+    InputTensor,
+    JudgedOutput,
+    SameIrParams,
+    StepParams,
+    Value,
+)
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import Output, ParameterValue, Tensor, Workload
+from mlir_matrix.expand.recipes import Recipe
 from mlir_matrix.plan.graph import File, Graph, Produced
 from mlir_matrix.tolerances.resolve import Resolved
 
@@ -27,18 +38,26 @@ def sizes(shape: Iterable[int | str], dims: Mapping[str, int]) -> list[int]:
     return [size if isinstance(size, int) else dims[size] for size in shape]
 
 
-def plain(value: ParameterValue) -> Any:
+def plain(value: ParameterValue) -> Value:
     """A parameter's value as actions are given it, in JSON."""
     return list(value) if isinstance(value, tuple) else value
+
+
+def choose_backend(params: StepParams | ImportParams | SameIrParams, recipe: Recipe) -> None:
+    """Write the backend of a tool, where it has two, and the package of bindings, where the environment names one."""
+    if recipe.backend:
+        params["backend"] = recipe.backend
+    if recipe.bindings:
+        params["bindings"] = recipe.bindings
 
 
 #: How far apart the seeds of two draws of an input are; a prime, so that inputs with neighbouring seeds do not meet.
 _DRAW = 1_000_003
 
 
-def inputs_params(workload: Workload, draw: int = 0) -> dict[str, Any]:
+def inputs_params(workload: Workload, draw: int = 0) -> InputsParams:
     """Parameters of the action that makes a workload's inputs. Draw 0 has its own seeds, each other draw others."""
-    made = [
+    made: list[InputTensor] = [
         {
             "name": name,
             "shape": sizes(tensor.shape, workload.dims),
@@ -56,7 +75,7 @@ def add_inputs(graph: Graph, workload: Entry[Workload], environment: str = "nump
     return graph.add(
         f"inputs/{workload.name}",
         tool="inputs",
-        stage="import",
+        stage=Stage.IMPORT,
         environment=environment,
         params=inputs_params(workload.document, draw),
         inputs={},
@@ -80,25 +99,22 @@ def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> d
     return {f"arg-{name}": Produced(made, name) for name in names}
 
 
-def signature(workload: Workload) -> dict[str, Any]:
+def signature(workload: Workload) -> ImportParams:
     """What an ingress must know of a workload: inputs and outputs, with the positions of dimensions left open."""
 
-    def described(tensors: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": name,
-                "shape": sizes(tensor.shape, workload.dims),
-                "dtype": tensor.dtype,
-                "dynamic": [axis for axis, size in enumerate(tensor.shape) if size in workload.dynamic],
-                # Nobody is told of what is not so.
-                **({"nan": True} if getattr(tensor, "nan", None) else {}),
-            }
-            for name, tensor in tensors.items()
-        ]
+    def described(name: str, tensor: Tensor | Output) -> params.Tensor:
+        found: params.Tensor = {
+            "name": name,
+            "shape": sizes(tensor.shape, workload.dims),
+            "dtype": tensor.dtype,
+            "dynamic": [axis for axis, size in enumerate(tensor.shape) if size in workload.dynamic],
+        }
+        # Left out where it is not so.
+        return {**found, "nan": True} if getattr(tensor, "nan", None) else found
 
     return {
-        "inputs": described(workload.inputs),
-        "outputs": described(workload.outputs),
+        "inputs": [described(*each) for each in workload.inputs.items()],
+        "outputs": [described(*each) for each in workload.outputs.items()],
         "dims": dict(workload.dims),
         "dim_names": {name: [str(size) for size in tensor.shape] for name, tensor in workload.inputs.items()},
     }
@@ -121,23 +137,28 @@ def found_place(roots: Sequence[Path], text: str) -> str:
     return _PLACE.sub(lambda match: f"{roots[int(match[1])]}/" if int(match[1]) < len(roots) else match[0], text)
 
 
-def judged(catalog: Catalog, workload: Workload, bounds: Iterable[Resolved]) -> list[dict[str, Any]]:
-    """What the judge is told of each output."""
-    return [
-        {
-            "name": name,
-            "dtype": output.dtype,
-            "shape": sizes(output.shape, workload.dims),
-            "compare": output.compare,
-            "atol": bound.atol,
-            "rtol": bound.rtol,
-            "atol_text": bound.atol_text,
-            "rtol_text": bound.rtol_text,
-            # Left out where no layer gives it: what is told of a test that has none stays what it was.
-            **({"max_ulp": bound.max_ulp, "max_ulp_text": bound.max_ulp_text} if bound.max_ulp is not None else {}),
-            "layer": place_of(catalog, bound.location),
-            "rationale": bound.rationale,
-            **({"weak_reason": output.weak} if output.weak is not None else {}),
-        }
-        for (name, output), bound in zip(workload.outputs.items(), bounds, strict=True)
-    ]
+def judged(catalog: Catalog, workload: Workload, bounds: Iterable[Resolved]) -> list[JudgedOutput]:
+    """Return what the judge needs of each output."""
+    return [_judged(catalog, workload, *each) for each in zip(workload.outputs, bounds, strict=True)]
+
+
+def _judged(catalog: Catalog, workload: Workload, name: str, bound: Resolved) -> JudgedOutput:
+    output = workload.outputs[name]
+    spec: JudgedOutput = {
+        "name": name,
+        "dtype": output.dtype,
+        "shape": sizes(output.shape, workload.dims),
+        "compare": output.compare,
+        "atol": bound.atol,
+        "rtol": bound.rtol,
+        "atol_text": bound.atol_text,
+        "rtol_text": bound.rtol_text,
+        "layer": place_of(catalog, bound.location),
+        "rationale": bound.rationale,
+    }
+    # Left out where no layer gives it, so that the keys of such actions stay what they were.
+    if bound.max_ulp is not None:
+        spec["max_ulp"], spec["max_ulp_text"] = bound.max_ulp, bound.max_ulp_text
+    if output.weak is not None:
+        spec["weak_reason"] = output.weak
+    return spec

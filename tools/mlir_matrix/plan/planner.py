@@ -1,24 +1,25 @@
-"""From chosen tests to the graph of actions that they need. Tests that share a prefix share its actions."""
+"""Plan chosen tests as a graph of actions. Tests that share a prefix share its actions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from mlir_matrix.actions.params import JudgeParams, NoParams, PassesParams
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import golden_name, is_sketched
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.chains import Chains, bindings_params
+from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import VERDICT, file_of, judged, like_outputs
+from mlir_matrix.plan.parameters import VERDICT, choose_backend, file_of, judged, like_outputs
 from mlir_matrix.plan.properties import Laws, Tolerate
 
 #: What many actions share is one object.
-_NO_PARAMS: Mapping[str, Any] = {}
+_NO_PARAMS: NoParams = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pi
 
 
 class Planner:
-    """Adds tests to one graph; remembers what an earlier test already added."""
+    """Adds tests to one graph; shares the actions of earlier tests."""
 
     def __init__(self, catalog: Catalog, tolerate: Tolerate, pins: Pins) -> None:
         #: Of what no test's identifier can vary: inputs and judging.
@@ -54,7 +55,7 @@ class Planner:
         self._tolerate = tolerate
         self._laws = Laws(self.chains, catalog, tolerate, self._numpy)
         #: Parameters of judges, by workload and layers.
-        self._judging: dict[tuple[str, tuple[tuple[str, float, float], ...]], dict[str, Any]] = {}
+        self._judging: dict[tuple[str, tuple[tuple[str, float, float], ...]], JudgeParams] = {}
         #: By workload: its goldens, and the inputs that are like an output.
         self._goldens: dict[str, Mapping[str, Input]] = {}
         self._like: dict[str, Mapping[str, Input]] = {}
@@ -68,8 +69,8 @@ class Planner:
     def _execution_test(self, test: Test) -> str:
         return self.judge(test, self.chains.run(test, self.chains.compile(test)))
 
-    def judging(self, test: Test) -> dict[str, Any]:
-        """What the judge of a test is told: its outputs with the tolerances that win."""
+    def judging(self, test: Test) -> JudgeParams:
+        """Return the parameters of a test's judge: its outputs with the tolerances that win."""
         workload = self._catalog.workloads[test.workload]
         bounds = tuple(self._tolerate(test, name) for name in workload.document.outputs)
         # Tests of a workload that the same layers apply to are judged by the same parameters.
@@ -77,7 +78,7 @@ class Planner:
         return cached(self._judging, key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})
 
     def judge(self, test: Test, results: str, expected: Mapping[str, Input] | None = None) -> str:
-        """The action that judges what a run gave; ``expected``: by output, instead of the goldens."""
+        """Add the action that judges the outputs of a run; ``expected``: by output, instead of the goldens."""
         workload = self._catalog.workloads[test.workload]
         names = workload.document.outputs
         params = self.judging(test)
@@ -93,7 +94,7 @@ class Planner:
         return self.graph.add(
             f"judge/{workload.name}",
             tool="judge",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._numpy,
             params=params,
             inputs=files,
@@ -114,16 +115,16 @@ class Planner:
         return self.check(test, self.alone(test))
 
     def alone(self, test: Test) -> Produced:
-        """What the step of an IR test makes of the test's IR."""
+        """Apply the step of an IR test to the test's IR."""
         assert test.recipe is not None
         return self.chains.step(test.pipeline, test.recipe, self._case(test))
 
     def check(self, test: Test, ir: Produced) -> str:
-        """The action that holds IR against the directives of an IR test."""
+        """Add the action that checks IR by the directives of an IR test."""
         return self.graph.add(
             f"filecheck/{test.pipeline}/{test.workload}",
             tool="irtest",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._filecheck,
             params=_NO_PARAMS,
             inputs={"ir": ir, "test": self._case(test)},
@@ -131,15 +132,17 @@ class Planner:
         )
 
     def printed(self, test: Test) -> str:
-        """The action that prints the IR of an IR test as MLIR does, whatever the file calls its values."""
+        """Add the action that prints the IR of an IR test in MLIR's own form, with MLIR's value names."""
         recipe = test.recipe
         assert recipe is not None
+        params: PassesParams = {"passes": ""}
+        choose_backend(params, recipe)
         return self.graph.add(
             "printed",
             tool=recipe.tool,
-            stage="lower",
+            stage=Stage.LOWER,
             environment=recipe.environment,
-            params={"passes": "", **bindings_params(recipe)},
+            params=params,
             inputs={"ir": self._case(test)},
             outputs={"ir": "input.mlir"},
         )

@@ -7,24 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from mlir_matrix.actions.params import (
+    Bounds,
+    JudgedOutput,
+    Op,
+    RelateParams,
+    SameIrParams,
+    TransformInput,
+    TransformParams,
+)
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Workload
+from mlir_matrix.catalog.models.base import Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.properties import axes, in_words, place, reader
 from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import Input, Produced
-from mlir_matrix.plan.parameters import VERDICT, add_inputs, judged
+from mlir_matrix.plan.parameters import VERDICT, add_inputs, choose_backend, judged
 from mlir_matrix.tolerances.resolve import Resolved
 
 #: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]
-#: What is done to a tensor, as ``actions/transform.py`` takes it.
-Op = dict[str, Any]
 #: What the judge is told where elements must be equal.
-_EQUAL = {
+_EQUAL: Bounds = {
     "atol": 0,
     "rtol": 0,
     "atol_text": "0",
@@ -33,8 +40,6 @@ _EQUAL = {
     "rationale": "equal, as the suite says",
 }
 _EXACTLY = {"numeric": "exact"}
-#: What a layer may say besides, which is said anew of two runs.
-_LAST_PLACES = ("max_ulp", "max_ulp_text")
 
 
 class Laws:
@@ -73,7 +78,8 @@ class Laws:
         assert relation.cell is not None
         framework, pipeline, target = relation.cell
         return replace(
-            test, framework=framework, pipeline=pipeline, target=target, road=relation.road, relation=None, expectation=None
+            test, framework=framework, pipeline=pipeline, target=target, road=relation.road, relation=None,
+            expectation=None,
         )  # fmt: skip
 
     def _agreement(self, test: Test) -> str:
@@ -105,13 +111,15 @@ class Laws:
         """A workload's inputs, some of them changed."""
         plain = add_inputs(self._chains.graph, workload, self._numpy)
         document = workload.document
-        told = [{"name": name, "dtype": document.inputs[name].dtype, "op": op} for name, op in ops.items()]
+        told: list[TransformInput] = [
+            {"name": name, "dtype": document.inputs[name].dtype, "op": op} for name, op in ops.items()
+        ]
         changed = self._chains.graph.add(
             f"transform/{workload.name}",
             tool="transform",
-            stage="import",
+            stage=Stage.IMPORT,
             environment=self._numpy,
-            params={"inputs": told},
+            params=TransformParams(inputs=told),
             inputs={name: Produced(plain, name) for name in ops},
             outputs={name: f"{name}.npy" for name in ops},
         )
@@ -132,7 +140,7 @@ class Laws:
         inputs: dict[str, Input] = {f"other-{name}": Produced(base, f"out-{name}") for name in names}
         for number, run in enumerate(runs):
             inputs |= {f"part{number}-{name}": Produced(run, f"out-{name}") for name in names}
-        params = {
+        params: RelateParams = {
             "relation": in_words(test.relation),
             "outputs": self._specs(test, other or test, ops),
             "ops": dict(ops),
@@ -143,28 +151,30 @@ class Laws:
         return self._chains.graph.add(
             f"relate/{test.workload}",
             tool="relate",
-            stage="judge",
+            stage=Stage.JUDGE,
             environment=self._numpy,
             params=params,
             inputs=inputs,
             outputs=VERDICT,
         )
 
-    def _specs(self, test: Test, other: Test, ops: Mapping[str, Op]) -> list[dict[str, Any]]:
+    def _specs(self, test: Test, other: Test, ops: Mapping[str, Op]) -> list[JudgedOutput]:
         """What the judge is told of each output: to be equal, or within the sum of both tests' tolerances."""
         assert test.relation is not None
         document = self._catalog.workloads[test.workload].document
         law = test.relation.law
         exact = not isinstance(law, SameIr) and law.within == "exact"
         bounds = [(self._tolerate(test, name), self._tolerate(other, name)) for name in document.outputs]
-        specs = [
-            {key: value for key, value in spec.items() if key not in _LAST_PLACES}
-            for spec in judged(self._catalog, document, [own for own, _ in bounds])
-        ]
-        if exact:
-            return [{**spec, **_EQUAL, "compare": _EXACTLY.get(spec["compare"], spec["compare"])} for spec in specs]
-        factors = [abs(ops.get(name, {}).get("factor", 1)) for name in document.outputs]
-        return [{**spec, **_sum(*both, factor)} for spec, both, factor in zip(specs, bounds, factors, strict=True)]
+        found: list[JudgedOutput] = []
+        for spec, (own, its) in zip(judged(self._catalog, document, [own for own, _ in bounds]), bounds, strict=True):
+            # Said anew of two runs.
+            spec.pop("max_ulp", None)
+            spec.pop("max_ulp_text", None)
+            if exact:
+                found.append({**spec, **_EQUAL, "compare": _EXACTLY.get(spec["compare"], spec["compare"])})
+            else:
+                found.append({**spec, **_sum(own, its, _factor(ops.get(spec["name"])), spec["layer"])})
+        return found
 
     def _same_ir(self, test: Test, law: SameIr) -> str:
         assert test.relation is not None
@@ -176,17 +186,19 @@ class Laws:
             ends.append(self._chains.lower(each, 0, self._chains.enter(each), place(each.road, law.at)))
         recipe = reader(test.road, law.at)
         assert recipe is not None
+        params: SameIrParams = {
+            "relation": in_words(test.relation),
+            "other": "/".join(test.relation.cell or ()),
+            "same": ends[0] == ends[1],
+            "backend": "bindings",
+        }
+        choose_backend(params, recipe)
         return self._chains.graph.add(
             f"same-ir/{test.workload}",
-            tool="opt_same_ir" if recipe.tool.startswith("opt_") else "same_ir",
-            stage="judge",
+            tool="same_ir",
+            stage=Stage.JUDGE,
             environment=recipe.environment,
-            params={
-                "relation": in_words(test.relation),
-                "other": "/".join(test.relation.cell or ()),
-                "same": ends[0] == ends[1],
-                **({"bindings": recipe.bindings} if recipe.bindings else {}),
-            },
+            params=params,
             inputs={"ir": ends[0], "other": ends[1]},
             outputs=VERDICT,
         )
@@ -196,29 +208,30 @@ def _scale(factor: float) -> Op:
     return {"kind": "scale", "factor": factor}
 
 
-def _permute(tensors: Mapping[str, Any], law: Permutation) -> dict[str, Op]:
+def _permute(tensors: Mapping[str, Tensor | Output], law: Permutation) -> dict[str, Op]:
     return {
         name: {"kind": "permute", "axes": found} for name, tensor in tensors.items() if (found := axes(tensor, law.dim))
     }
 
 
-def _sum(own: Resolved, its: Resolved, factor: float) -> dict[str, Any]:
+def _factor(op: Op | None) -> float:
+    return abs(op["factor"]) if op is not None and op["kind"] == "scale" else 1.0
+
+
+def _sum(own: Resolved, its: Resolved, factor: float, layer: str) -> Bounds:
     """The bounds on a difference of two runs, of which each may be off; both as large as the scaled result is."""
     scale = max(1.0, factor)
     atol = f"{own.atol_text} + {its.atol_text}"
-    return {
+    bounds: Bounds = {
         "atol": scale * (own.atol + its.atol),
         "rtol": own.rtol + its.rtol,
         "atol_text": f"{scale:g} * ({atol})" if scale > 1 else atol,
         "rtol_text": f"{own.rtol_text} + {its.rtol_text}",
-        **_last_places(own, its),
+        "layer": layer,
         "rationale": f"Two runs, of which each may be off: {own.rationale}",
     }
-
-
-def _last_places(own: Resolved, its: Resolved) -> dict[str, Any]:
     given = [each for each in (own, its) if each.max_ulp is not None]
-    if not given:
-        return {}
-    total = sum(each.max_ulp or 0.0 for each in given)
-    return dict(zip(_LAST_PLACES, (total, " + ".join(str(each.max_ulp_text) for each in given)), strict=True))
+    if given:
+        bounds["max_ulp"] = sum(each.max_ulp or 0.0 for each in given)
+        bounds["max_ulp_text"] = " + ".join(str(each.max_ulp_text) for each in given)
+    return bounds

@@ -1,13 +1,15 @@
-"""What runs an artifact on a target: the kit that it is linked with or called by, and the call itself."""
+"""Add the actions that link a kernel with its driver and run it on a target."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from mlir_matrix.actions.params import CodegenParams, LinkKitParams, NoParams, RunParams
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Target, Workload
+from mlir_matrix.catalog.models.base import ParameterValue, Target, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import Road
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
@@ -23,12 +25,12 @@ DRIVER_SOURCES = tuple(
 )  # fmt: skip
 #: The tool of targets that compile a kernel in memory and call it there.
 JIT = "run_jit"
-_NO_PARAMS: Mapping[str, Any] = {}
+_NO_PARAMS: NoParams = {}
 _KERNEL = {"kernel": "kernel"}
 
 
 class _Inputs(NamedTuple):
-    """What a run is given: a draw, the sizes of the dimensions, arguments instead of those that are drawn."""
+    """The inputs of a run: a draw, the sizes of the dimensions, arguments that replace drawn ones."""
 
     draw: int
     sizes: tuple[int, ...]
@@ -40,15 +42,15 @@ def _inputs(workload: Entry[Workload], draw: int, arguments: Mapping[str, Produc
 
 
 class Kernels:
-    """Adds links and runs to a graph; tests that differ in nothing that a run is told share it."""
+    """Adds links and runs to a graph; tests with equal parameters and inputs share a run."""
 
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
         """``numpy`` is the environment that makes inputs."""
         self._catalog, self._graph, self._numpy = catalog, graph, numpy
         self._runs: dict[tuple[object, ...], str] = {}
         #: What runs of a workload on a target have in common; and their parameters with values of a pipeline's.
-        self._running: dict[tuple[object, ...], tuple[dict[str, Input], dict[str, Any], dict[str, str]]] = {}
-        self._told: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._running: dict[tuple[object, ...], tuple[dict[str, Input], RunParams, dict[str, str]]] = {}
+        self._told: dict[tuple[object, ...], RunParams] = {}
         self._links: dict[tuple[Produced, str, str], Produced] = {}
         self._compiled: dict[tuple[object, ...], Produced] = {}
         #: By target and environment: the library that calls kernels; by triple and environment: what they are linked with.
@@ -64,7 +66,7 @@ class Kernels:
         draw: int = 0,
         arguments: Mapping[str, Produced] | None = None,
     ) -> str:
-        """The action that calls a kernel with inputs of draw ``draw``. Tests that differ in nothing that it is told share it.
+        """Add the action that calls a kernel with inputs of draw ``draw``. Tests with equal parameters and inputs share it.
 
         ``arguments``: by input, instead of those of the draw.
         """
@@ -82,7 +84,7 @@ class Kernels:
         target: str,
         road: Road,
         workload: Entry[Workload],
-        values: Mapping[str, Any],
+        values: Mapping[str, ParameterValue],
         given: _Inputs,
     ) -> str:
         document = self._catalog.targets[target].document
@@ -94,18 +96,18 @@ class Kernels:
                 (target, road.linker),
                 lambda: self._kit(document.triple, road.linker, "library", "driver.so"),
             )
-            told = {"parameters": {name: plain(value) for name, value in values.items()}}
+            told: CodegenParams = {"parameters": {name: plain(value) for name, value in values.items()}}
             compiling = (artifact, library, road.runner, tuple(values.items()))
             compiled = cached(self._compiled, compiling, lambda: self._compile(artifact, library, road.runner, told))
             kernel = {"ir": compiled, "driver": library}
             key = (workload.name, document.runner, document.devices, tuple(values.items()))
-            params = cached(self._told, key, lambda: {**params, **told})
+            params = cached(self._told, key, lambda: RunParams(**params, **told))
         else:
             kernel = {"kernel": self._linked(artifact, target, road)}
         return self._graph.add(
             f"run/{workload.name}",
             tool=document.tool,
-            stage="run",
+            stage=Stage.RUN,
             environment=road.runner,
             params=params,
             inputs={**kernel, **arguments},
@@ -114,9 +116,9 @@ class Kernels:
         )
 
     def run_draws(self, artifact: Produced, test: Test, workload: Entry[Workload], draws: Sequence[int]) -> str:
-        """The action that calls a linked kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``.
+        """Add the action that calls a linked kernel with the inputs of several draws; its outputs: ``out-DRAW-NAME``, ``failures``.
 
-        One that fails on a draw is not failed by that. Raises ValueError for a target that compiles kernels as it calls them.
+        A draw that fails does not fail the action. Raises ValueError for a target that compiles kernels in memory.
         """
         road, document = test.road, self._catalog.targets[test.target].document
         assert road is not None
@@ -130,10 +132,10 @@ class Kernels:
             outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
         return self._graph.add(
             f"run/{workload.name}",
-            tool="run_draws",
-            stage="run",
+            tool="run",
+            stage=Stage.RUN,
             environment=road.runner,
-            params={**params, "draws": list(draws)},
+            params=RunParams(**params, draws=list(draws)),
             inputs=inputs,
             outputs=outputs,
             native=bool(document.devices),
@@ -144,12 +146,12 @@ class Kernels:
         key = (artifact, target, road.linker)
         return cached(self._links, key, lambda: self._link(artifact, triple, road.linker))
 
-    def _compile(self, ir: Produced, library: Produced, environment: str, params: Mapping[str, Any]) -> Produced:
-        """An action of its own: an action has one stage, and what cannot be compiled is no failure of the run."""
+    def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
+        """Add the compilation as its own action: a failed compilation must not count as a failed run."""
         action = self._graph.add(
             "compile",
             tool="compile_jit",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
             params=params,
             inputs={"ir": ir, "driver": library},
@@ -168,7 +170,7 @@ class Kernels:
         action = self._graph.add(
             "link",
             tool="link",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
             params=_NO_PARAMS,
             inputs={"object": kernel, **kit},
@@ -177,14 +179,14 @@ class Kernels:
         return Produced(action, "kernel")
 
     def _kit(self, triple: str, environment: str, name: str, file: str) -> Produced:
-        """A part of what every kernel of a target is linked with or called by."""
+        """Add an action that builds a part of the driver of a target."""
         sources = {} if name == "runtime" else {Path(path).name: File(0, path) for path in DRIVER_SOURCES}
         action = self._graph.add(
             f"{name}/{triple}",
             tool="link_kit",
-            stage="codegen",
+            stage=Stage.CODEGEN,
             environment=environment,
-            params={"triple": triple},
+            params=LinkKitParams(triple=triple),
             inputs=sources,
             outputs={name: file},
         )
@@ -192,22 +194,25 @@ class Kernels:
 
     def _ran(
         self, workload: Entry[Workload], target: Target, given: _Inputs
-    ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
+    ) -> tuple[dict[str, Input], RunParams, dict[str, str]]:
         key = (workload.name, target.runner, target.devices, given)
         return cached(self._running, key, lambda: self._new_running(workload, target, given))
 
     def _new_running(
         self, workload: Entry[Workload], target: Target, given: _Inputs
-    ) -> tuple[dict[str, Input], dict[str, Any], dict[str, str]]:
-        """What all runs of a workload have in common: the arguments' files, the parameters, the outputs."""
+    ) -> tuple[dict[str, Input], RunParams, dict[str, str]]:
+        """Return what all runs of a workload share: the files of arguments, the parameters, the outputs."""
         made = dict(given.arguments) or self._drawn(workload, given.draw)
         described = signature(workload.document)
-        params = {"arguments": described["inputs"], "results": described["outputs"]}
+        params: RunParams = {"arguments": described["inputs"], "results": described["outputs"]}
         # Only what a target has: the keys of all others stay as they are.
-        asked = {"runner": list(target.runner), "devices": list(target.devices)}
+        if target.runner:
+            params["runner"] = list(target.runner)
+        if target.devices:
+            params["devices"] = list(target.devices)
         return (
             {f"arg-{name}": made[name] for name in workload.document.inputs},
-            params | {name: words for name, words in asked.items() if words},
+            params,
             {f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
         )
 

@@ -14,7 +14,7 @@ from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_FETCH, state_of
+from mlir_matrix.toolchains.names import State, state_of
 
 #: Up to so many tests are listed one by one.
 _FEW = 40
@@ -101,8 +101,8 @@ def _last_line(tests: Sequence[Test], plan: Plan) -> str:
 
 def state_words(state: str, to_fetch: int = 0, reason: str = "") -> str:
     """The state of an environment or a release as markup, with the bytes or the reason that belong to it."""
-    if state == HERE:
+    if state == State.INSTALLED:
         return f"[green]{state}[/]"
-    if state == NOT_TO_BE_HAD:
+    if state == State.UNAVAILABLE:
         return f"[yellow]{state}{f': {escape(reason)}' if reason else ''}[/]"
-    return f"{megabytes(to_fetch)} {state}" if state == TO_FETCH and to_fetch else state
+    return f"{megabytes(to_fetch)} {state}" if state == State.MISSING and to_fetch else state

@@ -1,4 +1,4 @@
-"""What tolerances would have to be: from the errors of many runs to the factor on a layer's bounds that they ask for.
+"""Calibrate tolerances: from the errors of many runs to the factor that a layer's bounds need.
 
 An observation is the share of its bound that the worst element of an output took in one run. Scaling ``atol`` and ``rtol``
 alike divides all shares by the same factor, so that shares are all that is needed. Runs of one test differ in their inputs
@@ -38,12 +38,12 @@ class Gumbel:
     size: int
 
     def tail(self, value: float) -> float:
-        """How probable it is that a maximum exceeds ``value``."""
+        """Return the probability that a maximum exceeds ``value``."""
         reduced = (value - self.location) / self.scale
         return 1.0 if reduced < -10 else -math.expm1(-math.exp(-reduced))
 
     def quantile(self, rate: float) -> float:
-        """What a maximum exceeds with this probability."""
+        """Return the value that a maximum exceeds with this probability."""
         return self.location + self.scale * _reduced(rate)
 
     def upper(self, rate: float) -> float:
@@ -142,7 +142,7 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What tests of the same arithmetic used in each draw. ``fitted`` is None where that varies too little."""
+    """The shares that tests of the same arithmetic used in each draw. ``fitted`` is None where they vary too little."""
 
     tests: tuple[str, ...]
     output: str
@@ -154,7 +154,7 @@ class Sample:
         return max(self.values)
 
     def rate(self, factor: float) -> float:
-        """How probable a false alarm is in a run where bounds are ``factor`` times as wide."""
+        """Return the probability of a false alarm in a run where bounds are ``factor`` times as wide."""
         if self.fitted is None:
             return 0.0 if self.largest <= factor else 1.0
         return self.fitted.tail(factor)
@@ -162,7 +162,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What the runs say about one layer."""
+    """The result of the runs for one layer."""
 
     layer: str
     samples: tuple[Sample, ...]
@@ -187,7 +187,7 @@ class Calibration:
 
     @property
     def worst(self) -> Sample:
-        """The sample that the layer has to hold for: it asks for the widest bounds."""
+        """The sample that needs the widest bounds."""
         return max(self.samples, key=self._asks)
 
     def _asks(self, sample: Sample) -> float:
@@ -213,7 +213,7 @@ class Calibration:
 
     @cached_property
     def why_not(self) -> str:
-        """Why no bounds can be proposed; empty where they can."""
+        """The reason why no bounds can be proposed; empty where they can."""
         if not any(value > 0 for value in self.values):
             return "no error was seen: what is nearest to the right value came out in every run"
         if self.worst.fitted is None:
@@ -224,7 +224,7 @@ class Calibration:
 
 
 def _misfit(sample: Sample, fitted: Gumbel) -> str:
-    """Why a distribution that is fitted to a sample says nothing about it; empty where it does."""
+    """Return why a fitted distribution does not describe its sample; empty where it does."""
     gap, usual = fitted.gap(sample.values), usual_gap(fitted.size)
     if gap > usual:
         unlike = f"what {sample.tests[0]} uses is not distributed like largest errors of sums"
@@ -237,7 +237,7 @@ def _misfit(sample: Sample, fitted: Gumbel) -> str:
 
 
 def calibrate(observations: Iterable[Observation], *, wanted: float) -> list[Calibration]:
-    """What the runs say about each layer, in the order in which layers come up. All shares must be finite."""
+    """Return the calibration of each layer, in the order of the observations. All shares must be finite."""
     drawn: dict[str, dict[tuple[str, str], dict[int, float]]] = {}
     for one in observations:
         drawn.setdefault(one.layer, {}).setdefault((one.output, one.test), {})[one.draw] = one.used

@@ -1,9 +1,9 @@
-"""Facts about the numerics of a test, such as ``contraction: "off"`` or ``math: polynomial``, on which tolerances depend.
+"""Resolve numerics attributes of a test, such as ``contraction: "off"`` or ``math: polynomial``; tolerances depend on them.
 
 A workload states what it asks for (the type of its accumulator, quantization), a target what it has (which libm), a
-pipeline what it does (contraction, fast-math, functions by polynomials). Where two state the same fact, the pipeline's
-word counts before the target's before the workload's: a pipeline that accumulates in bf16 does so whoever asked for
-f32, and one that expands ``tanh`` calls no libm.
+pipeline what it does (contraction, fast-math, functions by polynomials). Where two state the same attribute, the pipeline
+overrides the target, and the target overrides the workload. A pipeline that accumulates in bf16 does so even where the
+workload asks for f32, and one that expands ``tanh`` calls no libm.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Pipeline, Target, Workload
 
 Value = str | bool
-#: The facts of a test, sorted by name: a value that can be a key.
+#: The attributes of a test, sorted by name; hashable.
 Facts = tuple[tuple[str, Value], ...]
 Stater = Entry[Workload] | Entry[Target] | Entry[Pipeline]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """A fact of a test, and who states it."""
+    """An attribute of a test, and the entry that states it."""
 
     name: str
     value: Value
     #: ``pipeline math-poly``, and where its file says so.
     by: str
     position: str
-    #: False where somebody whose word counts for more says another thing.
+    #: False where an entry of higher priority states the attribute, too.
     counts: bool
 
 
 class Numerics:
-    """The facts of all tests of a catalog; each cell's are put together once."""
+    """The attributes of all tests of a catalog; those of each cell are merged once."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._known: dict[tuple[str, str, str], Facts] = {}
 
     def of(self, workload: str, target: str, pipeline: str) -> Facts:
-        """What is stated about a workload on a target through a pipeline."""
+        """Return the attributes of a workload on a target through a pipeline."""
         key = (workload, target, pipeline)
         facts = self._known.get(key)
         if facts is None:
@@ -52,7 +52,7 @@ class Numerics:
         return facts
 
     def stated(self, workload: str, target: str, pipeline: str) -> tuple[Fact, ...]:
-        """The same with who states each, and what does not count because somebody else says otherwise; by name."""
+        """Return the same with the entry that states each, overridden ones included; by name."""
         found = [
             Fact(
                 name=name,
@@ -67,13 +67,13 @@ class Numerics:
         return tuple(sorted(found, key=lambda fact: (fact.name, not fact.counts)))
 
     def _ranked(self, *key: str) -> Iterator[tuple[str, Stater, list[tuple[str, Stater]]]]:
-        """Who states facts, with those whose word counts for more."""
+        """Return the entries that state attributes, each with those that override it."""
         staters = self._staters(*key)
         for place, (kind, entry) in enumerate(staters):
             yield kind, entry, staters[place + 1 :]
 
     def _staters(self, *key: str) -> list[tuple[str, Stater]]:
-        """Who states facts of a test, the one whose word counts most last."""
+        """Return the entries that state attributes of a test, the one of highest priority last."""
         workload, target, pipeline = key
         return [
             ("workload", self._catalog.workloads[workload]),
@@ -83,7 +83,7 @@ class Numerics:
 
 
 def vocabulary(catalog: Catalog) -> Mapping[str, tuple[Value, ...]]:
-    """Every fact that anything in the catalog states, with all its values."""
+    """Return every attribute that the catalog states, with all its values."""
     found: dict[str, dict[Value, None]] = {}
     staters: tuple[Mapping[str, Stater], ...] = (catalog.workloads, catalog.targets, catalog.pipelines)
     for entries in staters:
@@ -94,5 +94,5 @@ def vocabulary(catalog: Catalog) -> Mapping[str, tuple[Value, ...]]:
 
 
 def shown(value: Value) -> str:
-    """A fact's value as YAML has it."""
+    """Return the value of an attribute as YAML has it."""
     return str(value).lower() if isinstance(value, bool) else value

@@ -19,8 +19,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.prefix import wrapper
-from mlir_matrix.environments.install.verify import remove
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Listener, ignore
 from mlir_matrix.execute.bazel.client import complaints
@@ -73,7 +73,7 @@ probe = rule(implementation = _probe_impl, attrs = {"said": attr.string()})
 
 @dataclass(frozen=True, kw_only=True)
 class Bazel:
-    """The Bazel that is used."""
+    """The chosen Bazel."""
 
     #: The words that start it; its own follow.
     command: tuple[str, ...]
@@ -87,9 +87,9 @@ class Bazel:
 
 
 def locate(session: Session, *, fetch: bool = True, listener: Listener = ignore) -> Bazel:
-    """The Bazel to use, the component fetched where it comes to that, unless ``fetch`` is false.
+    """Return the Bazel to use. The component is downloaded if needed, unless ``fetch`` is false.
 
-    Raises UsageError where ``MATRIX_BAZEL`` is none, InfrastructureError where there is none at all.
+    Raise UsageError if ``MATRIX_BAZEL`` names none, InfrastructureError if there is none at all.
     """
     named = os.environ.get(OVERRIDE, "")
     if named:
@@ -108,7 +108,7 @@ def locate(session: Session, *, fetch: bool = True, listener: Listener = ignore)
 
 
 def _named(session: Session, named: str) -> Bazel:
-    """What a person names is used, whatever its builds come to: they say it then."""
+    """Return the Bazel that the user names. It is not tried: its builds report what fails."""
     path = shutil.which(named)
     if path is None:
         raise UsageError(f"{OVERRIDE}: there is no program {named}; name the path of a Bazel, or unset it")
@@ -122,13 +122,13 @@ def _component(session: Session, rejected: tuple[str, ...], fetch: bool, listene
     try:
         environment, folder = prefix_of(session, COMPONENT)
         if fetch:
-            if environment.prefixes[0].damage(folder, thorough=False) and folder.is_dir():
+            if folder.is_dir() and damaged_files(folder, thorough=False):
                 remove(folder)
             require(session, environment, listener)
     except InfrastructureError as error:
         reasons = "; ".join([*rejected, f"the component {COMPONENT}: {error}"])
         raise InfrastructureError(
-            f"there is no Bazel to use: {reasons}. Set {OVERRIDE} to the path of one that is 7 or newer"
+            f"no usable Bazel: {reasons}; set {OVERRIDE} to the path of Bazel 7 or newer"
         ) from None
     return Bazel(
         command=(str(wrapper(folder, COMPONENT)),), version=environment.prefixes[0].release, where="component",
@@ -138,7 +138,7 @@ def _component(session: Session, rejected: tuple[str, ...], fetch: bool, listene
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """What was found out about a program: its version where it says one, and why it will not do where it will not."""
+    """A program's version, and why it cannot be used, if it cannot."""
 
     version: str = ""
     reason: str = ""
@@ -147,7 +147,7 @@ class Probe:
 
 
 def probe(program: Path, state: Path, *, build: bool = True) -> Probe:
-    """What a Bazel is, remembered below ``state``; ``build``: whether it is tried and not only asked for its version."""
+    """Return what a Bazel is, remembered below ``state``. ``build``: try a build, too."""
     try:
         status = program.stat()
     except OSError as error:
@@ -167,7 +167,7 @@ def probe(program: Path, state: Path, *, build: bool = True) -> Probe:
 
 
 def _known(state: Path, day: int) -> dict[str, Probe]:
-    """What is remembered; of an earlier day only what will not have passed."""
+    """Return remembered probes; of an earlier day only those that stay true."""
     try:
         value = json.loads((state / _FILE).read_bytes())
         known = {key: Probe(**each) for key, each in value["known"].items()}
@@ -177,22 +177,22 @@ def _known(state: Path, day: int) -> dict[str, Probe]:
 
 
 def ask(program: Path) -> Probe:
-    """Its version, and whether that will do."""
+    """Return the version, and whether it is new enough."""
     with tempfile.TemporaryDirectory(prefix="matrix-bazel-") as folder:
         # A repository around us might ask for another version.
         code, said = _call([str(program), "--version"], Path(folder), _VERSION_S)
     if code is None:
-        return Probe(reason=f"does not say its version within {_VERSION_S:.0f} seconds", passing=True)
+        return Probe(reason=f"does not report its version within {_VERSION_S:.0f} seconds", passing=True)
     found = _VERSION.search(said)
     if code != 0 or found is None:
-        return Probe(reason=f"says no version; asked for it, it says: {_last(said)}", passing=True)
+        return Probe(reason=f"reports no version; its output: {_last(said)}", passing=True)
     if int(found["major"]) < OLDEST:
         return Probe(version=found["text"], reason=f"is {found['text']}: {OLDEST} or newer is needed")
     return Probe(version=found["text"])
 
 
 def _try(program: Path) -> Probe:
-    """Its version, and whether it builds."""
+    """Return the version, and whether it builds."""
     said = ask(program)
     if said.reason:
         return said
@@ -204,7 +204,7 @@ def _try(program: Path) -> Probe:
 
 
 def _build(program: Path, folder: Path) -> str:
-    """Why it does not build; empty where it does. Its server, which stays by design, is ended."""
+    """Return why a build fails, or an empty string. The server, which would stay, is ended."""
     workspace, base = folder / "workspace", folder / "base"
     workspace.mkdir()
     for name, text in WORKSPACE.items():
@@ -214,10 +214,10 @@ def _build(program: Path, folder: Path) -> str:
     try:
         code, said = _call([*start, "build", *options, "//:probe"], workspace, _BUILD_S)
         if code is None:
-            return f"a first build is not done after {_BUILD_S:.0f} seconds"
+            return f"a first build is not finished after {_BUILD_S:.0f} seconds"
         if code != 0:
             return f"a first build fails: {_last(said)}"
-        return "" if (workspace / "bazel-bin/probe.txt").is_file() else "a first build builds nothing"
+        return "" if (workspace / "bazel-bin/probe.txt").is_file() else "a first build makes no output"
     finally:
         _end_server(base)
         # What is unpacked there may be read-only.
@@ -228,7 +228,7 @@ def _build(program: Path, folder: Path) -> str:
 
 
 def _call(command: Sequence[str], folder: Path, seconds: float) -> tuple[int | None, str]:
-    """Exit code and all that it said; no code where it took too long, and was ended with all that it started."""
+    """Return exit code and output; no code if it took too long and was ended with all that it started."""
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
@@ -251,7 +251,7 @@ def _call(command: Sequence[str], folder: Path, seconds: float) -> tuple[int | N
 
 
 def _end_server(base: Path) -> None:
-    """A server is in a session of its own, and would look for its folders for a while."""
+    """Kill the server, which is in a session of its own and would go on for a while."""
     with suppress(OSError, ValueError):
         pid = int((base / "server/server.pid.txt").read_text(encoding="utf-8"))
         # Nobody else has our folder among its words.
@@ -260,6 +260,6 @@ def _end_server(base: Path) -> None:
 
 
 def _last(said: str) -> str:
-    """The line that says most of what went wrong."""
+    """Return the most telling line of an output."""
     lines = complaints(said) or said.strip().splitlines()[-1:]
     return f"«{lines[0][:300]}»" if lines else "nothing"

@@ -29,7 +29,7 @@ from mlir_matrix.expand.select import choose
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import bytes_in, is_kept, of_release, state_of
+from mlir_matrix.toolchains.names import bytes_in, is_downloaded, of_release, state_of
 
 SCHEMA = "mlir-matrix/doctor/v1"
 #: Programs of the machine, what they are for, and how they say their version. None is needed to run the suite smoke.
@@ -240,5 +240,5 @@ def _kept(session: Session, entry: Entry[Component], release: Release, environme
     if not isinstance(thing, ResolvedEnvironment):
         return {"fetched": False, "installed": False, "reason": thing.reason}
     store = Artifacts(session.home.artifacts)
-    kept, here = all(is_kept(unit, store) for unit in thing.units), not thing.missing(session.home.packages)
+    kept, here = all(is_downloaded(unit, store) for unit in thing.units), not thing.missing(session.home.packages)
     return {"fetched": kept, "installed": here, "reason": ""}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,13 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import MARK, find_release
 from mlir_matrix.catalog.releases import spellings
-from mlir_matrix.environments.lockfiles.wheels import PLATFORM, Package, read_lock
+from mlir_matrix.environments.c_library import CLibrary
+from mlir_matrix.environments.interpreter import SUPPORTED
+from mlir_matrix.environments.lockfiles.debian import debian_lock_files, read_debian_lock
+from mlir_matrix.environments.lockfiles.wheels import PLATFORM, WheelPackage, read_lock
 from mlir_matrix.environments.package import Installed
-from mlir_matrix.environments.resolve import Releases, ResolvedEnvironment, UnavailableEnvironment, provider_of, resolve
+from mlir_matrix.environments.releases import Releases, provider_of
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Listener, ignore
 from mlir_matrix.names import did_you_mean, name_glob, printable
@@ -25,7 +30,6 @@ from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.c_library import CLibrary
     from mlir_matrix.environments.fetch.artifacts import Artifacts
 
 
@@ -129,10 +133,10 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> T
 def require(session: Session, environment: ResolvedEnvironment, listener: Listener = ignore) -> None:
     """Have an environment here, whole. Raises InfrastructureError with all that went wrong."""
     from mlir_matrix.environments.fetch.artifacts import Artifacts
-    from mlir_matrix.environments.install.bring import bring
+    from mlir_matrix.environments.install.installer import install_all
 
     home = session.home
-    errors = bring([environment], home.packages, Artifacts(home.artifacts), listener)
+    errors = install_all([environment], home.packages, Artifacts(home.artifacts), listener)
     if errors:
         raise InfrastructureError("; ".join(errors.values()))
 
@@ -158,9 +162,6 @@ def locked_units(session: Session) -> dict[str, Installed]:
 
 def locked_things(session: Session) -> Iterator[tuple[str, str, Installed]]:
     """The same with the names by which it is fetched, empty for what runs build; what several locks have comes with each."""
-    from mlir_matrix.environments.interpreter import SUPPORTED
-    from mlir_matrix.environments.lockfiles.debian import read_deb_lock
-
     for folder in session.lock_folders:
         for path in sorted(folder.glob("*.txt")):
             tag = next((tag for tag in SUPPORTED if path.name.endswith(f"-{tag}{PLATFORM}")), None)
@@ -170,9 +171,8 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Installed]]:
                 yield from ((name, package.folder(tag), package) for package in packages)
                 libraries = c_libraries(session, name.partition(MARK)[0], packages)
                 yield from (("", library.folder, library) for library in libraries)
-            else:
-                lock = read_deb_lock(path)
-                yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
+        for lock in map(read_debian_lock, debian_lock_files(folder)):
+            yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
     for entry in session.catalog.components.values():
         for release in entry.document.releases:
             if provider_of(entry.document, release) == "source":
@@ -183,56 +183,44 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Installed]]:
                     yield from ((built.name, folder, unit) for folder, unit in found if folder)
 
 
-def c_libraries(session: Session, environment: str, packages: Sequence[Package]) -> list[CLibrary]:
+def c_libraries(session: Session, environment: str, packages: Sequence[WheelPackage]) -> list[CLibrary]:
     """Return the C libraries that an environment of these packages builds for the targets that it links kernels of."""
-    from mlir_matrix.environments.c_library import CLibrary
-
     documents = (entry.document for entry in session.catalog.targets.values())
     linked = (each.triple for each in documents if each.linker_environment == environment and each.tool == "run")
     return [CLibrary.of(triple, packages) for triple in dict.fromkeys(linked)]
 
 
-def artifacts_of(unit: Installed) -> list[tuple[str, ...]]:
-    """What a unit is made of, by hash: one of each tuple. Nothing for what is built here, or is the machine's."""
-    from mlir_matrix.environments.lockfiles.debian import DebLock
-
-    if isinstance(unit, Package):
-        return [unit.hashes]
-    return [(package.sha256,) for package in unit.packages] if isinstance(unit, DebLock) else []
+def is_downloaded(package: Installed, store: Artifacts) -> bool:
+    """Return whether all archives of a package are in the store."""
+    return all(map(store.holds, package.archives))
 
 
-def artifact_names(unit: Installed) -> dict[str, str]:
-    """What people call each artifact of a unit, by hash."""
-    from mlir_matrix.environments.lockfiles.debian import DebLock
+class State(StrEnum):
+    """State of an environment or a release, in tables and in JSON."""
 
-    if isinstance(unit, DebLock):
-        return {package.sha256: f"{unit.label}: {package.label}" for package in unit.packages}
-    return {value: unit.label for hashes in artifacts_of(unit) for value in hashes}
-
-
-def is_kept(unit: Installed, store: Artifacts) -> bool:
-    """Whether all artifacts of a unit are in the store, whatever is installed."""
-    return all(any(map(store.has, hashes)) for hashes in artifacts_of(unit))
-
-
-#: Where an environment or a release stands, in the words of every verb: installed; its archives are in the store; neither;
-#: not built of its source; and what this machine cannot have.
-HERE, FETCHED, TO_FETCH, TO_BUILD, NOT_TO_BE_HAD = "here", "fetched", "to fetch", "to build", "not to be had"
+    INSTALLED = "installed"
+    #: Not installed, but all archives are in the store.
+    DOWNLOADED = "downloaded"
+    MISSING = "missing"
+    #: All of its needs are downloaded, and it is not built of its source yet.
+    NOT_BUILT = "not built"
+    #: This machine cannot have it.
+    UNAVAILABLE = "unavailable"
 
 
-def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Home) -> str:
-    """Which of these words holds for an environment: the first for which something is left to do."""
+def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Home) -> State:
+    """Return the state of an environment: that of the package that is furthest from being installed."""
     from mlir_matrix.environments.fetch.artifacts import Artifacts
 
     if not isinstance(environment, ResolvedEnvironment):
-        return NOT_TO_BE_HAD
+        return State.UNAVAILABLE
     missing, store = environment.missing(home.packages), Artifacts(home.artifacts)
     # By hash: a lock need not know sizes.
-    if not all(is_kept(unit, store) for unit in missing):
-        return TO_FETCH
-    if not all(artifacts_of(unit) for unit in missing):
-        return TO_BUILD
-    return FETCHED if missing else HERE
+    if not all(is_downloaded(unit, store) for unit in missing):
+        return State.MISSING
+    if not all(unit.archives for unit in missing):
+        return State.NOT_BUILT
+    return State.DOWNLOADED if missing else State.INSTALLED
 
 
 def bytes_in(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Whether what the files say of each other is true: each name is something, each road connects, each glob matches."""
+"""Collect the problems of a catalog, and answer the questions that many checks ask."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Checker:
         self.problems = problems
 
     def wrong(self, where: Entry[Any] | Source, message: str, *keys: Key) -> None:
-        """Add a problem at a key or item of a file."""
+        """Add a problem at the position of a key or item of a file."""
         source = where.source if isinstance(where, Entry) else where
         self.problems.add(source.file, message, source.place(*keys))
 
     def known(self, entry: Entry[Any], what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
-        """Whether ``name`` is one of ``names``; adds a problem where not."""
+        """Return whether ``name`` is one of ``names``; add a problem where not."""
         if name in names:
             return True
         self.wrong(entry, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
@@ -50,7 +50,7 @@ class Checker:
         return self.known(entry, "tool", name, known, "tool")
 
     def matches(self, where: Source, what: str, pattern: str, names: Iterable[str], *keys: Key) -> list[str]:
-        """The names that a pattern for names matches; adds a problem where it cannot be read or matches none."""
+        """Return the names that a pattern matches; add a problem where it cannot be read or matches none."""
         try:
             glob = name_glob(pattern)
         except PatternError as error:

@@ -1,4 +1,4 @@
-"""Checks of what suites say of properties, as far as that needs no more than names; ``properties`` checks what they mean."""
+"""Check the properties of suites as far as names go; ``expand/properties`` checks their meaning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mlir_matrix.validation.checker import Checker
 
 
 def check_properties(checker: Checker, suite: Entry[Suite]) -> None:
-    """Each property is of one kind, and what it names exists."""
+    """Check that each property has one kind, and that the names in it exist."""
     for index, stated in enumerate(suite.document.properties):
         at = ("properties", index)
         for number, pattern in enumerate(stated.tests):
@@ -27,7 +27,7 @@ def check_properties(checker: Checker, suite: Entry[Suite]) -> None:
 
 
 def check_conflicts(checker: Checker, suite: Entry[Suite]) -> None:
-    """Check that each listed conflict names two IR tests."""
+    """Check that each conflict names two different IR tests."""
     known = {f"mlir/{name}/ir/{case}" for name, step in checker.catalog.steps.items() for case in step.cases}
     for index, stated in enumerate(suite.document.conflicts):
         for number, test in enumerate(stated.tests):
@@ -56,7 +56,7 @@ def _factors(checker: Checker, suite: Entry[Suite], law: Scaling, *at: Key) -> N
 
 
 def _cell(checker: Checker, suite: Entry[Suite], law: Agreement | SameIr, *at: Key) -> None:
-    """Another cell is named, and its parts exist."""
+    """Check that a property names another cell, and that its parts exist."""
     catalog = checker.catalog
     asked = {"framework": (law.framework, catalog.frameworks), "pipeline": (law.pipeline, catalog.pipelines)}
     known = {"target": (law.target, catalog.targets), **asked} if isinstance(law, Agreement) else asked

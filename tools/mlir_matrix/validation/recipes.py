@@ -14,25 +14,24 @@ from mlir_matrix.catalog.yaml_reader import Key, SourceError, read_text
 from mlir_matrix.names import did_you_mean, nearest, printable
 from mlir_matrix.validation.checker import Checker
 
-#: The tools of frameworks; ``opt_import`` is what ``import_mlir`` becomes where there are programs and no bindings.
-_IMPORTER = re.compile(r"import_\w+|opt_import")
+#: The tools of frameworks.
+_IMPORTER = re.compile(r"import_\w+")
 #: What every action has of its own below /dev.
 _OWN_DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr")
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 #: The tools of steps, with the keys that say what a tool does: those that it must have, those that it may have.
 _TOOL_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "passes": (("passes",), ("schedule", "patterns")),
+    "passes": (("passes",), ("schedule", "patterns", "backend")),
     "check": (("directives",), ()),
-    "object": ((), ()),
-    "opt_object": ((), ()),
+    "object": ((), ("backend",)),
 }
-_WORKING_KEYS = ("passes", "schedule", "patterns", "directives")
+_WORKING_KEYS = ("passes", "schedule", "patterns", "directives", "backend")
 _USE = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
 
 
 def check(checker: Checker) -> None:
-    """Check all recipes and what they lean on."""
+    """Check frameworks, steps, targets and pipelines."""
     catalog = checker.catalog
     for framework in catalog.frameworks.values():
         _framework(checker, framework)
@@ -79,7 +78,7 @@ def _step(checker: Checker, step: Entry[Step]) -> None:
 
 
 def _files(step: Step) -> Iterator[tuple[tuple[Key, ...], str]]:
-    """The files in its folder that a step names, and where."""
+    """Return the files that a step names, with their positions."""
     for key in ("schedule", "patterns", "directives"):
         if (name := getattr(step, key)) is not None:
             yield (key,), name
@@ -97,7 +96,7 @@ def _stray(checker: Checker, entry: Entry[Any], name: str, right: Iterable[str],
 
 
 def _tool_keys(checker: Checker, step: Entry[Step]) -> None:
-    """A step has the keys that its tool works by, and no others."""
+    """Check that a step has the keys that its tool needs, and no others."""
     tool = step.document.tool
     must, may = _TOOL_KEYS[tool]
     for key in _WORKING_KEYS:
@@ -122,7 +121,7 @@ def _in_variants(step: Step, key: str) -> bool:
 
 
 def _forms(step: Step) -> Iterator[tuple[tuple[Key, ...], str | None, str | None]]:
-    """The passes and the schedule that run together: the step's own, or those of each variant."""
+    """Return the passes and the schedule that run together: the step's own, or those of each variant."""
     if not step.variants:
         yield (), step.passes, step.schedule
     for index, variant in enumerate(step.variants):
@@ -130,7 +129,7 @@ def _forms(step: Step) -> Iterator[tuple[tuple[Key, ...], str | None, str | None
 
 
 def _parameters(checker: Checker, step: Entry[Step]) -> None:
-    """What ``passes`` and the schedule use is declared, and what is declared is used."""
+    """Check that used parameters are declared and that declared ones are used."""
     declared = step.document.parameters
     used: set[str] = set()
     for keys, passes in _passes(step.document):
@@ -205,7 +204,7 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
 
 
 def _runner(checker: Checker, target: Entry[Target], program: str) -> None:
-    """The program that runs a target's kernels is one of its environment: else every test ends as run-failed."""
+    """Check that the target's environment has the program that runs kernels: else every test is run-failed."""
     if target.document.tool == "run_jit":
         checker.wrong(target, "the tool 'run_jit' takes no 'runner': MLIR's own runner calls the kernel", "runner")
         return
@@ -222,7 +221,7 @@ def _runner(checker: Checker, target: Entry[Target], program: str) -> None:
 
 
 def _programs(component: Component) -> Iterator[str]:
-    """What a component is used for; of the machine's own programs, too, those that have another name by release."""
+    """Return the programs of a component; for programs of the machine, also those that a release names."""
     yield from component.tools
     for release in component.releases:
         if (release.provider or component.provider) == "host":
@@ -230,7 +229,7 @@ def _programs(component: Component) -> Iterator[str]:
 
 
 def _steps_known(checker: Checker, pipeline: Entry[Pipeline]) -> bool:
-    """Whether all kinds and steps of a pipeline exist; also checks the parameters of those that do."""
+    """Return whether all kinds and steps of a pipeline exist; check the parameters of those that do."""
     good = True
     for kind in pipeline.document.entry:
         good &= checker.known(pipeline, "kind", kind, checker.catalog.kinds, "entry", kind)
@@ -257,7 +256,7 @@ def _uses_known(
 
 
 def _codegen_values(checker: Checker, pipeline: Entry[Pipeline]) -> None:
-    """A pipeline's values for code generation are parameters of some target's steps."""
+    """Check that a pipeline's values for code generation are parameters of some target's steps."""
     catalog = checker.catalog
     names = {_name(use) for target in catalog.targets.values() for use in target.document.codegen}
     steps = [catalog.steps[name] for name in sorted(names & catalog.steps.keys())]
@@ -309,7 +308,7 @@ def _argument(
 
 
 def _fits(value: ParameterValue, default: ParameterValue) -> bool:
-    """Whether a value is of the type of the parameter's default. A list fits when each item fits some item of it."""
+    """Return whether a value has the type of the default. Each item of a list must fit some item of the default."""
     if isinstance(default, tuple):
         return isinstance(value, tuple) and all(not default or any(_fits(v, d) for d in default) for v in value)
     if isinstance(default, float):
@@ -325,7 +324,7 @@ def _wanted(default: ParameterValue) -> str:
 
 
 def _roads(checker: Checker, pipeline: Entry[Pipeline]) -> None:
-    """Each entry's steps and then the shared ones connect, go round no circle, and end where a target runs them."""
+    """Check that the steps of each entry connect without a circle and end at a kind that a target accepts."""
     broken: set[tuple[Key, ...]] = set()
     for kind, entry_steps in pipeline.document.entry.items():
         road = [*_with_keys(entry_steps, "entry", kind), *_with_keys(pipeline.document.steps, "steps")]
@@ -341,7 +340,7 @@ def _follow(
     road: Iterable[tuple[str | StepUse, tuple[Key, ...]]],
     broken: set[tuple[Key, ...]],
 ) -> str | None:
-    """The kind at a road's end; None, and a problem, where it breaks. ``broken`` has what earlier roads broke at."""
+    """Return the kind at the end of a road; None, and a problem, where it breaks. ``broken``: where earlier roads broke."""
     at, left, entered = kind, set[str](), "in this entry"
     for use, keys in road:
         name = _name(use)

@@ -1,4 +1,4 @@
-"""Checks of what is tested and what is right: workloads, suites, goldens."""
+"""Check workloads, suites and golden files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
 
 
 def _arity(checker: Checker, workload: Entry[Workload]) -> None:
-    """The driver can pass all inputs and take all outputs."""
+    """Check that the driver can pass all inputs and outputs."""
     document = workload.document
     for key, names, limit in (
         ("inputs", list(document.inputs), MAX_POINTERS - 1),
@@ -76,7 +76,7 @@ def _arity(checker: Checker, workload: Entry[Workload]) -> None:
 
 
 def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
-    """Dimensions can be used in formulas, shapes use those that there are, what is dynamic is in an input."""
+    """Check that dimensions fit formulas, that shapes use known ones, and that each dynamic one is in an input."""
     document = workload.document
     for name, size in document.dims.items():
         if not name.isidentifier() or keyword.iskeyword(name) or name in GRAMMAR.functions:
@@ -103,7 +103,7 @@ def _shape(checker: Checker, workload: Entry[Workload], shape: Sequence[int | st
 
 
 def _absent(checker: Checker, workload: Entry[Workload]) -> None:
-    """Where a framework is absent there is no source that only it would read."""
+    """Check that there is no source of a framework that is declared absent."""
     frameworks = checker.catalog.frameworks
     for name in workload.document.absent:
         if not checker.known(workload, "framework", name, frameworks, "absent", name):
@@ -115,7 +115,7 @@ def _absent(checker: Checker, workload: Entry[Workload]) -> None:
 
 
 def _segments(checker: Checker) -> tuple[_Names, _Names]:
-    """The names for each segment of an identifier: of tests that run, and of IR tests."""
+    """Return the names for each segment of an identifier: of tests that run, and of IR tests."""
     catalog = checker.catalog
     stepped = [name for name, step in catalog.steps.items() if step.cases]
     cases = [case for step in catalog.steps.values() for case in step.cases]
@@ -171,7 +171,7 @@ def _block(checker: Checker, suite: Entry[Suite], block: Block, index: int) -> N
 
 
 def _pins(checker: Checker, suite: Entry[Suite]) -> None:
-    """The releases that blocks vary exist, each under one name: two names would make two tests of the same thing."""
+    """Check that varied releases exist, each under one name: two names would make two tests of one release."""
     named: dict[tuple[str, str], tuple[str, str]] = {}
     for index, block in enumerate(suite.document.blocks):
         for component, releases in block.pins.items():
@@ -193,7 +193,7 @@ def _pins(checker: Checker, suite: Entry[Suite]) -> None:
 def _test_pattern(
     checker: Checker, suite: Entry[Suite], pattern: str, segments: tuple[_Names, _Names], *keys: Key
 ) -> None:
-    """A pattern for tests can be read, and each of its segments matches something."""
+    """Check that a pattern for tests can be read, and that each of its segments matches a name."""
     try:
         found = test_glob(pattern)
         choices = found.segments
@@ -220,7 +220,7 @@ def _test_pattern(
 
 
 def _golden(checker: Checker, file: GoldenFile) -> None:
-    """What lies in golden/WORKLOAD/ is a golden of one of the workload's outputs, in the catalog of the workload."""
+    """Check that a file in golden/WORKLOAD/ is the golden of an output, in the catalog of the workload."""
     workload = checker.catalog.workloads.get(file.workload)
     shown, name = file.item.shown, file.item.name
     if workload is None or workload.root != file.root:
@@ -238,7 +238,7 @@ def _golden(checker: Checker, file: GoldenFile) -> None:
 
 
 def _one_form(checker: Checker, golden: Iterable[GoldenFile]) -> None:
-    """A golden is there whole or as a sketch: of two nobody would know which is right."""
+    """Check that a golden is stored in one form only, whole or as a sketch."""
     there = {(file.root, file.workload, file.item.name) for file in golden}
     for file in golden:
         whole = file.item.name.removesuffix(SKETCH) + WHOLE

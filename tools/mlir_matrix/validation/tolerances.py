@@ -1,8 +1,7 @@
-"""Checks of tolerance layers: what each matches on exists, its bounds have values, and it wins somewhere.
+"""Check tolerance layers: what each matches on exists, its bounds have values, and it wins for some test.
 
-A layer that never decides anything is worse than none: who reads it believes in a bound that nothing is held to. Whether
-one does is found without making the tests: what layers can tell apart of a workload's output, of a target, a pipeline, a
-framework are a few distinct masks of layers, and only these are combined.
+A layer that never wins misleads its readers: no test uses its bounds. This is checked without making the tests. Workload
+outputs, targets, pipelines and frameworks have few distinct masks of layers, and only these masks are combined.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def check(checker: Checker) -> None:
 
 
 def _layer(checker: Checker, layer: LocatedLayer) -> None:
-    """What a tolerance layer matches on exists, and its bounds are no less than 0."""
+    """Check that what a layer matches on exists, and that its bounds are 0 or more."""
     catalog, match = checker.catalog, layer.document.match
     workloads: Iterable[str] = catalog.workloads
     if layer.workload is not None:
@@ -68,7 +67,7 @@ def _layer(checker: Checker, layer: LocatedLayer) -> None:
 
 
 def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[Value, ...]]) -> None:
-    """The facts that a layer asks for are stated by something, with such a value."""
+    """Check that some file states each numerics attribute that a layer asks for, with that value."""
     for name, values in asked(layer).items():
         at = ("layers", layer.index, "match", "numerics", name)
         if name not in stated:
@@ -85,7 +84,7 @@ def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[
 
 
 def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, str]]) -> None:
-    """Each bound has a value, no less than 0, for each output that the layer may be asked about, and can tell something of it."""
+    """Check that each bound is finite, 0 or more, and not vacuous for each output that the layer matches."""
     told = set()
 
     def wrong(key: str, message: str) -> None:
@@ -111,7 +110,7 @@ def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, 
 def _match(
     checker: Checker, layer: LocatedLayer, what: str, patterns: str | tuple[str, ...], names: Iterable[str]
 ) -> list[str]:
-    """The names that any pattern of a key of ``match`` matches; a problem for each pattern that matches none."""
+    """Return the names that the patterns of a ``match`` key match; add a problem for each pattern without a match."""
     at = ("layers", layer.index, "match", what)
     if isinstance(patterns, str):
         return checker.matches(layer.source, what, patterns, names, *at)
@@ -124,10 +123,10 @@ def _match(
 
 
 def _dead(checker: Checker) -> None:
-    """Each layer matches something and wins somewhere.
+    """Check that each layer matches some output and wins for some test.
 
-    A catalog that joins may hide what came before it, and is not asked to mend that: layers of each catalog are held
-    against those of its own and of earlier ones.
+    A later catalog may hide layers of an earlier one. So the layers of each catalog are compared only with its own layers
+    and with those of earlier catalogs.
     """
     ranks = ranking(checker.catalog.layers)
     combined = _combined(checker.catalog, ranks)
@@ -143,7 +142,7 @@ def _dead(checker: Checker) -> None:
 
 
 def _report(checker: Checker, ranks: Ranking, bit: int, masks: Iterable[int]) -> None:
-    """Say of a layer that never wins what keeps it from that."""
+    """Add the problem of a layer that never wins, with the reason."""
     layer, wishes = ranks.ranked[bit].layer, ranks.ranked[bit].wishes
     hiding = {mask.bit_length() - 1 for mask in masks if mask >> bit & 1}
     if hiding:
@@ -155,7 +154,7 @@ def _report(checker: Checker, ranks: Ranking, bit: int, masks: Iterable[int]) ->
 
 
 def _combined(catalog: Catalog, ranks: Ranking) -> set[int]:
-    """The sets of layers that match the outputs of tests, each set once; empty where there can be no test."""
+    """Return the distinct sets of layers that match outputs of tests; empty where no test is possible."""
     key = {name: number for number, name in enumerate(KEYS)}
     frameworks = {ranks.mask(key["framework"], name) for name in catalog.frameworks}
     relevant = {name for ranked in ranks.ranked for name in ranked.facts}
@@ -186,7 +185,7 @@ def _combined(catalog: Catalog, ranks: Ranking) -> set[int]:
 
 
 def _alike(ranks: Ranking, key: int, entries: Mapping[str, Stater], relevant: Set[str]) -> list[tuple[str, int]]:
-    """One of each sort of targets or pipelines that layers cannot tell apart, with the layers that match it."""
+    """Return one of each group of targets or pipelines that no layer tells apart, with the layers that match it."""
     sorts: dict[object, tuple[str, int]] = {}
     for name, entry in entries.items():
         mask = ranks.mask(key, name)
@@ -195,5 +194,5 @@ def _alike(ranks: Ranking, key: int, entries: Mapping[str, Stater], relevant: Se
 
 
 def _said(entry: Stater, relevant: Set[str]) -> Facts:
-    """What something states of the facts that any layer asks for."""
+    """Return the numerics attributes of an entry that any layer asks for."""
     return tuple(sorted(fact for fact in entry.document.numerics.items() if fact[0] in relevant))

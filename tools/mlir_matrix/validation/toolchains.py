@@ -1,4 +1,4 @@
-"""Checks of what things are made with: components and their releases, environments, known-good pins, ranges of releases."""
+"""Check components and their releases, environments, known-good pins and ranges of releases."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _component(checker: Checker, component: Entry[Component]) -> None:
 
 
 def _provided(checker: Checker, component: Entry[Component], release: Release, *at: Key) -> None:
-    """What the provider of a release needs."""
+    """Check that a release has the keys that its provider needs."""
     document = component.document
     provider = release.provider or document.provider
     if provider == "deb" and not release.suites:
@@ -80,7 +80,7 @@ def _provided(checker: Checker, component: Entry[Component], release: Release, *
 
 
 def _build(checker: Checker, component: Entry[Component], build: Build) -> None:
-    """What a build says becomes words of command lines: none of them may be taken for an option."""
+    """Check that no value of a build could be read as an option: they become words of command lines."""
     if build.repository.startswith("-") or not build.repository.isprintable() or "::" in build.repository:
         shown = printable(build.repository)
         checker.wrong(component, f"'{shown}' is no address or folder that git fetches from", "build", "repository")
@@ -116,7 +116,7 @@ def _known_good(checker: Checker, known: Entry[KnownGood]) -> None:
 
 
 def _held(checker: Checker, environment: str) -> set[str]:
-    """The components of an environment, and those that they are built with: its pins count for these, too."""
+    """Return the components of an environment and those that they are built with; its pins apply to both."""
     components = checker.catalog.components
     todo = list(checker.catalog.environments[environment].document.components)
     found = set[str]()
@@ -150,7 +150,7 @@ def _pins(checker: Checker, known: Entry[KnownGood], pins: Mapping[str, str], *k
 
 
 def release_known(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> str | None:
-    """The release of a component that a suite's ``19`` is; None, and a problem, where there is none."""
+    """Return the release of a component that a suite's ``19`` names; None, and a problem, where there is none."""
     releases = [release.release for release in checker.catalog.components[component].document.releases]
     found = find(releases, wanted)
     if found is None:
@@ -187,7 +187,7 @@ def _component_known(checker: Checker, entry: Entry[Step] | Entry[Workload], com
 
 
 def _variants(checker: Checker, step: Entry[Step]) -> None:
-    """Variants speak of components that the step's environment has, and each of them may come to count."""
+    """Check that variants name components of the step's environment, and that each variant is reachable."""
     good = True
     for index, variant in enumerate(step.document.variants):
         if not (variant.when or variant.carries):
@@ -206,7 +206,7 @@ def _variants(checker: Checker, step: Entry[Step]) -> None:
 
 
 def _applicable(checker: Checker, step: Entry[Step]) -> None:
-    """Each variant is the first that holds for some of the listed releases: else it would be there for nothing."""
+    """Check that each variant is the first that holds for some listed releases."""
     variants = step.document.variants
     names = dict.fromkeys(name for variant in variants for name in (*variant.when, *variant.carries))
     listed = {name: checker.catalog.components[name].document.releases for name in names}
@@ -239,7 +239,7 @@ def _never(
     holding: Mapping[str, Iterable[frozenset[int]]],
     together: Iterable[frozenset[int]],
 ) -> None:
-    """Say why a variant never counts: there is no such release, or earlier variants come first for all that there are."""
+    """Add the problem of an unreachable variant: no release matches, or earlier variants match first."""
     variant = step.document.variants[index]
     for name, choices in holding.items():
         if not any(index in some for some in choices):
@@ -254,7 +254,7 @@ def _never(
 
 
 def _carries(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> bool:
-    """What is asked for is carried by some release: a slip would only make everything unsupported."""
+    """Check that some release carries a name: a typo would make all tests unsupported."""
     found = checker.catalog.components.get(component)
     if found is None:
         return False  # said already

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import Census
 from mlir_matrix.actions.numerics.criteria import Criteria
-from mlir_matrix.actions.numerics.error_location import where
+from mlir_matrix.actions.numerics.error_location import locate
 
 INF, NAN = math.inf, math.nan
 SPECIAL = st.sampled_from([0.0, -0.0, INF, -INF, NAN, 1.0, 2.0**-149, 2.0**127, -(2.0**-100)])
@@ -269,4 +269,4 @@ def test_where(places: list[tuple[int, int]], hint: str) -> None:
     for place in places:
         for axis, index in zip(axes, place, strict=True):
             axis[index] += 1
-    assert where(axes, len(places), 80).startswith(hint)
+    assert locate(axes, len(places), 80).startswith(hint)

@@ -15,7 +15,7 @@ from mlir_matrix.actions.runtime import contract, isolation, programs
 from mlir_matrix.actions.runtime.contract import ActionCrashed, ActionFailed, MachineFailed, prefixes
 from mlir_matrix.environments.install import prefix as environment_prefix
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.worker_process import worker_command
 
@@ -79,7 +79,7 @@ def test_what_is_older_than_a_major_release(
 
 def test_the_release_comes_from_the_workers_command_line(tmp_path: Path) -> None:
     """As the lock has it, whatever the folder is called: the bootstrap's own words, in a real interpreter."""
-    locks = [DebLock(component="tool", release=release, packages=()) for release in ("2024-01", "main")]
+    locks = [DebianRelease(component="tool", release=release, packages=()) for release in ("2024-01", "main")]
     found = ResolvedEnvironment(name="x", interpreter=own(), packages=(), prefixes=tuple(locks))
     command = worker_command(found, store=tmp_path / "a=b", bytecode=tmp_path, arguments=["action.json"])
     folders = {f"{tmp_path}/a=b/{lock.folder}": lock.release for lock in locks}

@@ -65,7 +65,7 @@ class Talk:
 
     def end(self) -> None:
         self.process.terminate()
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=120)
 
 
 def prepare(folder: Path, script: str, **request: Any) -> Path:
@@ -186,11 +186,11 @@ def test_spoilt_folders_do_not_end_the_worker(talk: Talk, odd: str) -> None:
 def test_end_of_requests_ends_everything(talk: Talk) -> None:
     talk.ask(1, "while true; do date > alive; sleep 0.05; done")
     assert talk.process.stdin is not None
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while not (talk.folder / "1" / "alive").exists() and time.monotonic() < until:
         time.sleep(0.05)
     talk.process.stdin.close()
-    assert talk.process.wait(timeout=30) == 0
+    assert talk.process.wait(timeout=120) == 0
     talk.process.stdin = None
     (talk.folder / "1" / "alive").unlink()
     time.sleep(0.3)
@@ -201,11 +201,11 @@ def test_end_of_requests_ends_everything(talk: Talk) -> None:
 def test_killing_the_worker_ends_everything(talk: Talk, how: signal.Signals) -> None:
     talk.ask(1, "while true; do date > alive; sleep 0.05; done")
     alive = talk.folder / "1" / "alive"
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while not alive.exists() and time.monotonic() < until:
         time.sleep(0.05)
     talk.process.send_signal(how)
-    talk.process.wait(timeout=30)
+    talk.process.wait(timeout=120)
     time.sleep(0.5)
     with contextlib.suppress(FileNotFoundError):
         alive.unlink()

@@ -19,7 +19,7 @@ def taken(environments: Any, tmp_path: Path) -> Any:
             "mlir",
             "import_mlir",
             tmp_path / "a",
-            params={"inputs": [x], "outputs": [y], "dims": {}, "bindings": "torch_mlir"},
+            params={"inputs": [x], "outputs": [y], "dims": {}, "backend": "bindings", "bindings": "torch_mlir"},
             inputs={"source": source},
             outputs={"ir": "ir.mlir"},
             stage="import",

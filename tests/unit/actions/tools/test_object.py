@@ -34,7 +34,7 @@ def lowered(environments: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
         "mlir",
         "passes",
         tmp_path_factory.mktemp("lower") / "a",
-        params={"passes": LOWER, "bindings": "torch_mlir"},
+        params={"passes": LOWER, "backend": "bindings", "bindings": "torch_mlir"},
         inputs={"ir": KERNEL},
         outputs={"ir": "llvm.mlir"},
     )
@@ -51,7 +51,7 @@ def compile_(environments: Any, tmp_path: Path) -> Any:
             "mlir",
             "object",
             tmp_path / str(next(count)),
-            params={"bindings": "torch_mlir", "parameters": {"opt-level": level}},
+            params={"backend": "bindings", "bindings": "torch_mlir", "parameters": {"opt-level": level}},
             inputs={"ir": ir},
             outputs={"object": "kernel.o"},
             stage="codegen",

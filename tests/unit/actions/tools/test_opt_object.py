@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 from mlir_matrix.actions.runtime import programs
-from mlir_matrix.actions.tools import opt_object
+from mlir_matrix.actions.tools import by_programs
 from mlir_matrix.environments.install.prefix import command
 
 #: A product and a sum, rounded twice, of each of four numbers; and tanh, so that libm is needed from outside.
@@ -53,8 +53,9 @@ def lower(environments: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     def perform(release: str = "22", kernel: str = KERNEL) -> str:
         if (release, kernel) not in made:
             done = environments.perform(
-                f"mlir@llvm={release}", "opt_passes", tmp_path_factory.mktemp("lower") / "a",
-                params={"passes": LOWER if int(release) > 16 else OLD}, inputs={"ir": kernel}, outputs={"ir": "ir.mlir"},
+                f"mlir@llvm={release}", "passes", tmp_path_factory.mktemp("lower") / "a",
+                params={"passes": LOWER if int(release) > 16 else OLD, "backend": "programs"},
+                inputs={"ir": kernel}, outputs={"ir": "ir.mlir"},
             )  # fmt: skip
             assert done.ok, done.outcome
             made[release, kernel] = done.text("ir")
@@ -69,7 +70,8 @@ def compile_(environments: Any, tmp_path: Path) -> Any:
 
     def perform(ir: str, release: str = "22", **parameters: Any) -> Any:
         return environments.perform(
-            f"mlir@llvm={release}", "opt_object", tmp_path / str(next(count)), params={"parameters": parameters},
+            f"mlir@llvm={release}", "object", tmp_path / str(next(count)),
+            params={"backend": "programs", "parameters": parameters},
             inputs={"ir": ir}, outputs={"object": "kernel.o"}, stage="codegen",
         )  # fmt: skip
 
@@ -115,7 +117,7 @@ def test_contraction_is_switched_off_where_there_is_a_switch(
     monkeypatch: pytest.MonkeyPatch, release: str, words: list[str]
 ) -> None:
     monkeypatch.setattr(programs, "release", lambda _program: release)
-    assert opt_object._uncontracted() == words
+    assert by_programs.uncontracted() == words
 
 
 @pytest.mark.parametrize("level", [4, -1, "2", True, 1.5])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.actions.runtime import programs
-from mlir_matrix.actions.tools import opt_passes
+from mlir_matrix.actions.tools import by_programs
 
 SOURCE = """
 func.func @main(%x: memref<4xf32>) {
@@ -39,9 +39,9 @@ def passes(environments: Any, tmp_path: Path) -> Any:
     def perform(pipeline: str, *, release: str = "22", ir: str = SOURCE, schedule: str = "", **parameters: Any) -> Any:
         return environments.perform(
             f"mlir@llvm={release}",
-            "opt_passes",
+            "passes",
             tmp_path / str(next(count)),
-            params={"passes": pipeline, "parameters": parameters},
+            params={"passes": pipeline, "backend": "programs", "parameters": parameters},
             inputs={"ir": ir} | ({"schedule": schedule} if schedule else {}),
             outputs={"ir": "out.mlir"},
         )
@@ -60,7 +60,7 @@ def passes(environments: Any, tmp_path: Path) -> Any:
 )
 def test_the_anchor_is_said_from_16_on(monkeypatch: pytest.MonkeyPatch, release: str, given: str) -> None:
     monkeypatch.setattr(programs, "release", lambda _program: release)
-    assert opt_passes.anchored("cse") == given
+    assert by_programs.anchored("cse") == given
 
 
 @pytest.mark.parametrize("release", ["15", "16", "22"])

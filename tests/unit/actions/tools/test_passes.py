@@ -52,7 +52,7 @@ def passes(environments: Any, tmp_path: Path) -> Any:
             "mlir",
             "passes",
             tmp_path / str(next(count)),
-            params={"passes": pipeline, "bindings": "torch_mlir", "parameters": parameters},
+            params={"passes": pipeline, "backend": "bindings", "bindings": "torch_mlir", "parameters": parameters},
             inputs={name: text for name, text in files.items() if text is not None},
             outputs={"ir": "out.mlir"},
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.tools import ir_diff
+from mlir_matrix.actions.tools import same_ir
 
 ONE = """
 func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
@@ -26,15 +26,15 @@ SWAPPED = ONE.replace("%a, %b", "%b, %a")
 FLAGGED = ONE.replace("%a, %b", "%a, %b fastmath<contract>")
 
 
-@pytest.fixture(params=["same_ir", "opt_same_ir"])
+@pytest.fixture(params=["bindings", "programs"])
 def compare(request: Any, environments: Any, tmp_path: Path) -> Any:
     """By the default environment's bindings, and by the programs of a release."""
-    environment = "mlir" if request.param == "same_ir" else "mlir@llvm=19.1.7"
+    environment = "mlir" if request.param == "bindings" else "mlir@llvm=19.1.7"
 
     def perform(ir: str, other: str, *, same: bool = False) -> Any:
         return environments.perform(
-            environment, request.param, tmp_path / "action", stage="judge",
-            params={"relation": "it holds", "other": "the other", "same": same},
+            environment, "same_ir", tmp_path / "action", stage="judge",
+            params={"relation": "it holds", "other": "the other", "same": same, "backend": request.param},
             inputs={"ir": ir, "other": other}, outputs={"verdict": "verdict.json"},
         )  # fmt: skip
 
@@ -64,7 +64,7 @@ def test_what_does_not_parse_is_no_match(compare: Any) -> None:
 
 def test_one_and_the_same_output_proves_nothing() -> None:
     text = '"builtin.module"() ({\n  "func.func"() ({\n'
-    found = ir_diff.verdict("r", (text, text), (text, text), same=True)
+    found = same_ir.verdict("r", (text, text), (text, text), same=True)
     assert (found["outcome"], found["reason"]) == (
         "mismatch",
         "expected: r; found: both are the output of one and the same action",
@@ -73,13 +73,13 @@ def test_one_and_the_same_output_proves_nothing() -> None:
 
 def test_an_empty_module_proves_nothing() -> None:
     text = '"builtin.module"() ({\n^bb0:\n}) : () -> ()\n'
-    assert ir_diff.verdict("r", (text, text), (text, text), same=False)["outcome"] == "mismatch"
+    assert same_ir.verdict("r", (text, text), (text, text), same=False)["outcome"] == "mismatch"
 
 
 def test_a_long_difference_is_cut() -> None:
     texts = tuple(
         '"builtin.module"()\n' + "".join(f'"a.b"({n})\n' for n in range(start, start + 200)) for start in (0, 500)
     )
-    found = ir_diff.verdict("r", (texts[0], texts[1]), (texts[0], texts[1]), same=False)
+    found = same_ir.verdict("r", (texts[0], texts[1]), (texts[0], texts[1]), same=False)
     assert len(found["diagnostics"].splitlines()) == 61
     assert found["diagnostics"].endswith(" more lines]\n")

@@ -10,6 +10,7 @@ import pytest
 
 from mlir_matrix.environments.fetch.apt import Asked, is_release, solve, upstream
 from mlir_matrix.environments.fetch.apt_sources import Mirrors
+from mlir_matrix.environments.lockfiles.debian import DebianPackage
 from mlir_matrix.errors import InfrastructureError
 
 A, B = "a" * 64, "b" * 64
@@ -112,13 +113,14 @@ def asked(*packages: str, alone: tuple[str, ...] = (), release: str = "2.0") -> 
 def test_solution(fake: Path, tmp_path: Path) -> None:
     """Names, versions with epoch, hashes from the index of that very file, bytes, suites."""
     libx, tool, extra = solve(asked(alone=("tool-extra",)), state=tmp_path / "state", mirrors=MIRRORS)
-    assert (
-        tool.line
-        == f"tool 1:2.0-1+b1 size=10 installed=7168 sha256={A} suite=sid-backports path=pool/main/t/tool/tool_2.0-1+b1_amd64.deb"
-    )
-    assert (
-        libx.line == f"libx 1~rc size=20 installed=3072 sha256={B} suite=sid path=pool/main/l/libx/libx_1~rc_amd64.deb"
-    )
+    assert tool == DebianPackage(
+        name="tool", version="1:2.0-1+b1", size=10, installed=7168, sha256=A, suite="sid-backports",
+        path="pool/main/t/tool/tool_2.0-1+b1_amd64.deb",
+    )  # fmt: skip
+    assert libx == DebianPackage(
+        name="libx", version="1~rc", size=20, installed=3072, sha256=B, suite="sid",
+        path="pool/main/l/libx/libx_1~rc_amd64.deb",
+    )  # fmt: skip
     assert (extra.name, extra.version, extra.installed) == ("tool-extra", "1:2.0-1", 0)
     calls = (fake / "calls").read_text().splitlines()
     assert "-t sid-backports install -- tool" in calls[1]

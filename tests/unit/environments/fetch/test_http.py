@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments.fetch.http import TROUBLE, NoWay, Refused, Routes, Transport, _moved, shown
+from mlir_matrix.environments.fetch.http import (
+    HttpStatusError,
+    ProxyError,
+    Routes,
+    Transport,
+    _moved,
+    shown,
+)
 from support.loopback import Behaviour, serve
 
 DATA = b"data"
@@ -51,11 +58,11 @@ def test_moved(server: Behaviour) -> None:
     server.redirect = "/moved/f"
     assert read(f"{server.address}/f") == DATA
     server.redirect = "ftp://127.0.0.1/f"
-    with pytest.raises(Refused, match="no scheme that is known"):
+    with pytest.raises(HttpStatusError, match="no scheme that is known"):
         read(f"{server.address}/f")
     for circle in ("/f", ""):
         server.redirect = circle or "?"
-        with pytest.raises(Refused, match="too many redirections"):
+        with pytest.raises(HttpStatusError, match="too many redirections"):
             read(f"{server.address}/f")
 
 
@@ -66,16 +73,16 @@ def test_moved_to_a_file(server: Behaviour, tmp_path: Path, proxy: bool) -> None
     os.mkfifo(tmp_path / "pipe")
     for name in ("www/f", "pipe"):
         server.redirect = (tmp_path / name).as_uri()
-        with pytest.raises(Refused, match="moved from http to file, and that is not followed"):
+        with pytest.raises(HttpStatusError, match="moved from http to file, and that is not followed"):
             read(f"{server.address}/f", routes=routes)
 
 
 def test_moved_to_where_anybody_listens() -> None:
     assert _moved("http://a.invalid/f", "https://b.invalid/g") == "https://b.invalid/g"
     assert _moved("https://a.invalid/f", "/g") == "https://a.invalid/g"
-    with pytest.raises(Refused, match="moved from https to http, and that"):
+    with pytest.raises(HttpStatusError, match="moved from https to http, and that"):
         _moved("https://a.invalid/f", "http://a.invalid/f")
-    with pytest.raises(Refused, match="moved to what is no address"):
+    with pytest.raises(HttpStatusError, match="moved to what is no address"):
         _moved("http://a.invalid/f", "http://[x/f")
 
 
@@ -83,10 +90,10 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     """Is said to be none, at once: nothing waits for a pipe."""
     os.mkfifo(tmp_path / "pipe")
     for address in ((tmp_path / "pipe").as_uri(), tmp_path.as_uri(), "file:///dev/null"):
-        with pytest.raises(Refused, match="403 is no regular file"):
+        with pytest.raises(HttpStatusError, match="403 is no regular file"):
             read(address)
     for address in ((tmp_path / "no").as_uri(), "file:///a%00b"):
-        with pytest.raises(Refused, match="404 no such file"):
+        with pytest.raises(HttpStatusError, match="404 no such file"):
             read(address)
 
 
@@ -106,10 +113,10 @@ def test_a_proxy(server: Behaviour, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", server.address)
     assert read("http://host.invalid/f") == read("http://host.invalid/f", routes=Routes()) == DATA
     assert read("http://host.invalid/f", start=1) == DATA[1:]
-    with pytest.raises(Refused, match="404"):
+    with pytest.raises(HttpStatusError, match="404"):
         read("http://host.invalid/g")
     server.redirect = "/moved/http:/host.invalid/f"
-    with pytest.raises(Refused, match="too many redirections"):
+    with pytest.raises(HttpStatusError, match="too many redirections"):
         read("http://host.invalid/f")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     server.redirect = f"{server.address}/moved/f"
@@ -129,7 +136,7 @@ def test_a_proxy_that_wants_to_know_who_asks() -> None:
     proxy = http.server.HTTPServer(("127.0.0.1", 0), Proxy)
     threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(HttpStatusError) as caught:
             read("https://host.invalid/f", routes=Routes(proxies={"https": f"http://127.0.0.1:{proxy.server_port}"}))
         assert caught.value.status == 407
     finally:
@@ -170,16 +177,16 @@ def test_what_comes_through_a_proxy_can_be_ended(where: str) -> None:
         try:
             stream = transport.open("https://host.invalid/f" if where == "tunnel" else "http://host.invalid/f")
             ends.append(len(stream.read(100)))
-        except TROUBLE:
+        except OSError:
             ends.append(0)
 
     thread = threading.Thread(target=fetch, daemon=True)
     thread.start()
     try:
-        assert reached.wait(30)
+        assert reached.wait(120)
         transport.abort()
         # Its own time-out would be half a minute.
-        thread.join(15)
+        thread.join(25)
         assert not thread.is_alive()
         assert ends[0] < 100
         with pytest.raises(ConnectionAbortedError):
@@ -192,7 +199,7 @@ def test_what_comes_through_a_proxy_can_be_ended(where: str) -> None:
 
 
 def test_a_kind_of_proxy_that_is_not_supported() -> None:
-    with pytest.raises(NoWay, match="'socks5' proxies are not supported; expected http or https"):
+    with pytest.raises(ProxyError, match="'socks5' proxies are not supported; expected http or https"):
         read("http://host.invalid/f", routes=Routes(proxies={"http": "socks5://127.0.0.1:9"}))
 
 

@@ -17,7 +17,7 @@ from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import wheel as provided
 from mlir_matrix.environments.install.installer import Installer
 from mlir_matrix.environments.interpreter import own
-from mlir_matrix.environments.lockfiles.wheels import Package
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.events import PackageProgress
 from support import debs, loopback
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Path:
     return folder
 
 
-def environment(*packages: Package) -> ResolvedEnvironment:
+def environment(*packages: WheelPackage) -> ResolvedEnvironment:
     return ResolvedEnvironment(name="x", interpreter=own(), packages=packages)
 
 
@@ -66,7 +66,7 @@ def test_packages_arrive(wheels: Path, store: Path) -> None:
 def test_another_hash(wheels: Path, store: Path) -> None:
     """Is not installed, whatever it is; the others are."""
     one, good = wheel(wheels, "one"), wheel(wheels, "good")
-    bad = Package(name="one", version="1.0", hashes=("0" * 64,))
+    bad = WheelPackage(name="one", version="1.0", hashes=("0" * 64,))
     (error,) = [event.error for event in install(store, environment(bad, good)) if event.error]
     assert error == "one 1.0 was offered with another hash than the lock has; it was not installed"
     assert left(store) == {good.folder(own().tag)}
@@ -75,7 +75,7 @@ def test_another_hash(wheels: Path, store: Path) -> None:
 
 def test_one_of_the_hashes_will_do(wheels: Path, store: Path) -> None:
     one = wheel(wheels, "one")
-    either = Package(name="one", version="1.0", hashes=("0" * 64, *one.hashes))
+    either = WheelPackage(name="one", version="1.0", hashes=("0" * 64, *one.hashes))
     assert not [event for event in install(store, environment(either)) if event.error]
 
 
@@ -84,7 +84,7 @@ def test_one_of_the_hashes_will_do(wheels: Path, store: Path) -> None:
 )
 def test_what_nobody_has(wheels: Path, store: Path, version: str, advice: str) -> None:
     wheel(wheels, "one")
-    absent = Package(name="one", version=version, hashes=("0" * 64,))
+    absent = WheelPackage(name="one", version=version, hashes=("0" * 64,))
     (error,) = [event.error for event in install(store, environment(absent)) if event.error]
     assert advice in error
     assert left(store) == set()
@@ -93,7 +93,7 @@ def test_what_nobody_has(wheels: Path, store: Path, version: str, advice: str) -
 def test_a_broken_wheel(wheels: Path, store: Path) -> None:
     (wheels / "one-1.0-py3-none-any.whl").write_bytes(b"no archive")
     digest = hashlib.sha256(b"no archive").hexdigest()
-    events = install(store, environment(Package(name="one", version="1.0", hashes=(digest,))))
+    events = install(store, environment(WheelPackage(name="one", version="1.0", hashes=(digest,))))
     assert events[-1].error.startswith("one 1.0 cannot be installed; pip says: "), events
     assert left(store) == set()
     assert artifacts(store).entries() == []
@@ -113,7 +113,7 @@ def test_a_source_distribution_is_no_package(wheels: Path, store: Path) -> None:
             info = tarfile.TarInfo(f"one-1.0/{name}")
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text.encode()))
-    package = Package(name="one", version="1.0", hashes=(hashlib.sha256(path.read_bytes()).hexdigest(),))
+    package = WheelPackage(name="one", version="1.0", hashes=(hashlib.sha256(path.read_bytes()).hexdigest(),))
     (error,) = [event.error for event in install(store, environment(package)) if event.error]
     assert "not on the package indexes" in error
     assert left(store) == set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
@@ -13,12 +12,11 @@ import pytest
 from mlir_matrix.actions.runtime.integrity import lost
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
-from mlir_matrix.environments.install.integrity import damaged
-from mlir_matrix.environments.install.patch_elf import read_elf
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.prefix import command, wrapper
-from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.errors import InfrastructureError
-from support.debs import SCRIPT, Member, Mirror, folder, link
+from support.debs import SCRIPT, Member, Mirror, elf, folder, link
 
 #: Stands in for patchelf: writes down what it is told, and changes the file.
 FAKE = """\
@@ -28,47 +26,6 @@ if [ "$1" = --print-rpath ]; then echo '/usr/lib/more:$ORIGIN/../own:/opt/none:r
 echo "$*" >> "$file"
 """
 LOADER = "lib64/ld-linux-x86-64.so.2"
-
-
-def elf(*, interpreted: bool = True, runpath: bool = False, machine: int = 62, dynamic: bool = True) -> bytes:
-    """The beginning of a program or a library."""
-    segments = [(3, 0, 0)] if interpreted else []
-    tags = struct.pack("<qQqQ", 29 if runpath else 1, 0, 0, 0)
-    if dynamic:
-        segments.append((2, 64 + 56 * (len(segments) + 1), len(tags)))
-    header = struct.pack(
-        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, machine, 1, 0, 64, 0, 0, 64, 56, len(segments), 0, 0, 0
-    )
-    table = b"".join(struct.pack("<IIQQQQQQ", kind, 0, at, 0, 0, size, size, 0) for kind, at, size in segments)
-    return header + table + tags
-
-
-@pytest.mark.parametrize(
-    ("data", "programs", "own"),
-    [
-        (elf(), True, False),
-        (elf(runpath=True), True, True),
-        (elf(interpreted=False), False, False),
-        (elf(interpreted=False, runpath=True), False, True),
-    ],
-)
-def test_what_is_dynamic(tmp_path: Path, data: bytes, programs: bool, own: bool) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(data)
-    found = read_elf(path)
-    assert found is not None
-    assert (found.interpreted, found.runpath) == (programs, own)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", SCRIPT, elf(machine=183), elf(dynamic=False), elf()[:50], elf()[:70], b"\x7fELF\x02\x01" + b"\xff" * 300],
-    ids=["empty", "script", "aarch64", "static", "half a header", "half a table", "nonsense"],
-)
-def test_what_is_not(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "x").write_bytes(data)
-    assert read_elf(tmp_path / "x") is None
-    assert read_elf(tmp_path / "none") is None
 
 
 class Stage:
@@ -95,7 +52,7 @@ class Stage:
 
     def provide(self, packages: str = "packages") -> Path:
         package = self.mirror.add("tool", *self.members)
-        lock = DebLock(component="tool", release="2.0", packages=(package,), programs=("usr/bin",), in_place=True)
+        lock = DebianRelease(component="tool", release="2.0", packages=(package,), programs=("usr/bin",), in_place=True)
         return provide(
             lock, artifacts=Artifacts(self.root / "artifacts"), packages=self.root / packages, patcher=self.patcher,
             mirrors=lambda: [self.mirror.base],
@@ -118,7 +75,7 @@ def test_what_is_patched(stage: Stage) -> None:
     assert library.removeprefix(elf(interpreted=False, runpath=True)).decode().startswith(f"{said} /")
     assert (made / "usr/lib/x86_64-linux-gnu/plain.so").read_bytes() == elf(interpreted=False)
     assert (made / LOADER).read_bytes() == elf(interpreted=False, runpath=True)
-    assert damaged(made, thorough=True) == damaged(made, thorough=False) == []
+    assert damaged_files(made, thorough=True) == damaged_files(made, thorough=False) == []
     assert lost(str(made)) == ""
 
 
@@ -134,9 +91,9 @@ def test_it_cannot_be_moved(stage: Stage) -> None:
     """But reached by another name."""
     made = stage.provide()
     (stage.root / "other").symlink_to(made)
-    assert damaged(stage.root / "other", thorough=True) == []
+    assert damaged_files(stage.root / "other", thorough=True) == []
     copy = shutil.copytree(made, stage.root / "copy", symlinks=True)
-    assert damaged(copy, thorough=False) == [f"everything: it was made for {made}"]
+    assert damaged_files(copy, thorough=False) == [f"everything: it was made for {made}"]
     assert lost(str(copy)) == "it was made for another place, which its programs name"
 
 
@@ -163,6 +120,6 @@ def test_without_a_loader(stage: Stage) -> None:
 
 
 def test_its_digest_is_its_own() -> None:
-    lock = DebLock(component="tool", release="2.0", packages=())
+    lock = DebianRelease(component="tool", release="2.0", packages=())
     patched = dataclasses.replace(lock, in_place=True)
     assert len({lock.made, patched.made, dataclasses.replace(patched, finish="bazel").made}) == 3

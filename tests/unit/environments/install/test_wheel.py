@@ -16,13 +16,14 @@ import pytest
 
 from mlir_matrix.environments.fetch import download as downloads
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import Gone
+from mlir_matrix.environments.fetch.download import NotFoundError
 from mlir_matrix.environments.fetch.http import Transport
 from mlir_matrix.environments.install import wheel as module
-from mlir_matrix.environments.install.wheel import Pip, locate, provide_wheel
+from mlir_matrix.environments.install.integrity import damaged_files
+from mlir_matrix.environments.install.wheel import locate, provide_wheel
+from mlir_matrix.environments.install.workshop import Pip, Workshop
 from mlir_matrix.environments.interpreter import Interpreter, own
-from mlir_matrix.environments.lockfiles.wheels import Package
-from mlir_matrix.environments.package import Workshop
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
 from support.loopback import Behaviour, serve
@@ -41,7 +42,7 @@ def provide(tmp_path: Path, artifacts: Artifacts) -> Iterator[Provide]:
     transport = Transport()
     (tmp_path / "packages").mkdir()
 
-    def run(thing: Package, *, store: Artifacts | None = None, cancelled: threading.Event | None = None) -> Path:
+    def run(thing: WheelPackage, *, store: Artifacts | None = None, cancelled: threading.Event | None = None) -> Path:
         event = cancelled or threading.Event()
         destination = tmp_path / "packages" / thing.folder(own().tag)
         workshop = Workshop(
@@ -144,7 +145,7 @@ def test_what_was_damaged_since(wheels: Path, provide: Provide, artifacts: Artif
     data[45] ^= 1
     kept.write_bytes(data)
     os.rename(folder, folder.with_name("away"))
-    assert one.damage(provide(one), thorough=True) == []
+    assert damaged_files(provide(one), thorough=True) == []
     assert hashlib.sha256(kept.read_bytes()).hexdigest() == one.hashes[0]
 
 
@@ -155,7 +156,7 @@ def test_a_download_that_was_interrupted_goes_on(
     data = (wheels / "one-1.0-py3-none-any.whl").read_bytes()
     artifacts.folder.mkdir()
     artifacts.part(one.hashes[0]).write_bytes(data[:100_000])
-    assert one.damage(provide(one), thorough=True) == []
+    assert damaged_files(provide(one), thorough=True) == []
     assert server.requests == [("/one-1.0-py3-none-any.whl", "bytes=100000-")]
 
 
@@ -211,7 +212,7 @@ def test_the_size_that_the_lock_has(server: Behaviour, wheels: Path, provide: Pr
     os.rename(folder, folder.with_name("away"))
     artifacts.path(one.hashes[0]).write_bytes(b"cut")
     before = len(server.requests)
-    assert one.damage(provide(replace(one, size=size)), thorough=True) == []
+    assert damaged_files(provide(replace(one, size=size)), thorough=True) == []
     assert len(server.requests) == before + 1
     assert artifacts.has(one.hashes[0], size)
 
@@ -258,8 +259,8 @@ def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(InfrastructureError) as caught:
-        locate(Package(name="one", version="1.0", hashes=("0" * 64,)), own(), Pip(threading.Event()))
-    assert not isinstance(caught.value, Gone)
+        locate(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), own(), Pip(threading.Event()))
+    assert not isinstance(caught.value, NotFoundError)
     assert str(caught.value).startswith("one 1.0 cannot be fetched: there is no network, or a package index")
     assert words in str(caught.value)
     assert "Retry(" not in str(caught.value)
@@ -276,4 +277,4 @@ def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: 
 )  # fmt: skip
 def test_what_pip_says(said: str, words: str) -> None:
     """What is certain goes before what may have been a moment's trouble."""
-    assert words in str(module._explain(Package(name="one", version="1.0", hashes=("0" * 64,)), said))
+    assert words in str(module._explain(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), said))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
@@ -73,16 +74,16 @@ def test_files_and_where_they_belong(tmp_path: Path) -> None:
 def test_the_record_says_where_files_are_now(tmp_path: Path) -> None:
     """So that damage to any of them is found."""
     more = {"w-1.0.data/purelib/w too.py": b"a", "w-1.0.data/scripts/w": b"#!b", "w/c": b"c"}
-    thing = wheel(tmp_path, "w", more=more)
+    wheel(tmp_path, "w", more=more)
     folder = unpacked(tmp_path / "w-1.0-py3-none-any.whl")
     rows = list(csv.reader((folder / "w-1.0.dist-info" / "RECORD").read_text().splitlines()))
     assert {row[0] for row in rows} == {
         "w.py", "w too.py", "w/c", *(f"w-1.0.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD"))
     }  # fmt: skip
     assert ["w too.py", hashed(b"a"), "1"] in rows
-    assert thing.damage(folder, thorough=True) == thing.damage(folder, thorough=False) == []
+    assert damaged_files(folder, thorough=True) == damaged_files(folder, thorough=False) == []
     (folder / "w too.py").write_bytes(b"b")
-    assert thing.damage(folder, thorough=True) == ["w too.py"]
+    assert damaged_files(folder, thorough=True) == ["w too.py"]
 
 
 LINK = stat.S_IFLNK | 0o777
@@ -164,7 +165,7 @@ def test_the_record_has_all_of_them(tmp_path: Path) -> None:
         "w/v.dist-info/RECORD": b"d,,\n",
         "w/odd,\u2028": b"e",
     }
-    thing = wheel(tmp_path, "w", more=more)
+    wheel(tmp_path, "w", more=more)
     path = tmp_path / "w-1.0-py3-none-any.whl"
     record = "".join(
         {"w/unlisted.py": "", "w/short.py": "w/short.py\n", "w/unsized.py": f"w/unsized.py,{hashed(b'c')},x\n\n"}.get(
@@ -186,4 +187,4 @@ def test_the_record_has_all_of_them(tmp_path: Path) -> None:
         name: [hashed((folder / name).read_bytes()), str((folder / name).stat().st_size)]
         for name in ("w.py", "w-1.0.dist-info/METADATA", "w-1.0.dist-info/WHEEL")
     }
-    assert thing.damage(folder, thorough=True) == thing.damage(folder, thorough=False) == []
+    assert damaged_files(folder, thorough=True) == damaged_files(folder, thorough=False) == []

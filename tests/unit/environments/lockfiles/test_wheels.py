@@ -12,7 +12,14 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from mlir_matrix.environments.lockfiles.wheels import Package, find_lock, lock_file, read_lock, read_pins, write_lock
+from mlir_matrix.environments.lockfiles.wheels import (
+    WheelPackage,
+    find_lock,
+    lock_file,
+    read_lock,
+    read_pins,
+    write_lock,
+)
 from mlir_matrix.errors import CatalogError
 from support.debs import quickly
 
@@ -32,7 +39,7 @@ def lock(folder: Path, content: str | bytes) -> Path:
 
 
 packages = strategies.builds(
-    Package,
+    WheelPackage,
     name=strategies.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
     version=strategies.from_regex(r"[0-9][A-Za-z0-9.+!]{0,10}", fullmatch=True),
     hashes=strategies.lists(strategies.from_regex(r"[0-9a-f]{64}", fullmatch=True), min_size=1, max_size=3).map(tuple),
@@ -42,11 +49,11 @@ packages = strategies.builds(
 
 
 PINS = {"b": "2", "a": "1+cpu"}
-PINNED = [Package(name=name, version=version, hashes=(A,)) for name, version in PINS.items()]
+PINNED = [WheelPackage(name=name, version=version, hashes=(A,)) for name, version in PINS.items()]
 
 
 @hypothesis.given(strategies.lists(packages, max_size=5))
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: list[Package]) -> None:
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: list[WheelPackage]) -> None:
     path = locks(tmp_path_factory.mktemp("lock")) / "x.txt"
     names = dict.fromkeys(PINS)
     given = PINNED + [
@@ -68,7 +75,7 @@ def test_comments_and_gaps(tmp_path: Path) -> None:
         tmp_path, f"# first\n\na==1 --hash=sha256:{A}  # why\n   \nb==2+cpu --hash=sha256:{A} --hash=sha256:{B}\n"
     )
     assert read_lock(path) == (
-        Package(name="a", version="1", hashes=(A,)), Package(name="b", version="2+cpu", hashes=(A, B)),
+        WheelPackage(name="a", version="1", hashes=(A,)), WheelPackage(name="b", version="2+cpu", hashes=(A, B)),
     )  # fmt: skip
 
 
@@ -160,8 +167,8 @@ def test_what_is_written_is_whole(tmp_path: Path, harm: str) -> None:
     before = path.read_text()
     code = (
         "import os, resource, signal, sys\nfrom pathlib import Path\n"
-        "from mlir_matrix.environments.lockfiles.wheels import Package, write_lock\n"
-        f"packages = [Package(name=f'n{{each}}', version='1', hashes=('{A}',)) for each in range(10000)]\n"
+        "from mlir_matrix.environments.lockfiles.wheels import WheelPackage, write_lock\n"
+        f"packages = [WheelPackage(name=f'n{{each}}', version='1', hashes=('{A}',)) for each in range(10000)]\n"
         f"if {harm!r} == 'killed': os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "else: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, resource.RLIM_INFINITY))\n"
         "try: write_lock(Path(sys.argv[1]), packages, made_by='x', pins={})\n"
@@ -203,7 +210,7 @@ def test_a_link_that_stays(tmp_path: Path) -> None:
 
 
 def test_names() -> None:
-    package = Package(name="torch", version="2.13.0+cpu", hashes=(A, B))
+    package = WheelPackage(name="torch", version="2.13.0+cpu", hashes=(A, B))
     assert package.requirement == f"torch==2.13.0+cpu --hash=sha256:{A} --hash=sha256:{B}"
     assert package.folder("cp311") == "torch-2.13.0+cpu-cp311-aaaaaaaaaaaa"
     assert lock_file(Path("/l"), "mlir", "cp312") == Path("/l/mlir-cp312-linux-x86_64.txt")

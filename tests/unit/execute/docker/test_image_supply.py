@@ -66,11 +66,11 @@ def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any])
     for environment in (GOOD, BAD, ODD):
         fill(home, environment)
     with selectors.DefaultSelector() as selector:
-        place = PoolContext(
+        context = PoolContext(
             selector=selector, wake=lambda: making.woken.put(1), tools={GOOD.digest: {"judge"}}, home=home,
             scratch=tmp_path, store=Store(tmp_path), files=FilePool(str(tmp_path / "files")), limits=Limits(jobs=1),
         )  # fmt: skip
-        made = ImageSupply(place, fake(), User(inside="0:0"), Containers())
+        made = ImageSupply(context, fake(), User(inside="0:0"), Containers())
         yield made
         made.close()
 
@@ -79,7 +79,7 @@ def news(supply: ImageSupply, making: Making, environment: ResolvedEnvironment) 
     """What is told until an environment has its image or has failed."""
     told: list[PackageProgress] = []
     while not (supply.has(environment) or any(event.error for event in told)):
-        making.woken.get(timeout=10)
+        making.woken.get(timeout=120)
         told += supply.news()
     return told
 

@@ -78,7 +78,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
 def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
     (tmp_path / "scratch").mkdir()
     with selectors.DefaultSelector() as selector:
-        place = PoolContext(
+        context = PoolContext(
             selector=selector,
             wake=lambda: None,
             tools={HERE: {"run"}, OTHER: {"run"}},
@@ -88,7 +88,7 @@ def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
             files=FilePool(str(tmp_path / "scratch" / "files")),
             limits=Limits(jobs=2),
         )
-        made = ContainerPool(place, Containers())
+        made = ContainerPool(context, Containers())
         yield made
         made.supply.close()
         made.close()

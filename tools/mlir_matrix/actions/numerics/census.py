@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mlir_matrix.actions.numerics.counts import Counts, count
-from mlir_matrix.actions.numerics.criteria import Block, Criteria, Mask, compare_block
+from mlir_matrix.actions.numerics.criteria import Block, Counts, Criteria, Mask, compare_block, count
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.numerics.error_location import where
-from mlir_matrix.actions.numerics.error_stats import Moments
+from mlir_matrix.actions.numerics.error_location import locate
+from mlir_matrix.actions.numerics.error_stats import ErrorStats
 
 WORST = 5
 BLOCK = 1 << 15
@@ -47,7 +46,7 @@ class Census:
         self._worst: list[tuple[tuple[float, float, int], dict[str, Any]]] = []
         #: Wrong ones by their index of each axis: those over the bound, and those that no bound would help.
         self._places = tuple([np.zeros(size, dtype=np.int64) for size in self._shape] for _ in range(2))
-        self._moments = Moments()
+        self._moments = ErrorStats()
 
     @property
     def wrong(self) -> int:
@@ -139,7 +138,7 @@ class Census:
     def _where(self) -> str:
         hopeless = self.wrong - self._over
         found = [
-            (where(axes, number, self.elements), kind)
+            (locate(axes, number, self.elements), kind)
             for axes, number, kind in zip(
                 self._places, (self._over, hopeless), ("over the bound", "NaN or infinite"), strict=True
             )

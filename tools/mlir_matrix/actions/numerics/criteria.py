@@ -1,4 +1,4 @@
-"""When an element is right: bounds on its error, and what counts of NaN, infinities, zeros and subnormals.
+"""When an element is right: bounds on its error, what counts of NaN, infinities, zeros and subnormals; and counts of these.
 
 An element is right when it is the expected value rounded to its dtype, when ``|a - e| <= atol + rtol * |e|``, or, where there is a
 ``max_ulp``, when no more than that many numbers of its dtype lie between the two: one bound that holds is enough. No bound makes
@@ -7,7 +7,7 @@ NaN or an infinity right; these are right only where the same is expected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -172,3 +172,45 @@ def _flushed(stored: Array, expected: Array, dtype: str) -> tuple[Array, Array]:
     zeros = dtypes.rounded(np.copysign(0.0, actual), dtype)
     golden = np.where(np.abs(expected) < least, np.copysign(0.0, expected), expected)
     return np.where(np.abs(actual) < least, zeros, stored), golden
+
+
+@dataclass
+class Counts:
+    """What is counted; names as in the census. The order is that of ``Counts`` in ``compare/gate.c``."""
+
+    wrong: int = 0
+    over_atol: int = 0
+    over_rtol: int = 0
+    over_ulp: int = 0
+    nan_mismatches: int = 0
+    inf_mismatches: int = 0
+    nan_expected: int = 0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    max_ulp: float = 0.0
+    error_used: float = 0.0
+
+    def merge(self, other: Counts) -> None:
+        """Add what was counted elsewhere: counts are summed, of floats the larger stays."""
+        for field in fields(self):
+            mine, its = getattr(self, field.name), getattr(other, field.name)
+            setattr(self, field.name, mine + its if isinstance(mine, int) else max(mine, its))
+
+
+def count(block: Block) -> Counts:
+    """The counts of some elements."""
+    defined = (block.size > 0) & np.isfinite(block.size)
+    floating = block.expected.dtype.kind in "fc"
+    return Counts(
+        wrong=int(np.count_nonzero(block.wrong)),
+        over_atol=int(np.count_nonzero(block.over_atol)),
+        over_rtol=int(np.count_nonzero(block.over_rtol)),
+        over_ulp=int(np.count_nonzero(block.over_ulp)),
+        nan_mismatches=int(np.count_nonzero(block.nan)),
+        inf_mismatches=int(np.count_nonzero(block.inf)),
+        nan_expected=int(np.count_nonzero(np.isnan(block.expected))) if floating else 0,
+        max_abs=float(block.error.max(initial=0.0)),
+        max_rel=float(block.relative.max(where=defined, initial=0.0)),
+        max_ulp=float(block.ulp.max(initial=0.0)),
+        error_used=float(block.used.max(initial=0.0)),
+    )

@@ -1,6 +1,6 @@
 """Arrays that know how far a program may be from them: a reference run on them gives its own a-priori error bound.
 
-A :class:`Bounded` is a value in double, as the reference computes it, and a bound on the error that a program may have
+A :class:`ErrorBound` is a value in double, as the reference computes it, and a bound on the error that a program may have
 there which computes in the output's dtype. Errors are worst cases, not likely ones:
 
 - ``c = a op b`` passes on the errors of both and adds ``u |c|``;
@@ -25,8 +25,14 @@ from mlir_matrix.actions.numerics.accuracy import Format
 from mlir_matrix.actions.numerics.dtypes import Doubles
 from mlir_matrix.actions.runtime.contract import ActionFailed
 
+#: What a function of NumPy does to these arrays: called with the format and the function's own arguments.
+Rule = Callable[..., Any]
+#: The rules that ``error_bound_functions`` and ``error_bound_ufuncs`` register; those of universal functions by method.
+FUNCTION_RULES: dict[Any, Rule] = {}
+UFUNC_RULES: dict[tuple[Any, str], Rule] = {}
 
-class Bounded(NDArrayOperatorsMixin):
+
+class ErrorBound(NDArrayOperatorsMixin):
     """``value`` and ``error``, float64 arrays of one shape (views where indexing gives views)."""
 
     dtype = np.dtype(np.float64)
@@ -37,7 +43,7 @@ class Bounded(NDArrayOperatorsMixin):
         self.format = format
 
     def __repr__(self) -> str:
-        return f"Bounded({self.value!r}, {self.error!r})"
+        return f"ErrorBound({self.value!r}, {self.error!r})"
 
     # What an array has.
     @property
@@ -59,11 +65,11 @@ class Bounded(NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(self.value)
 
-    def __iter__(self) -> Iterator[Bounded]:
+    def __iter__(self) -> Iterator[ErrorBound]:
         return (self[index] for index in range(len(self.value)))
 
-    def __getitem__(self, key: Any) -> Bounded:
-        return Bounded(self.value[key], self.error[key], self.format)
+    def __getitem__(self, key: Any) -> ErrorBound:
+        return ErrorBound(self.value[key], self.error[key], self.format)
 
     def __setitem__(self, key: Any, new: Any) -> None:
         given = lift(new, self.format)
@@ -96,7 +102,7 @@ class Bounded(NDArrayOperatorsMixin):
             return self.value.astype(new)
         rounded = self.value.astype(new).astype(np.float64)
         extra = np.where(self.error > 0, np.finfo(new).eps * np.abs(self.value), 0.0)
-        return Bounded(rounded, self.error + extra, self.format)
+        return ErrorBound(rounded, self.error + extra, self.format)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
         return self.each(lambda part: part.reshape(*shape, **kwargs))
@@ -111,31 +117,30 @@ class Bounded(NDArrayOperatorsMixin):
         """What moves elements moves their errors alike. A move into several gives several."""
         value, error = move(self.value), move(self.error)
         if isinstance(value, (list, tuple)):
-            return type(value)(Bounded(v, e, self.format) for v, e in zip(value, error, strict=True))
-        return Bounded(value, error, self.format)
+            return type(value)(ErrorBound(v, e, self.format) for v, e in zip(value, error, strict=True))
+        return ErrorBound(value, error, self.format)
 
     # How NumPy asks.
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         (target,) = kwargs.pop("out", (None,))
-        # Not before they are needed: rules are made of this module's.
-        from mlir_matrix.actions.numerics.error_bound_ufuncs import apply_ufunc
-
+        rule = UFUNC_RULES.get((ufunc, method))
+        if rule is None:
+            called = "".join(f" with {key}=" for key in kwargs) if method == "__call__" else f".{method}"
+            raise unknown(f"numpy.{ufunc.__name__}{called}")
         with np.errstate(all="ignore"):
-            result = apply_ufunc(ufunc, method, self.format, inputs, kwargs)
+            result = rule(self.format, *inputs, **kwargs)
         if target is None:
             return result
-        if not isinstance(target, Bounded):
+        if not isinstance(target, ErrorBound):
             raise unknown(f"{ufunc.__name__} into a plain array")
         target[...] = result
         return target
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from mlir_matrix.actions.numerics.error_bound_functions import RULES
-
-        if function not in RULES:
+        if function not in FUNCTION_RULES:
             raise unknown(f"numpy.{function.__name__}")
         with np.errstate(all="ignore"):
-            return RULES[function](self.format, *args, **kwargs)
+            return FUNCTION_RULES[function](self.format, *args, **kwargs)
 
 
 def unknown(what: str) -> ActionFailed:
@@ -145,19 +150,19 @@ def unknown(what: str) -> ActionFailed:
     )
 
 
-def lift(given: Any, format: Format) -> Bounded:
+def lift(given: Any, format: Format) -> ErrorBound:
     """Anything as an array with its errors: a constant is rounded where the dtype does not hold it."""
-    if isinstance(given, Bounded):
+    if isinstance(given, ErrorBound):
         return given
     value = np.asarray(given, dtype=np.float64)
-    return Bounded(value, np.where(format.holds(value), 0.0, format.u * np.abs(value)), format)
+    return ErrorBound(value, np.where(format.holds(value), 0.0, format.u * np.abs(value)), format)
 
 
-def settle(value: Doubles, passed: Doubles, roundings: Any, format: Format) -> Bounded:
+def settle(value: Doubles, passed: Doubles, roundings: Any, format: Format) -> ErrorBound:
     """A result with the errors that it was passed on and those of its own, in units of ``u`` and of its size.
 
     An infinity is the right one or wrong; what is known of nothing has no bound.
     """
     own = roundings * (format.rounding * (np.abs(value) + passed) + format.least)
     error = np.where(np.isfinite(value), passed + np.where(roundings > 0, own, 0.0), 0.0)
-    return Bounded(value, np.where(np.isnan(error), np.inf, error), format)
+    return ErrorBound(value, np.where(np.isnan(error), np.inf, error), format)

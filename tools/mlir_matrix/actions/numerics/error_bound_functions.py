@@ -11,10 +11,38 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from mlir_matrix.actions.numerics.accuracy import Format
 from mlir_matrix.actions.numerics.dtypes import Doubles
-from mlir_matrix.actions.numerics.error_bound import Bounded, lift, settle, unknown
+from mlir_matrix.actions.numerics.error_bound import (
+    FUNCTION_RULES,
+    UFUNC_RULES,
+    ErrorBound,
+    Rule,
+    lift,
+    settle,
+    unknown,
+)
 
 
-def multilinear(product: Callable[..., Doubles], *parts: Bounded) -> Bounded:
+def _rule(*functions: Any) -> Callable[[Rule], Rule]:
+    """Register the rule of some functions."""
+
+    def register(rule: Rule) -> Rule:
+        FUNCTION_RULES.update(dict.fromkeys(functions, rule))
+        return rule
+
+    return register
+
+
+def _reduction(ufunc: Any, method: str) -> Callable[[Rule], Rule]:
+    """Register the rule of a universal function's method."""
+
+    def register(rule: Rule) -> Rule:
+        UFUNC_RULES[ufunc, method] = rule
+        return rule
+
+    return register
+
+
+def multilinear(product: Callable[..., Doubles], *parts: ErrorBound) -> ErrorBound:
     """A sum of products of one element of each part: matmul, einsum, convolution.
 
     How many terms each sum has is what the same product of ones comes to.
@@ -31,7 +59,7 @@ def multilinear(product: Callable[..., Doubles], *parts: Bounded) -> Bounded:
     roundings = np.maximum(terms - 1, 0) + len(parts) - 1
     own = roundings * (format.rounding * product(*reach) + format.least)
     error = np.where(np.isfinite(value), passed + own, 0.0)
-    return Bounded(value, np.where(np.isnan(error), np.inf, error), format)
+    return ErrorBound(value, np.where(np.isnan(error), np.inf, error), format)
 
 
 def _count(shape: tuple[int, ...], axis: Any) -> int:
@@ -39,9 +67,11 @@ def _count(shape: tuple[int, ...], axis: Any) -> int:
     return math.prod(shape[int(place)] for place in axes)
 
 
+@_rule(np.sum)
+@_reduction(np.add, "reduce")
 def _sum(
     format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-) -> Bounded:
+) -> ErrorBound:
     _only_double(dtype, out)
     part = lift(a, format)
 
@@ -51,14 +81,16 @@ def _sum(
     value, passed = total(part.value), total(part.error)
     own = max(_count(part.shape, axis) - 1, 0) * format.rounding * total(np.abs(part.value) + part.error)
     error = np.where(np.isfinite(value), passed + own, 0.0)
-    return Bounded(value, np.where(np.isnan(error), np.inf, error), format)
+    return ErrorBound(value, np.where(np.isnan(error), np.inf, error), format)
 
 
+@_rule(np.mean)
 def _mean(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     part = lift(a, format)
     return _sum(format, part, axis, dtype, out, keepdims) / float(_count(part.shape, axis))
 
 
+@_rule(np.var)
 def _variance(
     format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False
 ) -> Any:
@@ -67,10 +99,13 @@ def _variance(
     return _sum(format, apart * apart, axis, keepdims=keepdims) / float(_count(part.shape, axis) - ddof)
 
 
+@_rule(np.std)
 def _deviation(format: Format, *args: Any, **kwargs: Any) -> Any:
     return np.sqrt(_variance(format, *args, **kwargs))
 
 
+@_rule(np.prod)
+@_reduction(np.multiply, "reduce")
 def _product(
     format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
 ) -> Any:
@@ -87,6 +122,8 @@ def _product(
     return total.reshape(shape) if keepdims else total
 
 
+@_rule(np.max, np.amax)
+@_reduction(np.maximum, "reduce")
 def _largest(
     format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
 ) -> Any:
@@ -99,18 +136,22 @@ def _largest(
     floor = np.max(part.value - part.error, axis=axis, keepdims=True)
     near = part.value + part.error >= floor
     error = np.max(part.error, axis=axis, keepdims=True, where=near, initial=0.0)
-    whole = Bounded(value, error, format)
+    whole = ErrorBound(value, error, format)
     axes = None if axis is None else tuple(int(place) for place in np.atleast_1d(axis))
     return whole if keepdims else whole.each(lambda values: np.squeeze(values, axis=axes))
 
 
+@_rule(np.min, np.amin)
+@_reduction(np.minimum, "reduce")
 def _least(
     format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
 ) -> Any:
     return -_largest(format, -lift(a, format), axis, out, keepdims, None if initial is None else -initial)
 
 
-def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Bounded:
+@_rule(np.cumsum)
+@_reduction(np.add, "accumulate")
+def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> ErrorBound:
     _only_double(dtype, out)
     part = lift(a, format)
     if axis is None:
@@ -120,9 +161,10 @@ def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: An
     return settle(np.cumsum(part.value, axis=axis), np.cumsum(part.error, axis=axis) + own, 0, format)
 
 
-def _running_largest(format: Format, a: Any, axis: int = 0) -> Bounded:
+@_reduction(np.maximum, "accumulate")
+def _running_largest(format: Format, a: Any, axis: int = 0) -> ErrorBound:
     part = lift(a, format)
-    return Bounded(np.maximum.accumulate(part.value, axis), np.maximum.accumulate(part.error, axis), format)
+    return ErrorBound(np.maximum.accumulate(part.value, axis), np.maximum.accumulate(part.error, axis), format)
 
 
 def _only_double(dtype: Any, out: Any) -> None:
@@ -130,22 +172,27 @@ def _only_double(dtype: Any, out: Any) -> None:
         raise unknown("a reduction with dtype= or out=")
 
 
-def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> Bounded:
+@_rule(np.sort)
+def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> ErrorBound:
     """The k-th of all moves by no more than the one that moves most."""
     part = lift(a, format)
     most = np.max(part.error, axis=axis, keepdims=True)
     value = np.sort(part.value, axis=axis, **kwargs)
-    return Bounded(value, np.broadcast_to(most, value.shape).copy(), format)
+    return ErrorBound(value, np.broadcast_to(most, value.shape).copy(), format)
 
 
+@_rule(np.where)
 def _where(format: Format, condition: Any, *both: Any) -> Any:
     if not both:
         return np.nonzero(condition)
     left, right = (lift(given, format) for given in both)
-    return Bounded(np.where(condition, left.value, right.value), np.where(condition, left.error, right.error), format)
+    return ErrorBound(
+        np.where(condition, left.value, right.value), np.where(condition, left.error, right.error), format
+    )
 
 
-def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: Any) -> Bounded:
+@_rule(np.pad)
+def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: Any) -> ErrorBound:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise unknown(f"numpy.pad with mode {mode!r}")
     part = lift(a, format)
@@ -153,13 +200,14 @@ def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: 
     if mode != "constant":
         return part.each(lambda values: np.pad(values, widths, mode, **kwargs))  # type: ignore[call-overload,no-any-return]
     filling = lift(filled, format)
-    return Bounded(
+    return ErrorBound(
         np.pad(part.value, widths, constant_values=filling.value),
         np.pad(part.error, widths, constant_values=filling.error),
         format,
     )
 
 
+@_rule(np.clip)
 def _clip(format: Format, a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> Any:
     low, high = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
     if kwargs:
@@ -169,12 +217,14 @@ def _clip(format: Format, a: Any, a_min: Any = None, a_max: Any = None, **kwargs
     return part if high is None else np.minimum(part, high)
 
 
+@_rule(np.round)
 def _round(format: Format, a: Any, decimals: int = 0) -> Any:
     if decimals:
         raise unknown("numpy.round to decimals")
     return np.rint(lift(a, format))
 
 
+@_rule(np.linalg.norm)
 def _norm(format: Format, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     if ord not in (None, 2, "fro"):
         raise unknown(f"numpy.linalg.norm with ord {ord!r}")
@@ -182,15 +232,16 @@ def _norm(format: Format, x: Any, ord: Any = None, axis: Any = None, keepdims: b
     return np.sqrt(_sum(format, part * part, axis, keepdims=keepdims))
 
 
-def _einsum(format: Format, subscripts: Any, *operands: Any, **_: Any) -> Bounded:
+@_rule(np.einsum)
+def _einsum(format: Format, subscripts: Any, *operands: Any, **_: Any) -> ErrorBound:
     if not isinstance(subscripts, str):
         raise unknown("numpy.einsum without subscripts as text")
     parts = [lift(operand, format) for operand in operands]
     return multilinear(lambda *arrays: np.asarray(np.einsum(subscripts, *arrays)), *parts)
 
 
-def _bilinear(function: Any) -> Callable[..., Bounded]:
-    def rule(format: Format, a: Any, b: Any, *args: Any, **kwargs: Any) -> Bounded:
+def _bilinear(function: Any) -> Callable[..., ErrorBound]:
+    def rule(format: Format, a: Any, b: Any, *args: Any, **kwargs: Any) -> ErrorBound:
         return multilinear(
             lambda left, right: np.asarray(function(left, right, *args, **kwargs)), lift(a, format), lift(b, format)
         )
@@ -209,20 +260,20 @@ def _joined(function: Any) -> Callable[..., Any]:
     def rule(format: Format, arrays: Any, *args: Any, **kwargs: Any) -> Any:
         parts = [lift(array, format) for array in arrays]
         value = function([part.value for part in parts], *args, **kwargs)
-        return Bounded(value, function([part.error for part in parts], *args, **kwargs), format)
+        return ErrorBound(value, function([part.error for part in parts], *args, **kwargs), format)
 
     return rule
 
 
 def _decided(function: Any) -> Callable[..., Any]:
     def rule(_: Format, *args: Any, **kwargs: Any) -> Any:
-        return function(*(given.value if isinstance(given, Bounded) else given for given in args), **kwargs)
+        return function(*(given.value if isinstance(given, ErrorBound) else given for given in args), **kwargs)
 
     return rule
 
 
 def _filled(function: Any) -> Callable[..., Any]:
-    def rule(format: Format, a: Bounded, *args: Any, **kwargs: Any) -> Any:
+    def rule(format: Format, a: ErrorBound, *args: Any, **kwargs: Any) -> Any:
         made = function(a.value, *args, **kwargs)
         return lift(made, format) if made.dtype.kind == "f" else made
 
@@ -243,36 +294,14 @@ _DECISIONS = (
 )  # fmt: skip
 _PRODUCTS = (np.dot, np.inner, np.outer, np.tensordot, np.vdot, np.convolve, np.correlate, np.kron)
 
-RULES: dict[Any, Callable[..., Any]] = {
-    **{function: _moved(function) for function in _MOVES},
-    **{function: _joined(function) for function in _JOINS},
-    **{function: _decided(function) for function in _DECISIONS},
-    **{function: _bilinear(function) for function in _PRODUCTS},
-    **{function: _filled(function) for function in (np.zeros_like, np.empty_like, np.ones_like, np.full_like)},
-    np.sum: _sum,
-    np.mean: _mean,
-    np.var: _variance,
-    np.std: _deviation,
-    np.prod: _product,
-    np.max: _largest,
-    np.amax: _largest,
-    np.min: _least,
-    np.amin: _least,
-    np.cumsum: _cumsum,
-    np.sort: _sort,
-    np.where: _where,
-    np.pad: _pad,
-    np.clip: _clip,
-    np.round: _round,
-    np.einsum: _einsum,
-    np.linalg.norm: _norm,
-}
-REDUCTIONS: dict[tuple[Any, str], Callable[..., Any]] = {
-    (np.add, "reduce"): _sum,
-    (np.multiply, "reduce"): _product,
-    (np.maximum, "reduce"): _largest,
-    (np.minimum, "reduce"): _least,
-    (np.add, "accumulate"): _cumsum,
-    (np.maximum, "accumulate"): _running_largest,
-    (np.multiply, "outer"): _bilinear(np.multiply.outer),
-}
+_FILLS = (np.zeros_like, np.empty_like, np.ones_like, np.full_like)
+_MADE: tuple[tuple[Callable[[Any], Rule], tuple[Any, ...]], ...] = (
+    (_moved, _MOVES),
+    (_joined, _JOINS),
+    (_decided, _DECISIONS),
+    (_bilinear, _PRODUCTS),
+    (_filled, _FILLS),
+)
+for _make, _functions in _MADE:
+    FUNCTION_RULES.update((_function, _make(_function)) for _function in _functions)
+UFUNC_RULES[np.multiply, "outer"] = _bilinear(np.multiply.outer)

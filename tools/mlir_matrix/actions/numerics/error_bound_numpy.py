@@ -1,4 +1,4 @@
-"""``numpy`` and ``math`` as a reference sees them that runs on :class:`~mlir_matrix.actions.numerics.error_bound.Bounded` arrays.
+"""``numpy`` and ``math`` as a reference sees them that runs on arrays with error bounds (:mod:`error_bound`).
 
 Most of NumPy asks its arguments what to do. What makes plain arrays of whatever it is given (``asarray``, ``empty``,
 ``vectorize``), and all of ``math``, does not ask; these few stand in for it, in the reference's module alone.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions.numerics.accuracy import FUNCTIONS, Format
-from mlir_matrix.actions.numerics.error_bound import Bounded, lift, unknown
+from mlir_matrix.actions.numerics.error_bound import ErrorBound, lift, unknown
 from mlir_matrix.actions.numerics.error_bound_ufuncs import evaluate
 
 #: Names of ``math`` that NumPy has by another.
@@ -46,7 +46,7 @@ class Whole(np.ndarray):
         return lift(plain, self.format) if plain.dtype.kind == "f" else Whole(plain, self.format)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if any(isinstance(given, Bounded) for given in inputs):
+        if any(isinstance(given, ErrorBound) for given in inputs):
             return NotImplemented
         plain = [np.asarray(given) if isinstance(given, Whole) else given for given in inputs]
         kwargs = {
@@ -94,7 +94,7 @@ class _Maker:
     def array(self, given: Any, dtype: Any = None, *, copy: bool = True, **kwargs: Any) -> Any:
         if isinstance(given, (list, tuple)) and _holds_bounded(given):
             given = np.stack([self.array(each) for each in given])
-        if not isinstance(given, Bounded):
+        if not isinstance(given, ErrorBound):
             if dtype is not None and np.dtype(dtype).kind == "f" and isinstance(given, Whole):
                 return given.astype(dtype)
             return np.array(given, dtype, copy=copy or None, **{"subok": True, **kwargs})
@@ -107,7 +107,7 @@ class _Maker:
 
     def filled(self, name: str) -> Callable[..., Any]:
         def make(*args: Any, **kwargs: Any) -> Any:
-            if name == "full" and any(isinstance(given, Bounded) for given in args):
+            if name == "full" and any(isinstance(given, ErrorBound) for given in args):
                 raise unknown("numpy.full of a computed value")
             made = getattr(np, name)(*args, **kwargs)
             return lift(made, self._format) if made.dtype.kind == "f" else made
@@ -130,7 +130,7 @@ class _Maker:
             made = lift(np.empty(parts[0].shape), self._format)
             for index in np.ndindex(made.shape):
                 made[index] = function(
-                    *(Bounded(v[index], e[index], self._format) for v, e in zip(parts, errors, strict=True))
+                    *(ErrorBound(v[index], e[index], self._format) for v, e in zip(parts, errors, strict=True))
                 )
             return made
 
@@ -140,7 +140,7 @@ class _Maker:
 def _holds_bounded(given: Any) -> bool:
     if isinstance(given, (list, tuple)):
         return any(_holds_bounded(each) for each in given)
-    return isinstance(given, Bounded)
+    return isinstance(given, ErrorBound)
 
 
 def _numpy(format: Format) -> ModuleType:
@@ -168,10 +168,10 @@ def _math(format: Format) -> ModuleType:
         return _Vectorized(function)
 
     def fsum(terms: Any) -> Any:
-        listed = terms if isinstance(terms, Bounded) else list(terms)
+        listed = terms if isinstance(terms, ErrorBound) else list(terms)
         if not _holds_bounded(listed):
             return math.fsum(listed)
-        return np.sum(listed if isinstance(listed, Bounded) else np.stack([lift(each, format) for each in listed]))
+        return np.sum(listed if isinstance(listed, ErrorBound) else np.stack([lift(each, format) for each in listed]))
 
     callables = [name for name in dir(math) if callable(getattr(math, name)) and not name.startswith("_")]
     return _StandIn(math, {**{name: stand_in(name) for name in callables}, "fsum": fsum})

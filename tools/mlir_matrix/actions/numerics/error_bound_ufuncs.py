@@ -9,16 +9,36 @@ import numpy as np
 
 from mlir_matrix.actions.numerics.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Format, Function
 from mlir_matrix.actions.numerics.dtypes import Doubles
-from mlir_matrix.actions.numerics.error_bound import Bounded, lift, settle, unknown
-from mlir_matrix.actions.numerics.error_bound_functions import REDUCTIONS, multilinear
+from mlir_matrix.actions.numerics.error_bound import UFUNC_RULES, ErrorBound, Rule, lift, settle, unknown
+from mlir_matrix.actions.numerics.error_bound_functions import multilinear
 
 
-def _factor(part: Bounded) -> Any:
+def _elementwise(*ufuncs: Any) -> Callable[[Callable[..., ErrorBound]], Callable[..., ErrorBound]]:
+    """Register the rule of some universal functions; it takes arrays with errors and no options."""
+
+    def register(rule: Callable[..., ErrorBound]) -> Callable[..., ErrorBound]:
+        for ufunc in ufuncs:
+            UFUNC_RULES[ufunc, "__call__"] = _lifting(ufunc.__name__, rule)
+        return rule
+
+    return register
+
+
+def _lifting(name: str, rule: Callable[..., ErrorBound]) -> Rule:
+    def call(format: Format, *inputs: Any, **kwargs: Any) -> ErrorBound:
+        if kwargs:
+            raise unknown(f"numpy.{name}" + "".join(f" with {key}=" for key in kwargs))
+        return rule(*(lift(given, format) for given in inputs))
+
+    return call
+
+
+def _factor(part: ErrorBound) -> Any:
     """Where a number is 0 or exactly a power of two, so that products with it are exact."""
     return (part.error == 0) & np.isin(np.abs(np.frexp(part.value)[0]), (0.0, 0.5))
 
 
-def _nothing(part: Bounded) -> Any:
+def _nothing(part: ErrorBound) -> Any:
     return (part.value == 0) & (part.error == 0)
 
 
@@ -26,26 +46,31 @@ def _times(error: Doubles, slope: Doubles) -> Doubles:
     return np.where(error == 0, 0.0, error * slope)
 
 
-def _add(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.add)
+def _add(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     own = np.where(_nothing(a) | _nothing(b), 0, 1)
     return settle(a.value + b.value, a.error + b.error, own, a.format)
 
 
-def _negative(a: Bounded) -> Bounded:
-    return Bounded(-a.value, a.error, a.format)
+@_elementwise(np.negative)
+def _negative(a: ErrorBound) -> ErrorBound:
+    return ErrorBound(-a.value, a.error, a.format)
 
 
-def _subtract(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.subtract)
+def _subtract(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     return _add(a, _negative(b))
 
 
-def _multiply(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.multiply)
+def _multiply(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     left, right = np.abs(a.value), np.abs(b.value)
     passed = _times(a.error, right + b.error) + _times(b.error, left)
     return settle(a.value * b.value, passed, np.where(_factor(a) | _factor(b), 0, 1), a.format)
 
 
-def _divide(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.divide)
+def _divide(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     """Programs may multiply with the reciprocal, which is rounded, as they do by constants and after ``rsqrt``.
 
     What overflows in the dtype divides to 0.
@@ -60,7 +85,8 @@ def _divide(a: Bounded, b: Bounded) -> Bounded:
     return settle(value, passed, own, a.format)
 
 
-def _power(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.power, np.float_power)
+def _power(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     value = np.power(a.value, b.value)
     away = -np.log1p(-np.minimum(a.error / np.abs(a.value), 1.0))
     away = np.where(a.error == 0, 0.0, away)
@@ -75,28 +101,32 @@ def _power(a: Bounded, b: Bounded) -> Bounded:
     return settle(value, passed, np.where(b.error == 0, own, 2 * POWER), a.format)
 
 
-def _larger(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.maximum, np.fmax)
+def _larger(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     """The error of the one that is taken; of either where their errors leave that open."""
     error = np.where(a.value - a.error > b.value + b.error, a.error, np.maximum(a.error, b.error))
     error = np.where(b.value - b.error > a.value + a.error, b.error, error)
-    return Bounded(np.maximum(a.value, b.value), error, a.format)
+    return ErrorBound(np.maximum(a.value, b.value), error, a.format)
 
 
-def _smaller(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.minimum, np.fmin)
+def _smaller(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     return _negative(_larger(_negative(a), _negative(b)))
 
 
-def _hypot(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.hypot)
+def _hypot(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     return settle(np.hypot(a.value, b.value), np.hypot(a.error, b.error), 2 * HYPOTENUSE, a.format)
 
 
-def _arctan2(a: Bounded, b: Bounded) -> Bounded:
+@_elementwise(np.arctan2)
+def _arctan2(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     room = np.hypot(a.value, b.value) - np.hypot(a.error, b.error)
     passed = _times(np.hypot(a.error, b.error), np.where(room > 0, 1 / room, np.inf))
     return settle(np.arctan2(a.value, b.value), passed, 2 * ANGLE, a.format)
 
 
-def evaluate(function: Function, a: Bounded) -> Bounded:
+def evaluate(function: Function, a: ErrorBound) -> ErrorBound:
     """The function of an array: by its slope, at its steepest within reach of the error."""
     value = function.compute(a.value)
     low, high = a.value - a.error, a.value + a.error
@@ -108,58 +138,63 @@ def evaluate(function: Function, a: Bounded) -> Bounded:
     return settle(value, passed, function.roundings, a.format)
 
 
-def _staircase(ufunc: Any) -> Callable[[Bounded], Bounded]:
+def _staircase(ufunc: Any) -> Callable[[ErrorBound], ErrorBound]:
     """Functions that only rise, in steps: exact where no step is within reach of the error."""
 
-    def rule(a: Bounded) -> Bounded:
+    def rule(a: ErrorBound) -> ErrorBound:
         value = ufunc(a.value)
         reach = np.maximum(ufunc(a.value + a.error) - value, value - ufunc(a.value - a.error))
-        return Bounded(value, np.where(a.error == 0, 0.0, reach), a.format)
+        return ErrorBound(value, np.where(a.error == 0, 0.0, reach), a.format)
 
     return rule
 
 
-_CALLS: dict[Any, Callable[..., Bounded]] = {
-    np.add: _add,
-    np.subtract: _subtract,
-    np.multiply: _multiply,
-    np.divide: _divide,
-    np.power: _power,
-    np.float_power: _power,
-    np.square: lambda a: _multiply(a, a),
-    np.reciprocal: lambda a: _divide(lift(1.0, a.format), a),
-    np.negative: _negative,
-    np.positive: lambda a: Bounded(a.value.copy(), a.error.copy(), a.format),
-    np.absolute: lambda a: Bounded(np.abs(a.value), a.error, a.format),
-    np.fabs: lambda a: Bounded(np.abs(a.value), a.error, a.format),
-    np.maximum: _larger,
-    np.fmax: _larger,
-    np.minimum: _smaller,
-    np.fmin: _smaller,
-    np.hypot: _hypot,
-    np.arctan2: _arctan2,
-    **{ufunc: _staircase(ufunc) for ufunc in (np.floor, np.ceil, np.rint, np.trunc, np.sign)},
-}
+@_elementwise(np.square)
+def _square(a: ErrorBound) -> ErrorBound:
+    return _multiply(a, a)
+
+
+@_elementwise(np.reciprocal)
+def _reciprocal(a: ErrorBound) -> ErrorBound:
+    return _divide(lift(1.0, a.format), a)
+
+
+@_elementwise(np.positive)
+def _positive(a: ErrorBound) -> ErrorBound:
+    return ErrorBound(a.value.copy(), a.error.copy(), a.format)
+
+
+@_elementwise(np.absolute, np.fabs)
+def _absolute(a: ErrorBound) -> ErrorBound:
+    return ErrorBound(np.abs(a.value), a.error, a.format)
+
+
+@_elementwise(np.matmul)
+def _matmul(a: ErrorBound, b: ErrorBound) -> ErrorBound:
+    return multilinear(np.matmul, a, b)
+
+
+def _decided(ufunc: Any) -> Rule:
+    def rule(_: Format, *inputs: Any, **kwargs: Any) -> Any:
+        return ufunc(*(given.value if isinstance(given, ErrorBound) else given for given in inputs), **kwargs)
+
+    return rule
+
+
+def _evaluated(function: Function) -> Callable[[ErrorBound], ErrorBound]:
+    return lambda a: evaluate(function, a)
+
+
+_STEPS = (np.floor, np.ceil, np.rint, np.trunc, np.sign)
 _DECISIONS = (
     np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.isnan, np.isinf, np.isfinite,
     np.signbit, np.logical_and, np.logical_or, np.logical_not, np.logical_xor,
 )  # fmt: skip
 
-
-def apply_ufunc(ufunc: np.ufunc, method: str, format: Format, inputs: Any, kwargs: dict[str, Any]) -> Any:
-    """One call of a universal function, or a reduction by one."""
-    if method != "__call__":
-        rule = REDUCTIONS.get((ufunc, method))
-        if rule is None:
-            raise unknown(f"numpy.{ufunc.__name__}.{method}")
-        return rule(format, *inputs, **kwargs)
-    if ufunc in _DECISIONS:
-        return ufunc(*(given.value if isinstance(given, Bounded) else given for given in inputs), **kwargs)
-    operands = [lift(given, format) for given in inputs]
-    if ufunc is np.matmul and not kwargs:
-        return multilinear(np.matmul, *operands)
-    if kwargs or (ufunc not in _CALLS and ufunc.__name__ not in FUNCTIONS):
-        raise unknown(f"numpy.{ufunc.__name__}" + "".join(f" with {key}=" for key in kwargs))
-    if ufunc in _CALLS:
-        return _CALLS[ufunc](*operands)
-    return evaluate(FUNCTIONS[ufunc.__name__], *operands)
+for _name, _function in FUNCTIONS.items():
+    _ufunc = getattr(np, _name, None)
+    if isinstance(_ufunc, np.ufunc) and (_ufunc, "__call__") not in UFUNC_RULES:
+        _elementwise(_ufunc)(_evaluated(_function))
+for _step in _STEPS:
+    _elementwise(_step)(_staircase(_step))
+UFUNC_RULES.update({(_ufunc, "__call__"): _decided(_ufunc) for _ufunc in _DECISIONS})

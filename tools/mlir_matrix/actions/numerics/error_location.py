@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 _LANES = 64
 
 
-def where(axes: Sequence[NDArray[np.int64]], wrong: int, elements: int) -> str:
+def locate(axes: Sequence[NDArray[np.int64]], wrong: int, elements: int) -> str:
     """Where the wrong elements stand: ``axes`` counts them by index of each axis."""
     if wrong == elements:
         return "every element"

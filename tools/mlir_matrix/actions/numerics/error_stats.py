@@ -25,7 +25,7 @@ _ENOUGH = 32
 _FEW = 0.1
 
 
-class Moments:
+class ErrorStats:
     """Sums over the elements that are finite on both sides."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 A block is right whose elements are all the expected ones rounded, by their hash. Any other must have the same NaN and
 infinities, and where a tolerance allows errors its projections, norms and kept elements must be within what errors
-within their bounds can come to (:mod:`sketch_power`).
+within their bounds can come to (:mod:`sketch_format`).
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     return {"outcome": "ok", "stage": stage}
 
 
-def _is_damaged(error: OSError, action: Action) -> bool:
+def _is_damaged(error: OSError, action: Action[Mapping[str, Any]]) -> bool:
     """Whether a file of ours could not be read or written for what the action did to its folder or its process."""
     places = dict.fromkeys(action.inputs.values(), os.R_OK)
     places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}

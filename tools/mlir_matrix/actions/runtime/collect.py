@@ -15,8 +15,7 @@ from itertools import count
 from typing import Any
 
 from mlir_matrix.actions.runtime.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
-from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
-from mlir_matrix.actions.tools.kernel import METRICS
+from mlir_matrix.actions.runtime.contract import METRICS, OUTPUT_FOLDER
 
 #: Verdicts about the moment, not about the code: never kept.
 NEVER_CACHED = frozenset({"timed-out", "infra-error", "skipped"})

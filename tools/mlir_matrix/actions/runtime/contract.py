@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 #: Of an action's folder: what it is given, and what it is to write.
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
+#: Beside the outputs, in no digest: times and what else differs from run to run.
+METRICS = "metrics.json"
 #: The folders of this environment's programs, as the worker's command line says, each with the release that it is of; the
 #: first that has a program counts.
 prefixes: dict[str, str] = {}
@@ -20,11 +22,15 @@ prefixes: dict[str, str] = {}
 programs: dict[str, tuple[str, str]] = {}
 
 
+#: The parameters of a tool: one of the types of ``actions/params``.
+Params_co = TypeVar("Params_co", bound=Mapping[str, object], covariant=True)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Action:
+class Action(Generic[Params_co]):
     """One request: parameters, and the files to read and write, all relative to the current folder."""
 
-    params: Mapping[str, Any]
+    params: Params_co
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
 

@@ -12,13 +12,13 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NoReturn
 
 from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.actions.runtime.contract import (
+    METRICS,
     ActionCrashed,
     ActionFailed,
     MachineFailed,
@@ -26,8 +26,6 @@ from mlir_matrix.actions.runtime.contract import (
     programs,
     signal_name,
 )
-from mlir_matrix.actions.runtime.loader import by_loader
-from mlir_matrix.actions.tools.kernel import METRICS
 
 _ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
 #: What a program prints when it crashes: addresses differ from run to run, the rest names the machine's folders.
@@ -84,6 +82,17 @@ def command(program: str) -> list[str]:
     return by_loader(prefix, described["loader"], described["libraries"], found["path"], program)
 
 
+def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name: str) -> list[str]:
+    """Return the words that run a program of a prefix by the prefix's own loader, wherever the prefix stands.
+
+    ``loader``, ``libraries`` and ``path`` are relative to ``root``; ``name`` becomes the program's argument 0.
+    """
+    places = ":".join(f"{root}/{folder}" for folder in libraries)
+    # Without the host's cache of libraries: what is missing here must not be found there.
+    options = ["--inhibit-cache", "--argv0", name, "--library-path", places]
+    return [f"{root}/{loader}", *options, f"{root}/{path}"]
+
+
 def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> None:
     """Run a program on files in the current folder, which is to write ``output``.
 
@@ -136,9 +145,3 @@ def clean(text: str) -> str:
     if len(text) > _TEXT_LIMIT:
         text = f"{text[:_TEXT_LIMIT]}\n[cut]"
     return text + "\n" if text else ""
-
-
-def write_scratch(name: str, text: str) -> str:
-    """A file of our own in the action's folder; returns its path."""
-    Path(name).write_text(text, encoding="utf-8")
-    return name

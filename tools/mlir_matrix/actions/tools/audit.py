@@ -4,7 +4,7 @@ params   ``outputs``: what the judge is told of each; ``draws``: their numbers; 
          mistake in it; a call that failed is caught), ``allowed`` (of one that must pass: it is judged whether or not it
          matters), ``outputs`` (mistakes are planted here, those in ``mutations``) or ``trivial`` (outputs that no program is
          needed for; ``arguments``: the workload's inputs)
-inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run_draws``, where there are;
+inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``, where there are;
          for ``trivial`` also ``arg-DRAW-NAME``
 outputs  ``report``: JSON, ``plants``: a list of what became of each
 
@@ -27,10 +27,10 @@ from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
+from mlir_matrix.actions.params import AuditParams
+from mlir_matrix.actions.params import JudgedOutput as Spec
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import judge
-
-Spec = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Effect:
     share: float
 
 
-def run(action: Action) -> None:
+def run(action: Action[AuditParams]) -> None:
     """Write the report. Nothing that a kernel gave fails the action."""
     plants = list(_KINDS[action.params["kind"]](action))
     write_json(action.outputs["report"], {"plants": plants})
@@ -85,9 +85,9 @@ def _float_error(actual: Array, expected: Array) -> Array:
 class _Draw:
     """The files of one draw."""
 
-    def __init__(self, action: Action, draw: int) -> None:
+    def __init__(self, action: Action[AuditParams], draw: int) -> None:
         self.number = draw
-        self.specs: list[Spec] = action.params["outputs"]
+        self.specs = action.params["outputs"]
         self._inputs = action.inputs
 
     def actual(self, spec: Spec) -> Array:
@@ -117,7 +117,7 @@ class _Draw:
         return max(effects, key=lambda each: each.share)
 
 
-def _kernels(action: Action) -> Iterator[dict[str, Any]]:
+def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     """One plant a draw: what a kernel gave."""
     allowed = action.params["kind"] == "allowed"
     with open(action.inputs["failures"], encoding="utf-8") as file:
@@ -157,7 +157,7 @@ def _measured(verdict: dict[str, Any]) -> dict[str, Any]:
     return {"reason": verdict["reason"], "used": used}
 
 
-def _outputs(action: Action) -> Iterator[dict[str, Any]]:
+def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     """Every mistake in every output of every draw; the other outputs stay as they are."""
     draws = [_Draw(action, number) for number in action.params["draws"]]
     with open(action.inputs["failures"], encoding="utf-8") as file:
@@ -191,7 +191,7 @@ def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[
         os.unlink(path)
 
 
-def _trivial(action: Action) -> Iterator[dict[str, Any]]:
+def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     """One plant for each trivial output and draw that passes, each output of the workload by itself.
 
     Where the workload says why that is right nothing is asked.
@@ -210,7 +210,7 @@ def _trivial(action: Action) -> Iterator[dict[str, Any]]:
                 yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
 
 
-_KINDS: Mapping[str, Callable[[Action], Iterator[dict[str, Any]]]] = {
+_KINDS: Mapping[str, Callable[[Action[AuditParams]], Iterator[dict[str, Any]]]] = {
     "mutant": _kernels,
     "allowed": _kernels,
     "outputs": _outputs,

@@ -11,6 +11,7 @@ import io
 import re
 from pathlib import Path
 
+from mlir_matrix.actions.params import StepParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -25,7 +26,7 @@ def preload() -> None:
     importlib.import_module("filecheck.matcher")
 
 
-def run(action: Action) -> None:
+def run(action: Action[StepParams]) -> None:
     """Copy ``ir`` through, or raise ActionFailed with FileCheck's own words."""
     ir, directives = Path(action.inputs["ir"]), Path(action.inputs["directives"])
     require(ir, directives)

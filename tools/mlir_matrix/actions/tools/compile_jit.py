@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from mlir_matrix.actions.params import CodegenParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.tools import kernel
@@ -44,7 +45,7 @@ _ENTRIES = f"""\
 """
 
 
-def run(action: Action) -> None:
+def run(action: Action[CodegenParams]) -> None:
     """Raises ActionFailed where the module cannot be compiled, ActionCrashed where the compiler crashes."""
     level = kernel.opt_level(action)
     module = Path(action.outputs["ir"])

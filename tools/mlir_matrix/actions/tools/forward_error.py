@@ -6,7 +6,7 @@ computes what the reference does, in the output's dtype and in any order, each o
 :mod:`accuracy` says: element by element ``|actual - expected| <= bound``. An infinite bound says that nothing is known (the
 dtype may overflow there). Outputs of integers and booleans have the bound 0. No tolerance has a part in any of this.
 
-The bound comes from the reference itself, run on arrays that carry errors (:mod:`bounded`); where the reference takes more
+The bound comes from the reference itself, run on arrays that carry errors (:mod:`error_bound`); where the reference takes more
 care than programs do, ``reference.py`` says by ``forward_error(roundoff, *inputs)`` what it is: an array, or a tuple with one
 for each output. ``roundoff`` is the unit roundoff of the output's dtype (half its ``eps``), and the inputs are those of the
 reference.
@@ -20,10 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from mlir_matrix.actions import params
 from mlir_matrix.actions.numerics import dtypes, error_bound_numpy
 from mlir_matrix.actions.numerics.accuracy import FORMATS, Format
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.numerics.error_bound import Bounded, lift
+from mlir_matrix.actions.numerics.error_bound import ErrorBound, lift
+from mlir_matrix.actions.params import SignatureParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools.import_common import Tensor, check_arguments, declared
 from mlir_matrix.actions.tools.reference import argument, as_tuple, check_results, module_of
@@ -31,19 +33,19 @@ from mlir_matrix.actions.tools.reference import argument, as_tuple, check_result
 _OWN = "forward_error"
 
 
-def run(action: Action) -> None:
+def run(action: Action[SignatureParams]) -> None:
     """Compute and write every expected output and its bound. What the reference itself raises is left to the caller."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = action.params["outputs"]
     source = action.inputs["source"]
-    expected, bounds = bounded_reference(source, arguments, specs, declared(action, "inputs"))
+    expected, bounds = bounded_reference(source, arguments, specs, declared(action.params["inputs"]))
     for spec, right, bound in zip(specs, expected, bounds, strict=True):
         dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], right)
         dtypes.save_npy(action.outputs[f"bound-{spec['name']}"], bound)
 
 
 def bounded_reference(
-    source: str, arguments: Sequence[Array], specs: Sequence[Mapping[str, Any]], inputs: Sequence[Tensor]
+    source: str, arguments: Sequence[Array], specs: Sequence[params.Tensor], inputs: Sequence[Tensor]
 ) -> tuple[list[Array], list[Doubles]]:
     """What is right, and how far from it one may be, for each output. Raises :class:`ActionFailed`."""
     module = module_of(source)
@@ -84,7 +86,7 @@ def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[A
     ]
     with under_test(any_frame=True):
         results = as_tuple(reference(*given))
-    return tuple(result.error if isinstance(result, Bounded) else np.zeros(np.shape(result)) for result in results)
+    return tuple(result.error if isinstance(result, ErrorBound) else np.zeros(np.shape(result)) for result in results)
 
 
 def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], place: int, outputs: int) -> Doubles:

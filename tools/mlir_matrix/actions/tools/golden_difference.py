@@ -22,6 +22,7 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.accuracy import FORMATS
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.params import DifferenceOutput, DifferenceParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import sketch
 from mlir_matrix.actions.tools.forward_error import bounded_reference
@@ -32,7 +33,7 @@ from mlir_matrix.actions.tools.reference import argument
 _SUMMED = 2.0**-48
 
 
-def run(action: Action) -> None:
+def run(action: Action[DifferenceParams]) -> None:
     """Compare and write."""
     found = {}
     for spec in action.params["outputs"]:
@@ -49,7 +50,7 @@ def _differs(entry: dict[str, Any]) -> bool:
     return bool(entry.get("differ") or entry.get("differing_blocks"))
 
 
-def _add_rounding(action: Action, found: dict[str, dict[str, Any]]) -> None:
+def _add_rounding(action: Action[DifferenceParams], found: dict[str, dict[str, Any]]) -> None:
     bounds = _bounds(action)
     for place, spec in enumerate(action.params["outputs"]):
         entry = found.get(spec["name"], {})
@@ -59,12 +60,12 @@ def _add_rounding(action: Action, found: dict[str, dict[str, Any]]) -> None:
             entry["rounding"] = bounds and plain(share(old, new, _sorted(bounds[place], spec)))
 
 
-def _bounds(action: Action) -> list[Doubles] | None:
+def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
     """How far two runs of the reference may be apart, for each output; None where no bound follows."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = [spec | {"dtype": "f64"} if spec["dtype"] in FORMATS else spec for spec in action.params["outputs"]]
     try:
-        _, bounds = bounded_reference(action.inputs["source"], arguments, specs, declared(action, "inputs"))
+        _, bounds = bounded_reference(action.inputs["source"], arguments, specs, declared(action.params["inputs"]))
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - the reference has given what is expected: only its bound is refused, somehow
@@ -73,7 +74,7 @@ def _bounds(action: Action) -> list[Doubles] | None:
     return [np.where(np.isinf(bound), 0.0, 2 * bound) for bound in bounds]
 
 
-def _sorted(bound: Doubles, spec: dict[str, Any]) -> Doubles:
+def _sorted(bound: Doubles, spec: DifferenceOutput) -> Doubles:
     """The bounds of a sketch's elements, which are sorted where the output is: none moves by more than the largest bound."""
     if not spec["sketch"] or spec["compare"] != "order-free" or not bound.ndim:
         return bound

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
+from mlir_matrix.actions import params
+from mlir_matrix.actions.runtime.contract import ActionFailed, under_test
 
 #: Sizes as an importer sees them; None is a dynamic one.
 Shape = tuple[int | None, ...]
@@ -26,8 +27,8 @@ class Tensor:
     dynamic: frozenset[int] = frozenset()
 
 
-def declared(action: Action, key: str) -> list[Tensor]:
-    """The tensors under ``inputs`` or ``outputs`` of the action's parameters, in order."""
+def declared(tensors: Iterable[params.Tensor]) -> list[Tensor]:
+    """Return the tensors of an action's parameters, in order."""
     return [
         Tensor(
             name=entry["name"],
@@ -35,7 +36,7 @@ def declared(action: Action, key: str) -> list[Tensor]:
             dtype=entry["dtype"],
             dynamic=frozenset(entry.get("dynamic", ())),
         )
-        for entry in action.params[key]
+        for entry in tensors
     ]
 
 

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir
 
+from mlir_matrix.actions.params import ImportParams
 from mlir_matrix.actions.runtime.contract import Action, under_test
 from mlir_matrix.actions.tools import import_common
 
@@ -46,9 +47,9 @@ def preload() -> None:
         importlib.import_module("jax.export")
 
 
-def run(action: Action) -> None:
+def run(action: Action[ImportParams]) -> None:
     """Write ``main`` of the source's ``workload`` to the output ``ir``."""
-    inputs, outputs = import_common.declared(action, "inputs"), import_common.declared(action, "outputs")
+    inputs, outputs = import_common.declared(action.params["inputs"]), import_common.declared(action.params["outputs"])
     # Lowering makes a CPU client, which makes a thread per core to run what is never run here.
     os.environ["NPROC"] = "1"
     if jax.__version_info__ >= _LIMITS_CPU:

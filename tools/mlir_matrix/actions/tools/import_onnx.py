@@ -15,6 +15,7 @@ from torch_mlir.dialects.torch import register_dialect
 from torch_mlir.extras import onnx_importer
 from torch_mlir.ir import Context, MLIRError
 
+from mlir_matrix.actions.params import ImportParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools import import_common
 
@@ -39,7 +40,7 @@ def preload() -> None:
     """Importing this module has imported everything; a context would start threads."""
 
 
-def run(action: Action) -> None:
+def run(action: Action[ImportParams]) -> None:
     """Write the graph of the model that the source's ``workload(dims)`` makes, as ``main``, to the output ``ir``."""
     source, dims = import_common.load(action.inputs["source"]), dict(action.params["dims"])
     with under_test(any_frame=True):
@@ -47,7 +48,7 @@ def run(action: Action) -> None:
     if not isinstance(model, ModelProto):
         raise ActionFailed(f"workload returned {type(model).__name__}, not an onnx.ModelProto")
     model = _complete(model)
-    inputs, outputs = import_common.declared(action, "inputs"), import_common.declared(action, "outputs")
+    inputs, outputs = import_common.declared(action.params["inputs"]), import_common.declared(action.params["outputs"])
     arguments = _arguments(model)
     _check_inputs(inputs, arguments)
     import_common.check_names("inputs", [each.name for each in inputs], [each.name for each in arguments])

@@ -17,6 +17,7 @@ from torch_mlir.compiler_utils import OutputType
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 
+from mlir_matrix.actions.params import ImportParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools import bindings, import_common
 
@@ -56,15 +57,15 @@ def preload() -> None:
     _to_mlir(_export(lambda x: torch.relu(torch.matmul(x, x.sum(0, keepdim=True).t()) + 1.0), [tensor]))
 
 
-def run(action: Action) -> None:
+def run(action: Action[ImportParams]) -> None:
     """Write ``main`` of the source's ``workload`` to the output ``ir``."""
     torch.set_num_threads(1)
-    source, inputs = import_common.load(action.inputs["source"]), import_common.declared(action, "inputs")
+    source, inputs = import_common.load(action.inputs["source"]), import_common.declared(action.params["inputs"])
     import_common.check_arguments(source, inputs)
     program = _export(source, inputs)
     if program.graph_signature.user_inputs_to_mutate:
         raise ActionFailed("workload writes to its inputs")
-    import_common.check_outputs(import_common.declared(action, "outputs"), _results(program))
+    import_common.check_outputs(import_common.declared(action.params["outputs"]), _results(program))
     Path(action.outputs["ir"]).write_text(_to_mlir(program), encoding="utf-8")
 
 

@@ -18,12 +18,13 @@ from mlir_matrix.actions.expr.formula import LARGEST_WHOLE, Constants, FormulaEr
 from mlir_matrix.actions.numerics import prng
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array, DtypeError, encode, write_npy
 from mlir_matrix.actions.numerics.prng import Doubles, Words
+from mlir_matrix.actions.params import InputsParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 _BLOCK = 1 << 15
 
 
-def run(action: Action) -> None:
+def run(action: Action[InputsParams]) -> None:
     """Write every input; a formula that does not give numbers of its dtype fails the action."""
     for spec in action.params["inputs"]:
         try:

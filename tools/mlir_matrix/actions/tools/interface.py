@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
+from mlir_matrix.actions.params import SignatureParams, Tensor
 from mlir_matrix.actions.runtime.contract import ActionFailed
 
 #: MLIR's integers are signless here, as in the dialects that every pipeline lowers through.
@@ -22,7 +23,7 @@ class Type(Protocol):
         """Shape, None for an open axis, and element type; None for what is no ranked tensor."""
 
 
-def complaints(params: Mapping[str, Any], taken: Sequence[Type], given: Sequence[Type]) -> list[str]:
+def complaints(params: SignatureParams, taken: Sequence[Type], given: Sequence[Type]) -> list[str]:
     """What is not as declared, a sentence each; ``params`` has the declared ``inputs`` and ``outputs``."""
     return [*_compare("input", params["inputs"], taken), *_compare("output", params["outputs"], given)]
 
@@ -34,7 +35,7 @@ def refuse(found: Sequence[str]) -> None:
         raise ActionFailed(f"@main is not what the workload declares: {found[0]}", diagnostics=text)
 
 
-def _compare(role: str, declared: Sequence[Mapping[str, Any]], found: Sequence[Type]) -> Iterator[str]:
+def _compare(role: str, declared: Sequence[Tensor], found: Sequence[Type]) -> Iterator[str]:
     if len(declared) != len(found):
         yield f"{len(declared)} {role}s are declared and @main has {len(found)}"
         return
@@ -43,13 +44,13 @@ def _compare(role: str, declared: Sequence[Mapping[str, Any]], found: Sequence[T
             yield f"{role} {each['name']} must be tensor<{_spelt(each)}>, it is {kind}"
 
 
-def _spelt(declared: Mapping[str, Any]) -> str:
+def _spelt(declared: Tensor) -> str:
     open_axes = set(declared.get("dynamic", ()))
     sizes = ("?" if axis in open_axes else str(size) for axis, size in enumerate(declared["shape"]))
     return "x".join([*sizes, ELEMENTS[declared["dtype"]]])
 
 
-def _fits(declared: Mapping[str, Any], found: tuple[Sequence[int | None], str] | None, role: str) -> bool:
+def _fits(declared: Tensor, found: tuple[Sequence[int | None], str] | None, role: str) -> bool:
     """Whether a tensor is what is declared. Results may be open where the declaration gives a size."""
     if found is None or found[1] != ELEMENTS[declared["dtype"]] or len(found[0]) != len(declared["shape"]):
         return False

@@ -10,6 +10,7 @@ import json
 import re
 from pathlib import Path
 
+from mlir_matrix.actions.params import NoParams
 from mlir_matrix.actions.runtime.contract import Action, read_text
 from mlir_matrix.actions.tools import check
 
@@ -18,7 +19,7 @@ preload = check.preload
 _DIRECTIVE = re.compile(r"//\s*CHECK(?:-[A-Z]+)*(?:\{[A-Z,]+\})?:")
 
 
-def run(action: Action) -> None:
+def run(action: Action[NoParams]) -> None:
     """Write the report, or raise ActionFailed with what FileCheck found (also for a test without directives)."""
     ir, test = Path(action.inputs["ir"]), Path(action.inputs["test"])
     check.require(ir, test)

@@ -22,6 +22,7 @@ from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.diagnosis import diagnose
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array
 from mlir_matrix.actions.numerics.sketch_judge import SketchError, judge_by_sketch
+from mlir_matrix.actions.params import JudgedOutput, JudgeParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
 
 _GOLDEN = "the golden"
@@ -36,16 +37,16 @@ class _NoMeasureError(_UnfitError):
     """There is nothing to compare an output with: the catalog's fault, whatever the kernel gave."""
 
 
-def run(action: Action) -> None:
+def run(action: Action[JudgeParams]) -> None:
     """Write the verdict. A mismatch is a verdict, not a failure of the action."""
     verdict = judge(action.params["outputs"], action.inputs)
     write_json(action.outputs["verdict"], verdict)
 
 
-def judge(specs: list[dict[str, Any]], files: Mapping[str, str]) -> dict[str, Any]:
+def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, Any]:
     """The verdict on all outputs; ``files`` holds the paths by the names of the action's inputs."""
     outputs = [_judge_output(spec, files) for spec in specs]
-    outputs.extend(_strangers({str(spec["name"]) for spec in specs}, files))
+    outputs.extend(_strangers({spec["name"] for spec in specs}, files))
     wrong = [output for output in outputs if output["outcome"] != "pass"]
     if not specs:
         reason = "nothing was compared: the workload has no outputs"
@@ -93,9 +94,9 @@ def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]
     return found
 
 
-def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any]:
     """The specification of the output with its outcome, reason and, where it could be compared, its census."""
-    name, dtype, shape = str(spec["name"]), str(spec["dtype"]), tuple(spec["shape"])
+    name, dtype, shape = spec["name"], spec["dtype"], tuple(spec["shape"])
     try:
         criteria = criteria_of(spec)
         if f"sketch-{name}" in files:
@@ -115,9 +116,9 @@ def _judge_output(spec: dict[str, Any], files: Mapping[str, str]) -> dict[str, A
     return result | _weak(weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else ())
 
 
-def weak(spec: Mapping[str, Any], expected: Array, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:
+def weak(spec: JudgedOutput, expected: Array, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:
     """Return the trivial outputs that would pass for a golden; ``others``: more of them, by name, as stored (:mod:`trivial`)."""
-    dtype = str(spec["dtype"])
+    dtype = spec["dtype"]
     if spec["compare"] == "order-free" and expected.ndim:
         expected = np.sort(expected, axis=-1)
         fit = {name: stored for name, stored in others.items() if stored.shape == expected.shape}
@@ -142,24 +143,24 @@ def _is_nan(expected: Array) -> bool:
     return expected.dtype.kind == "f" and all(np.isnan(block).all() for block in blocks)
 
 
-def _compared(actual: Array, expected: Array, spec: Mapping[str, Any], criteria: Criteria) -> dict[str, Any]:
-    census = Census(expected.shape, str(spec["dtype"]), criteria=criteria)
+def _compared(actual: Array, expected: Array, spec: JudgedOutput, criteria: Criteria) -> dict[str, Any]:
+    census = Census(expected.shape, spec["dtype"], criteria=criteria)
     census.add(actual, expected)
     result: dict[str, Any] = {**_told(spec), **census.result(), "outcome": "mismatch" if census.wrong else "pass"}
     if not census.wrong:
         return result | {"reason": "equal" if census.error_used == 0 else "within the bound"}
-    looks = diagnose(actual, expected, str(spec["dtype"]), criteria) if spec["compare"] != "order-free" else ""
+    looks = diagnose(actual, expected, spec["dtype"], criteria) if spec["compare"] != "order-free" else ""
     result = result | ({"looks": looks} if looks else {})
     return result | {"reason": _explain(result)}
 
 
-def _told(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _told(spec: JudgedOutput) -> dict[str, Any]:
     """What the output's result says of its specification: ``max_ulp`` is what was found there, the bound is ``ulp_bound``."""
     renamed = {"max_ulp": "ulp_bound", "max_ulp_text": "ulp_bound_text"}
     return {renamed.get(key, key): value for key, value in spec.items()}
 
 
-def _judge_sketched(spec: dict[str, Any], files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:
+def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:
     """The same where what is expected is a sketch: not which elements are wrong, but in which blocks there are some."""
     name, shape = spec["name"], tuple(spec["shape"])
     rows = _load(files, f"sketch-{name}", _GOLDEN, None, STORAGE["f64"])
@@ -175,7 +176,7 @@ def _judge_sketched(spec: dict[str, Any], files: Mapping[str, str], criteria: Cr
         raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
 
 
-def criteria_of(spec: Mapping[str, Any]) -> Criteria:
+def criteria_of(spec: JudgedOutput) -> Criteria:
     """Return what an output is held to. Raises an error for bounds that are none."""
     if spec["compare"] == "exact":
         return Criteria()

@@ -1,13 +1,12 @@
-"""What all that make kernels or call them agree on: the entry point, LLVM's levels, where what they measure is kept."""
+"""What all that make kernels or call them agree on: the entry point, limits of the driver, LLVM's levels."""
 
 from __future__ import annotations
 
+from mlir_matrix.actions.params import CodegenParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: The C interface of ``@main``, by which the driver calls a kernel.
 ENTRY = "_mlir_ciface_main"
-#: Beside the outputs, in no digest: times and what else differs from run to run.
-METRICS = "metrics.json"
 #: What the driver can pass to a kernel: a pointer for each argument and one for all results (tools/driver/call.h), so many
 #: results, and so many dimensions of a tensor (spec.h).
 MAX_POINTERS = 64
@@ -15,7 +14,7 @@ MAX_RANK = 32
 _LEVELS = (0, 1, 2, 3)
 
 
-def opt_level(action: Action) -> int:
+def opt_level(action: Action[CodegenParams]) -> int:
     """The level at which an action is to have LLVM optimise. ActionFailed where there is no such level."""
     level = action.params.get("parameters", {}).get("opt-level", 2)
     # True is 1 to Python.

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.actions.params import NoParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 from mlir_matrix.actions.tools import kernel
 from mlir_matrix.actions.tools.link_kit import zig, zig_environment
@@ -38,7 +39,7 @@ _FLAGS = (
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
 
-def run(action: Action) -> None:
+def run(action: Action[NoParams]) -> None:
     """Raises ActionFailed where the kernel is no object, has no entry point or needs what nobody has."""
     renamed = rename_symbols(Path(action.inputs["object"]).read_bytes())
     output = Path(action.outputs["kernel"]).absolute()

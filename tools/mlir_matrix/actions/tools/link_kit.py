@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from mlir_matrix.actions.params import LinkKitParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: Debug information holds absolute paths.
@@ -37,11 +38,11 @@ _SHOWN = (
 )
 
 
-def run(action: Action) -> None:
+def run(action: Action[LinkKitParams]) -> None:
     """Builds the outputs that are asked for. Raises ActionFailed where the sources do not compile."""
     with tempfile.TemporaryDirectory(prefix="kit-", dir=".") as folder:
         scratch = Path(folder).absolute()
-        target = str(action.params["triple"])
+        target = action.params["triple"]
         if "runtime" in action.outputs:
             shutil.move(_runtime(scratch, target), action.outputs["runtime"])
         for form in _MAINS.keys() & action.outputs.keys():

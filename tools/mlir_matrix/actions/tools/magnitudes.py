@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.params import NoParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, write_json
 
 _PREFIX = "golden-"
 
 
-def run(action: Action) -> None:
+def run(action: Action[NoParams]) -> None:
     """Measure every golden; one that cannot be read fails the action."""
     found = {}
     for name, path in sorted(action.inputs.items()):

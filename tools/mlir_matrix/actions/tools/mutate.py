@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.mutation.ir_mutations import LIBERTIES, MISTAKES, Editor
+from mlir_matrix.actions.params import MutateParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 from mlir_matrix.actions.tools import bindings
 from mlir_matrix.actions.tools.bindings import Session
@@ -20,13 +21,13 @@ preload = bindings.preload
 _FINDERS = {**MISTAKES, **LIBERTIES}
 
 
-def run(action: Action) -> None:
+def run(action: Action[MutateParams]) -> None:
     """Raises ActionFailed for IR that does not parse, and for a site that there is not."""
-    package = bindings.load(str(action.params.get("bindings") or bindings.default_root()))
+    package = bindings.load(action.params.get("bindings") or bindings.default_root())
     with package.session() as session:
         module = session.parse(action.inputs["ir"])
         if "mutation" in action.params:
-            plant(session, module, str(action.params["mutation"]), int(action.params["site"]))
+            plant(session, module, action.params["mutation"], action.params["site"])
             Path(action.outputs["ir"]).write_text(session.text(module), encoding="utf-8")
         else:
             counts = json.dumps(sites(session, module), sort_keys=True) + "\n"

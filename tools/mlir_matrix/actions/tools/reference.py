@@ -20,16 +20,17 @@ import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import Array
+from mlir_matrix.actions.params import SignatureParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.runtime.lazy_array import LazyDoubles
 from mlir_matrix.actions.tools.import_common import check_arguments, declared
 
 
-def run(action: Action) -> None:
+def run(action: Action[SignatureParams]) -> None:
     """Compute and write every expected output. What the reference itself raises is left to the caller."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     reference = module_of(action.inputs["source"])["reference"]
-    check_arguments(reference, declared(action, "inputs"))
+    check_arguments(reference, declared(action.params["inputs"]))
     specs = action.params["outputs"]
     with under_test(any_frame=True):
         returned = reference(*arguments)
@@ -37,7 +38,7 @@ def run(action: Action) -> None:
         dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], array)
 
 
-def argument(spec: Mapping[str, Any], files: Mapping[str, str]) -> Array:
+def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
     """An input as the reference is given it. Raises :class:`ActionFailed` where the file holds something else."""
     stored = dtypes.load_npy(files[f"arg-{spec['name']}"])
     if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
@@ -68,7 +69,7 @@ def as_tuple(returned: Any) -> tuple[Any, ...]:
     return returned if isinstance(returned, tuple) else (returned,)
 
 
-def check_results(specs: Sequence[Mapping[str, Any]], returned: Any) -> list[Array]:
+def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
     """All results as arrays, where they are what the workload says. Raises :class:`ActionFailed`."""
     results = as_tuple(returned)
     if len(results) != len(specs):
@@ -76,7 +77,7 @@ def check_results(specs: Sequence[Mapping[str, Any]], returned: Any) -> list[Arr
     return [_check(spec, result) for spec, result in zip(specs, results, strict=True)]
 
 
-def _check(spec: Mapping[str, Any], result: Any) -> Array:
+def _check(spec: Tensor, result: Any) -> Array:
     """The result as an array, where it is what the workload says. Raises :class:`ActionFailed`."""
     name, dtype = spec["name"], dtypes.golden_storage(spec["dtype"])
     if not isinstance(result, (np.ndarray, np.generic)):

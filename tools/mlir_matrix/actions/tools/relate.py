@@ -8,33 +8,34 @@ together), ``parts`` (how many there are, 1 where the run is whole), ``same`` (t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.params import JudgedOutput, Op, RelateParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import judge, transform
 from mlir_matrix.actions.tools.relation import of_relation
 
 
-def run(action: Action) -> None:
+def run(action: Action[RelateParams]) -> None:
     """Write the verdict. A property that does not hold is a verdict, not a failure of the action."""
     verdict = relate(action.params, action.inputs)
     write_json(action.outputs["verdict"], verdict)
 
 
-def relate(params: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, Any]:
+def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
     """The verdict; ``inputs`` are the paths by the names of the action's inputs. Writes two files an output beside."""
-    specs = list(params["outputs"])
+    specs = params["outputs"]
     if params["same"]:
-        return _vacuous(specs, {str(spec["name"]): "both are one and the same run" for spec in specs}, params)
+        return _vacuous(specs, {spec["name"]: "both are one and the same run" for spec in specs}, params)
     empty: dict[str, str] = {}
     files: dict[str, str] = {}
     for number, spec in enumerate(specs):
-        name, dtype = str(spec["name"]), str(spec["dtype"])
+        name, dtype = spec["name"], spec["dtype"]
         actual = _joined(params, inputs, name)
         other = _load(inputs[f"other-{name}"], dtype)
         if isinstance(actual, str) or isinstance(other, str):
@@ -53,7 +54,7 @@ def relate(params: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, An
     return {**verdict, "reason": of_relation(params["relation"], verdict["outcome"], verdict["reason"])}
 
 
-def _joined(params: Mapping[str, Any], inputs: Mapping[str, str], name: str) -> Array | str:
+def _joined(params: RelateParams, inputs: Mapping[str, str], name: str) -> Array | str:
     """The output of the run, put together where it is one of parts; or why it cannot be read."""
     parts = []
     for number in range(params["parts"]):
@@ -81,7 +82,7 @@ def _load(path: str, dtype: str | None) -> Array | str:
     return array
 
 
-def _proves_nothing(wanted: Array, other: Array, dtype: str, op: transform.Op | None) -> str:
+def _proves_nothing(wanted: Array, other: Array, dtype: str, op: Op | None) -> str:
     """Why a comparison with these numbers could not fail; empty where it could."""
     if not wanted.size:
         return "zero elements prove nothing"
@@ -93,12 +94,12 @@ def _proves_nothing(wanted: Array, other: Array, dtype: str, op: transform.Op | 
     return ""
 
 
-def _vacuous(specs: list[dict[str, Any]], why: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:
+def _vacuous(specs: Sequence[JudgedOutput], why: Mapping[str, str], params: RelateParams) -> dict[str, Any]:
     """The verdict where nothing was compared, which nobody can expect."""
-    outputs = [
+    outputs: list[dict[str, Any]] = [
         {**spec, "outcome": "mismatch", "measurable": False, "reason": f"{spec['name']}: {why[str(spec['name'])]}"}
         for spec in specs
-        if str(spec["name"]) in why
+        if spec["name"] in why
     ]
     reason = outputs[0]["reason"] if outputs else "nothing was compared: the workload has no outputs"
     return {

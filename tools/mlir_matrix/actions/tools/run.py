@@ -1,10 +1,14 @@
-"""Calls a kernel on its arguments.
+"""Call a kernel on its arguments, or on several draws of them.
 
 params   ``arguments``, ``results``: lists of ``{"name", "dtype", "shape"}`` in the order of the kernel's signature; a
          size of a result may be null where only the kernel knows it. ``runner``: a program of the environment
-         and its options, put before the executable (an emulator). ``repeat``: how often to call it, 1 if absent
+         and its options, put before the executable (an emulator). ``repeat``: how often to call it, 1 if absent.
+         ``draws``: the numbers of the draws, where there are several
 inputs   ``kernel``: the executable that ``link`` makes; ``arg-NAME``: an .npy file for each argument
 outputs  ``out-NAME``: an .npy file for each result
+
+With ``draws`` the names are ``arg-DRAW-NAME`` and ``out-DRAW-NAME``, and a failed call fails no other: its results are empty
+files, and the output ``failures`` has, by draw, the reason.
 
 Beside the outputs it leaves ``metrics.json``: ``kernel_ns`` (the time of each call), ``allocations``,
 ``peak_bytes``, ``leaked_blocks`` and ``leaked_bytes`` (of the first call), ``poisons``: under how many poison values
@@ -18,13 +22,20 @@ import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from mlir_matrix.actions.params import RunParams, Tensor
 from mlir_matrix.actions.runtime import isolation, programs
-from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed, signal_name
-from mlir_matrix.actions.tools.kernel import METRICS
+from mlir_matrix.actions.runtime.contract import (
+    METRICS,
+    Action,
+    ActionCrashed,
+    ActionFailed,
+    MachineFailed,
+    signal_name,
+    write_json,
+)
 
 #: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
 _DRIVER_CODES = 64
@@ -36,11 +47,44 @@ _STACK = 64 << 20
 _TEXT_LIMIT = 64 << 10
 
 
-def run(action: Action) -> None:
-    """Raises ActionFailed where the kernel or what it returned is wrong, ActionCrashed where a signal ended it.
+def run(action: Action[RunParams]) -> None:
+    """Raise ActionFailed where the kernel or what it returned is wrong, ActionCrashed where a signal ended it.
 
-    An OSError is the machine's: a file that cannot be read or written.
+    With several draws these are written down. An OSError or MachineFailed is the machine's: a file that cannot be read.
     """
+    if "draws" in action.params:
+        write_json(action.outputs["failures"], {str(draw): why for draw, why in _failures(action)})
+    else:
+        _call(action)
+
+
+def _failures(action: Action[RunParams]) -> Iterator[tuple[int, str]]:
+    """Call the kernel on one draw after the other; yield the reasons of calls that failed."""
+    for draw in action.params["draws"]:
+        one = _of_draw(action, draw)
+        try:
+            _call(one)
+            continue
+        except ActionFailed as error:
+            yield draw, f"run-failed: {error.reason}"
+        except ActionCrashed as error:
+            yield draw, f"crashed: {error}"
+        for path in one.outputs.values():
+            Path(path).write_bytes(b"")
+
+
+def _of_draw(action: Action[RunParams], draw: int) -> Action[RunParams]:
+    """Return the call of one draw, with the names of a single call."""
+    params = action.params
+    inputs = {f"arg-{each['name']}": action.inputs[f"arg-{draw}-{each['name']}"] for each in params["arguments"]}
+    return Action(
+        params=params,
+        inputs={"kernel": action.inputs["kernel"], **inputs},
+        outputs={f"out-{each['name']}": action.outputs[f"out-{draw}-{each['name']}"] for each in params["results"]},
+    )
+
+
+def _call(action: Action[RunParams]) -> None:
     with tempfile.TemporaryDirectory(prefix="run-", dir=".") as folder:
         kernel = _executable(Path(action.inputs["kernel"]).absolute(), Path(folder).absolute())
         command = [*_runner(action.params.get("runner", ())), str(kernel), *driver_arguments(action)]
@@ -66,7 +110,7 @@ def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str]
         return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
 
 
-def check_written(action: Action) -> None:
+def check_written(action: Action[RunParams]) -> None:
     """Refuse a kernel that ended the driver before that wrote the results, and with exit code 0."""
     missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
@@ -78,7 +122,7 @@ def _runner(words: Sequence[str]) -> list[str]:
     return [*programs.command(words[0]), *words[1:]] if words else []
 
 
-def driver_arguments(action: Action) -> list[str]:
+def driver_arguments(action: Action[RunParams]) -> list[str]:
     """The driver's command line, without its name."""
     params = action.params
     words: list[str] = []
@@ -90,7 +134,7 @@ def driver_arguments(action: Action) -> list[str]:
     return [*words, "--timings", METRICS]
 
 
-def _spec(tensor: Mapping[str, Any], path: str) -> str:
+def _spec(tensor: Tensor, path: str) -> str:
     """What the driver is told of a tensor: ``f32:8x?:y.npy``."""
     sizes: Sequence[int | None] = tensor["shape"]
     return f"{tensor['dtype']}:{'x'.join('?' if size is None else str(size) for size in sizes)}:{path}"

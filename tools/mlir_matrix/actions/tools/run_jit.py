@@ -12,12 +12,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from mlir_matrix.actions.params import RunParams
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import compile_jit, kernel
 from mlir_matrix.actions.tools.run import DRIVER_IO, check_written, driver_arguments, judge
 
 
-def run(action: Action) -> None:
+def run(action: Action[RunParams]) -> None:
     """Raises what ``run`` raises. That the module compiles is known."""
     level = kernel.opt_level(action)
     with tempfile.TemporaryDirectory(prefix="jit-", dir=".") as name:

@@ -1,34 +1,71 @@
-"""Whether two pipelines come to the same IR, by MLIR's bindings.
+"""Decide whether two pipelines come to the same IR.
 
-Parameters: ``relation`` (the property in words), ``other`` (what the other road is called), ``same`` (true where both come from
-one action), optionally ``bindings``. Inputs: ``ir`` and ``other``. Output: ``verdict``, as the judge's, with a difference as
-``diagnostics`` where there is one.
+MLIR prints the generic form canonically: values, blocks and attribute aliases are numbered as they come, attributes stand in
+the order of their names, locations are left out. Equal structure gives equal text, whatever a file called its values.
+
+Parameters: ``relation`` (the property in words), ``other`` (the other cell's name), ``same`` (true where both come from one
+action), ``backend``, optionally ``bindings``. Inputs: ``ir`` and ``other``. Output: ``verdict``, as the judge's, with a
+difference as ``diagnostics`` where there is one.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from typing import Any
 
+from mlir_matrix.actions.params import SameIrParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
-from mlir_matrix.actions.tools import bindings, ir_diff
+from mlir_matrix.actions.tools import backend
+from mlir_matrix.actions.tools.relation import of_relation
 
-preload = bindings.preload
+preload = backend.preload
+
+#: Lines of the difference that are kept.
+_MOST = 60
+_OPERATION = re.compile(r'^\s*(?:%[^=]*= )?"[\w.$-]+"\(', re.MULTILINE)
 
 
-def run(action: Action) -> None:
+def run(action: Action[SameIrParams]) -> None:
     """Write the verdict; ActionFailed where one of the two does not parse."""
-    package = bindings.load(str(action.params.get("bindings") or bindings.default_root()))
-    with package.session() as session:
-        modules = [
-            session.parse(action.inputs[name], what) for name, what in (("ir", "the IR"), ("other", "the other IR"))
-        ]
-        generic, pretty = (tuple(_text(module, generic=form) for module in modules) for form in (True, False))
     told = action.params
-    found = ir_diff.verdict(
-        told["relation"], (generic[0], generic[1]), (pretty[0], pretty[1]), same=told["same"], other=told["other"]
-    )
+    this, other = backend.backend_of(action).printed(action, {"ir": "the IR", "other": "the other IR"})
+    generic, custom = (this.generic, other.generic), (this.custom, other.custom)
+    found = verdict(told["relation"], generic, custom, same=told["same"], other=told["other"])
     write_json(action.outputs["verdict"], found)
 
 
-def _text(module: Any, *, generic: bool) -> str:
-    return str(module.operation.get_asm(enable_debug_info=False, print_generic_op_form=generic)).rstrip("\n") + "\n"
+def verdict(
+    relation: str, generic: tuple[str, str], custom: tuple[str, str], *, same: bool, other: str = "other"
+) -> dict[str, Any]:
+    """The verdict on two modules in generic form; the difference is shown in the custom form where it shows there.
+
+    ``same``: both come from the same action, so that comparing them proves nothing; ``other`` is what the other is called.
+    """
+    counts = [len(_OPERATION.findall(text)) for text in generic]
+    metrics = {"operations": counts[0]}
+    if same:
+        return _wrong(relation, "both are the output of one and the same action", metrics)
+    # The module itself is one.
+    if min(counts) <= 1:
+        return _wrong(relation, "there is no operation to compare", metrics)
+    if generic[0] == generic[1]:
+        reason = f"{relation}: all {counts[0]} operations are the same"
+        return {"outcome": "pass", "reason": reason, "outputs": [], "metrics": metrics}
+    shown = custom if custom[0] != custom[1] else generic
+    lines = list(
+        difflib.unified_diff(shown[1].splitlines(), shown[0].splitlines(), fromfile=other, tofile="this", lineterm="")
+    )
+    changed = sum(line[0] in "+-" for line in lines[2:])
+    more = [f"[{len(lines) - _MOST} more lines]"] if len(lines) > _MOST else []
+    said = f"the IR differs in {changed} lines; {counts[0]} operations here, {counts[1]} there"
+    return {**_wrong(relation, said, metrics), "diagnostics": "\n".join([*lines[:_MOST], *more]) + "\n"}
+
+
+def _wrong(relation: str, reason: str, metrics: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "outcome": "mismatch",
+        "reason": of_relation(relation, "mismatch", reason),
+        "outputs": [],
+        "metrics": metrics,
+    }

@@ -9,8 +9,8 @@ sorting, where the output is compared so):
 - of the finite ones, as doubles: their L1 and L2 norm, the largest size, and 32 projections: sums with random signs;
 - 8 elements at random places.
 
-All that is random comes from :mod:`counter`, and sums are taken by halves, so that equal outputs have equal sketches, to the
-bit, everywhere. What a sketch can see, and what it cannot, is in :mod:`sketch_power`; judging is in :mod:`sketch_judge`.
+All that is random comes from :mod:`prng`, and sums are taken by halves, so that equal outputs have equal sketches, to the
+bit, everywhere. What a sketch can see, and what it cannot, is in :mod:`sketch_format`; judging is in :mod:`sketch_judge`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from mlir_matrix.actions.numerics import dtypes, prng
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array, Doubles
 from mlir_matrix.actions.numerics.sketch_format import BLOCK, PROJECTIONS, SAMPLES
+from mlir_matrix.actions.params import SketchParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: What the first number of a sketch says, and which form of it this is.
@@ -43,7 +44,7 @@ _SIGN = np.uint64(1 << 63)
 _NAN_WORD = np.uint64(0x7FF8_0000_0000_0000)
 
 
-def run(action: Action) -> None:
+def run(action: Action[SketchParams]) -> None:
     """Write the sketch of each expected output."""
     for spec in action.params["outputs"]:
         name, dtype = spec["name"], spec["dtype"]

@@ -7,26 +7,23 @@ outputs of the action have these names. Where nothing would change the action fa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics import dtypes, prng
 from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.params import Op, TransformParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: Of the permutations; no other number is drawn with it.
 _SEED = 20_240_607
-Op = Mapping[str, Any]
 
 
-def run(action: Action) -> None:
+def run(action: Action[TransformParams]) -> None:
     """Write each input as its operation makes it."""
     changed = False
     for told in action.params["inputs"]:
-        name, dtype, op = str(told["name"]), str(told["dtype"]), told["op"]
+        name, dtype, op = told["name"], told["dtype"], told["op"]
         before = dtypes.load_npy(action.inputs[name])
         after = _stored(before, dtype, op, name)
         changed = changed or not same(before, after)
@@ -57,6 +54,7 @@ def moved(array: Array, op: Op) -> Array:
     """An array whose elements stand elsewhere, or a part of it."""
     if op["kind"] == "slice":
         return np.take(array, np.arange(op["start"], op["stop"]), axis=op["axis"])
+    assert op["kind"] == "permute"
     for axis in op["axes"]:
         array = np.take(array, order(array.shape[axis]), axis=axis)
     return array

@@ -7,18 +7,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlir_matrix.actions.numerics import dtypes, trivial
+from mlir_matrix.actions.params import JudgedOutput, JudgeParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import judge
 
 
-def run(action: Action) -> None:
+def run(action: Action[JudgeParams]) -> None:
     """Write what passes."""
     others = judge.arguments(action.inputs)
 
-    def passing(spec: dict[str, Any]) -> list[str]:
+    def passing(spec: JudgedOutput) -> list[str]:
         name, criteria = spec["name"], judge.criteria_of(spec)
         if f"sketch-{name}" in action.inputs:
             rows = dtypes.load_npy(action.inputs[f"sketch-{name}"])

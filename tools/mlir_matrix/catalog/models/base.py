@@ -158,6 +158,9 @@ class Step(Document):
     description: Text
     #: Module of ``mlir_matrix.actions``: ``passes`` runs a pass pipeline (and a schedule), ``check`` is FileCheck.
     tool: Name = "passes"
+    #: For ``passes`` and ``object``: ``programs`` where only a release's own programs will do. Absent: MLIR's Python bindings where
+    #: the pinned release has some, else its programs.
+    backend: Literal["programs"] | None = None
     environment: Name
     #: Kinds that it takes.
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]

@@ -12,7 +12,7 @@ from rich.markup import escape
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, pin_option, quiet_option, session
-from mlir_matrix.cli.toolchain.fetch import bring_and_show
+from mlir_matrix.cli.toolchain.fetch import install_and_show
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
@@ -96,7 +96,7 @@ class _Work:
         missing = [environment for environment in absent if environment.missing(packages)]
         if missing:
             remember(self._current.home, self._current.catalog.roots)
-            bring_and_show(self._current, packages, missing, (), self._quiet, errors)
+            install_and_show(self._current, packages, missing, (), self._quiet, errors)
         whole = [environment for environment in absent if not environment.missing(packages)]
         if whole:
             self._make(whole)

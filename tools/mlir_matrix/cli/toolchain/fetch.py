@@ -23,10 +23,10 @@ from mlir_matrix.cli.options import (
     sealed_option,
     session,
 )
-from mlir_matrix.environments.install.bring import bring
-from mlir_matrix.environments.install.verify import remove
-from mlir_matrix.environments.lockfiles.wheels import Package
-from mlir_matrix.environments.package import Unit
+from mlir_matrix.environments.install.installer import install_all
+from mlir_matrix.environments.install.integrity import damaged_files, remove
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
+from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
@@ -34,7 +34,7 @@ from mlir_matrix.events import Event, PackageProgress
 from mlir_matrix.files import locked
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
-from mlir_matrix.toolchains.names import artifacts_of, things
+from mlir_matrix.toolchains.names import things
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
 
@@ -88,7 +88,7 @@ def fetch(
     if dry_run and form == "text":
         return _show(current, environments, missing)
     if not dry_run:
-        missing += _bring_all(current, environments, others, quiet)
+        missing += _install_all(current, environments, others, quiet)
     for error in missing:
         click.echo(f"matrix: {error}", err=True)
     if form == "json":
@@ -99,7 +99,7 @@ def fetch(
     return 3 if missing and not dry_run else 0
 
 
-def _bring_all(
+def _install_all(
     current: Session, environments: Sequence[ResolvedEnvironment], others: Sequence[Path], quiet: bool
 ) -> list[str]:
     """Have everything that these environments lack brought; what went wrong."""
@@ -109,9 +109,9 @@ def _bring_all(
     todo = [environment for environment in environments if environment.missing(packages)]
     errors: list[str] = []
     if todo:
-        bring_and_show(current, packages, todo, others, quiet, errors)
+        install_and_show(current, packages, todo, others, quiet, errors)
     for alone in _without_archives(current, environments):
-        _bring_archives(current, alone, others, quiet, errors)
+        _download_archives(current, alone, others, quiet, errors)
     return errors
 
 
@@ -143,10 +143,12 @@ def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing
     """Print what would be fetched, as comments, and what would be run, as lines of a shell."""
     for error in missing:
         click.echo(f"matrix: {error}", err=True)
+    from mlir_matrix.environments.install.installer import dry_run
+
     packages = current.home.packages
     units = {unit.label: unit for environment in environments for unit in environment.missing(packages)}
     for unit in units.values():
-        for line in unit.plan(packages, current.home.cache):
+        for line in dry_run(unit, packages, current.home.cache):
             click.echo(line)
     for alone in _without_archives(current, environments):
         click.echo(f"# {alone.name}: damaged archives would be fetched again")
@@ -156,7 +158,7 @@ def _show(current: Session, environments: Iterable[ResolvedEnvironment], missing
     return 3 if missing else 0
 
 
-def bring_and_show(
+def install_and_show(
     current: Session,
     packages: Path,
     todo: Sequence[ResolvedEnvironment],
@@ -177,7 +179,7 @@ def bring_and_show(
                 if not (isinstance(event, PackageProgress) and event.error):
                     listener(event)
 
-            errors += bring(todo, packages, artifacts, tell).values()
+            errors += install_all(todo, packages, artifacts, tell).values()
     finally:
         for line in artifacts.passed_over.values():
             click.echo(f"matrix: --from: {line}", err=True)
@@ -199,9 +201,9 @@ def resolved(
     return found, list(dict.fromkeys(missing))
 
 
-def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> dict[Path, Unit]:
+def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> dict[Path, Package]:
     """Every unit of some environments that is installed, by its folder."""
-    found: dict[Path, Unit] = {}
+    found: dict[Path, Package] = {}
     for environment in environments:
         for unit in environment.units:
             name = unit.folder_for(environment.interpreter.tag)
@@ -213,7 +215,7 @@ def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> 
 def repair(current: Session, environments: Iterable[ResolvedEnvironment]) -> None:
     """Remove what is visibly damaged, so that it is made again."""
     for folder, unit in installed(current, environments).items():
-        damaged = unit.damage(folder, thorough=False)
+        damaged = damaged_files(folder, thorough=False)
         if damaged:
             click.echo(f"{unit.label} is damaged ({listed(damaged)}) and is made again", err=True)
             remove(folder)
@@ -230,16 +232,16 @@ def _without_archives(current: Session, environments: Iterable[ResolvedEnvironme
         interpreter = replace(environment.interpreter, prefix=None)
         for unit in environment.units:
             name = unit.folder_for(interpreter.tag)
-            lost = any(aside & {*hashes} and not any(map(store.has, hashes)) for hashes in artifacts_of(unit))
+            lost = any(aside & {*each.hashes} and not store.holds(each) for each in unit.archives)
             if lost and (current.home.packages / name).is_dir():
-                packages, prefixes = ((unit,), ()) if isinstance(unit, Package) else ((), (unit,))
+                packages, prefixes = ((unit,), ()) if isinstance(unit, WheelPackage) else ((), (unit,))
                 found[name] = replace(
                     environment, name=unit.label, interpreter=interpreter, packages=packages, prefixes=prefixes
                 )
     yield from found.values()
 
 
-def _bring_archives(
+def _download_archives(
     current: Session, alone: ResolvedEnvironment, others: Sequence[Path], quiet: bool, errors: list[str]
 ) -> None:
     """Make a unit once more beside itself, by which its archives are fetched and read, and throw that away.
@@ -253,7 +255,7 @@ def _bring_archives(
         locked(packages / ".locks" / name),
         TemporaryDirectory(prefix=f".new-{name}-", dir=packages, ignore_cleanup_errors=True) as scratch,
     ):
-        bring_and_show(current, Path(scratch), [alone], others, quiet, errors)
+        install_and_show(current, Path(scratch), [alone], others, quiet, errors)
 
 
 def listed(paths: Sequence[str], most: int = 5) -> str:

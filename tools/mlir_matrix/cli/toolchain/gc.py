@@ -14,14 +14,14 @@ import click
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, session
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.environments.package import Installed
 from mlir_matrix.environments.users import others
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import AT_ONCE, Cancelled, acquire, is_held, locked
 from mlir_matrix.session import Session, session_of
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import artifacts_of, bytes_in, locked_units
+from mlir_matrix.toolchains.names import bytes_in, locked_units
 
 #: What is being made, or was left half done: ``.new-NAME-…``, where names end in twelve digits of a hash.
 _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
@@ -94,7 +94,7 @@ def _needed_elsewhere(current: Session, units: Mapping[str, Installed]) -> dict[
             if folder not in units and folder not in found:
                 found[folder] = unit
                 here = (current.home.packages / folder).is_dir()
-                if here or any(any(map(store.has, hashes)) for hashes in artifacts_of(unit)):
+                if here or any(map(store.holds, unit.archives)):
                     click.echo(f"kept for {named}: {folder}")
     return found
 
@@ -125,7 +125,7 @@ def _removed(path: Path, dry_run: bool) -> bool:
 
 def _needed(units: Mapping[str, Installed]) -> set[str]:
     """The hashes of all that some units are made of."""
-    return {value for unit in units.values() for hashes in artifacts_of(unit) for value in hashes}
+    return {value for unit in units.values() for archive in unit.archives for value in archive.hashes}
 
 
 def _unlinked(path: Path) -> int:

@@ -15,14 +15,15 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, format_option, pin_option, session
 from mlir_matrix.environments.cost import cost_of
-from mlir_matrix.environments.resolve import ResolvedEnvironment, provider_of
+from mlir_matrix.environments.releases import provider_of
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.session import Session
 from mlir_matrix.text import megabytes
-from mlir_matrix.toolchains.names import HERE, NOT_TO_BE_HAD, TO_BUILD, c_libraries, of_release, state_of
+from mlir_matrix.toolchains.names import State, c_libraries, of_release, state_of
 
 
 @click.command(
@@ -87,7 +88,7 @@ def _c_libraries(current: Session, components: Sequence[str]) -> list[dict[str, 
         environment = current.environment(current.pins.reference(name))
         if isinstance(environment, ResolvedEnvironment):
             for library in c_libraries(current, name, environment.packages):
-                state = HERE if library.find(current.home.packages) else TO_BUILD
+                state = State.INSTALLED if library.find(current.home.packages) else State.NOT_BUILT
                 rows.append({"target": library.triple, "folder": library.folder, "state": state})
     return rows
 
@@ -102,7 +103,7 @@ def _row(current: Session, entry: Entry[Component], release: Release) -> dict[st
         "durability": release.durability,
         "pinned": current.pins.release(entry.name).release == release.release,
         "locked": False,
-        "state": NOT_TO_BE_HAD,
+        "state": State.UNAVAILABLE,
         "reason": "",
         "bytes": {"fetch": 0, "to_fetch": 0, "disk": 0},
     }

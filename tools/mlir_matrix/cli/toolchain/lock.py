@@ -16,8 +16,7 @@ from mlir_matrix.cli.options import catalog_option, pin_option, session
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
-from mlir_matrix.environments.providers import filled
-from mlir_matrix.environments.resolve import distributions, provider_of
+from mlir_matrix.environments.releases import distributions, filled, provider_of
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
@@ -89,7 +88,7 @@ def _by_apt(current: Session, thing: Thing) -> list[tuple[Entry[Component], Rele
 def _lock_packages(current: Session, entry: Entry[Component], release: Release) -> str:
     from mlir_matrix.environments.fetch.apt import Asked
     from mlir_matrix.environments.fetch.apt import solve as solve_packages
-    from mlir_matrix.environments.lockfiles.debian import DebLock, deb_lock_file, write_deb_lock
+    from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, write_debian_lock
 
     document = entry.document
     named = release.release
@@ -100,7 +99,7 @@ def _lock_packages(current: Session, entry: Entry[Component], release: Release) 
         suites=release.suites,
         release=release.version or release.release,
     )
-    found = DebLock(
+    found = DebianRelease(
         component=entry.name,
         release=release.release,
         packages=solve_packages(asked, state=current.home.cache / "apt"),
@@ -108,8 +107,8 @@ def _lock_packages(current: Session, entry: Entry[Component], release: Release) 
         in_place=document.in_place,
         finish=document.finish or "",
     )
-    path = deb_lock_file(entry.root / "toolchains" / "locks", entry.name, release.release)
-    write_deb_lock(path, found, made=datetime.datetime.now(tz=datetime.UTC).date())
+    path = debian_lock_file(entry.root / "toolchains" / "locks", entry.name, release.release)
+    write_debian_lock(path, found, made=datetime.datetime.now(tz=datetime.UTC).date())
     size = f"{megabytes(found.size)} to fetch, {megabytes(found.installed)} on disk"
     return f"{_shown(path)}: {counted(len(found.packages), 'package')}, {size}"
 

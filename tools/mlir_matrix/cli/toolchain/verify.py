@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import click
@@ -15,11 +16,11 @@ from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, format_option, pin_option, same_catalogs, session
 from mlir_matrix.cli.toolchain.fetch import listed, names_argument, resolved
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.verify import remove
+from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.package import Installed
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import artifact_names, c_libraries, locked_things
+from mlir_matrix.toolchains.names import c_libraries, locked_things
 
 
 @click.command(
@@ -42,11 +43,12 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: t
     held = _named(current, names) if names else list(locked_things(current))
     packages, store = current.home.packages, Artifacts(current.home.artifacts)
     folders = {packages / folder: unit for _, folder, unit in held if folder and (packages / folder).is_dir()}
-    called = {value: label for _, _, unit in held for value, label in artifact_names(unit).items()}
+    archives = [archive for _, _, unit in held for archive in unit.archives]
+    called = {value: archive.label for archive in archives for value in archive.hashes}
     entries = [entry for entry in store.entries() if not names or entry.sha256 in called]
     found = []
     for folder, unit in folders.items():
-        files = unit.damage(folder, thorough=True)
+        files = damaged_files(folder, thorough=True)
         if files:
             found.append({"unit": unit.label, "folder": folder.name, "files": files})
             remove(folder)
@@ -94,11 +96,11 @@ def _named(current: Session, names: tuple[str, ...]) -> list[_Held]:
     return held
 
 
-def _holders(held: Sequence[_Held], folders: Collection[str], artifacts: Collection[str]) -> list[str]:
+def _holders(held: Sequence[_Held], folders: Collection[str], artifacts: AbstractSet[str]) -> list[str]:
     """The names by which damaged units are fetched, of each that of the least that has it."""
     sizes = Counter(name for name, _, _ in held)
     least: dict[str, str] = {}
     for name, folder, unit in sorted(held, key=lambda each: sizes[each[0]]):
-        if name and (folder in folders or not artifact_names(unit).keys().isdisjoint(artifacts)):
+        if name and (folder in folders or any(not artifacts.isdisjoint(archive.hashes) for archive in unit.archives)):
             least.setdefault(unit.label, name)
     return sorted(set(least.values()))

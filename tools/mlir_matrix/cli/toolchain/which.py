@@ -10,9 +10,11 @@ import click
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
+from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, pin_option, session
-from mlir_matrix.environments.resolve import ResolvedEnvironment, provider_of
+from mlir_matrix.environments.releases import provider_of
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.session import Session
@@ -79,8 +81,6 @@ def _meant(current: Session, entry: Entry[Component], name: str, wanted: str) ->
     Of the machine's own programs each release names its own (``python3.11``): there it is the one that has this name. Of
     a component whose programs come as packages or are built, a release that is a wheel has none.
     """
-    from mlir_matrix.catalog.pins import find_release, release_of
-
     if wanted:
         return [find_release(entry, wanted)]
     if entry.name in current.pins.overrides:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.fetch.apt_sources import Mirrors, find_mirrors, kept_settings, settings, source_line
-from mlir_matrix.environments.lockfiles.debian import DebPackage
+from mlir_matrix.environments.lockfiles.debian import DebianPackage
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import locked, unwritable
 
@@ -47,7 +47,7 @@ class Asked:
     release: str = ""
 
 
-def solve(asked: Asked, *, state: Path, mirrors: Mirrors | None = None) -> tuple[DebPackage, ...]:
+def solve(asked: Asked, *, state: Path, mirrors: Mirrors | None = None) -> tuple[DebianPackage, ...]:
     """The packages for a lock, sorted. The first suite is preferred. Raises InfrastructureError with apt's words."""
     if shutil.which("apt-get") is None:
         raise InfrastructureError("there is no apt-get on PATH: locks of Debian packages are made on a Debian machine")
@@ -82,7 +82,7 @@ class _Apt:
         for name in ("lists/partial", "cache/archives/partial"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
 
-    def solve(self, asked: Asked) -> tuple[DebPackage, ...]:
+    def solve(self, asked: Asked) -> tuple[DebianPackage, ...]:
         # Left out is what is installed already, whatever version is asked for.
         (self.folder / "status").write_text("".join(map(_INSTALLED.format, asked.without)), encoding="utf-8")
         self._update()
@@ -99,7 +99,7 @@ class _Apt:
                     f"apt would fetch {name} {version} from {path}, but its index does not have that"
                 )
             packages.append(
-                DebPackage(
+                DebianPackage(
                     name=name,
                     version=version,
                     size=int(stanza["Size"]),

@@ -1,7 +1,7 @@
-"""Downloaded files by their SHA-256: each kept once, whatever it is for, and found in a colleague's store as well.
+"""Store downloaded files by their SHA-256, and find files in other stores and folders.
 
-A file has its name only once its hash was checked, so that what is there is complete. Disks and people damage files
-later all the same: :meth:`Artifacts.damaged` finds those, and whoever unpacks one checks it again.
+A file gets its name after its hash was checked, so that every named file is complete. Files that are damaged later are
+found by :meth:`Artifacts.damaged`, and each file is checked again before it is unpacked.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mlir_matrix.digest import digest_file
+from mlir_matrix.environments.package import Archive, Package
 from mlir_matrix.files import is_held, unwritable
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -31,7 +32,7 @@ class Artifact:
 
 
 class Artifacts:
-    """The store in ``folder``, made when something is added.
+    """The store in ``folder``, which is created for the first file.
 
     ``others`` are only read: stores like this one, homes of the tool (``MATRIX_HOME``), or plain folders of files.
     """
@@ -40,25 +41,34 @@ class Artifacts:
         self.folder = folder
         self._others = tuple(others)
         self._hashed: dict[Path, str] = {}
-        #: What the others have by the right name and is not the right file, by path, and what is to be said of it.
+        #: Warnings by path: files of the others with the right name and another hash.
         self.passed_over: dict[Path, str] = {}
 
     def path(self, sha256: str) -> Path:
-        """Where the file is or would be."""
+        """Return the path of a file, whether it exists or not."""
         if _NAME.fullmatch(sha256) is None:
             raise ValueError(f"no SHA-256: {sha256!r}")
         return self.folder / sha256
 
     def part(self, sha256: str) -> Path:
-        """Where the file is while it is being brought."""
+        """Return the path of a file while it is downloaded."""
         return self.path(sha256).with_suffix(_PART)
 
     def has(self, sha256: str, size: int | None = None) -> bool:
-        """Whether the file is in the store itself, of this size."""
+        """Return whether the store itself has the file, of this size."""
         return _is_file(self.path(sha256), size)
 
+    def holds(self, archive: Archive) -> bool:
+        """Return whether the store itself has a file that serves."""
+        size = archive.size if len(archive.hashes) == 1 else None
+        return any(self.has(value, size) for value in archive.hashes)
+
+    def to_fetch(self, package: Package) -> int:
+        """Return the bytes of a package's archives that the store lacks."""
+        return sum(archive.size or 0 for archive in package.archives if not self.holds(archive))
+
     def find(self, sha256: str, size: int | None = None, file: str = "") -> Path | None:
-        """The file, here or in one of the others; what the others have is hashed, once.
+        """Find a file here or in one of the others, whose files are hashed once.
 
         ``file``: what its own name begins with, where it has one.
         """
@@ -76,13 +86,13 @@ class Artifacts:
         return None
 
     def keep(self, part: Path, sha256: str) -> Path:
-        """Take over a file of this file system, whose hash the caller has checked."""
+        """Move a file, whose hash the caller has checked, to its name."""
         destination = self.path(sha256)
         os.replace(part, destination)
         return destination
 
     def set_aside(self, sha256: str) -> None:
-        """Take a damaged file out of the way, so that it is fetched again; the last one is kept to be looked at."""
+        """Rename a damaged file, so that it is downloaded again; the last one is kept for inspection."""
         try:
             os.replace(self.path(sha256), self.path(sha256).with_suffix(_ASIDE))
         except FileNotFoundError:
@@ -91,7 +101,7 @@ class Artifacts:
             raise unwritable(f"{sha256} cannot be set aside", error) from None
 
     def remove(self, sha256: str) -> int:
-        """Delete a file; gives the bytes that this freed."""
+        """Delete a file; return the bytes that this freed."""
         path = self.path(sha256)
         try:
             size = path.lstat().st_size
@@ -103,7 +113,7 @@ class Artifacts:
         return size
 
     def entries(self) -> list[Artifact]:
-        """All complete files, by name."""
+        """Return all complete files, sorted by name."""
         try:
             with os.scandir(self.folder) as found:
                 names = [(item.name, item.stat(follow_symlinks=False)) for item in found if _NAME.fullmatch(item.name)]
@@ -114,12 +124,12 @@ class Artifacts:
         )
 
     def leftovers(self) -> list[Path]:
-        """What downloads that were killed left, and damaged files that were set aside; not what somebody is fetching."""
+        """Return files of interrupted downloads and damaged files; not those of running downloads."""
         found = (path for suffix in (_PART, _ASIDE) for path in self.folder.glob(f"*{suffix}"))
         return sorted(path for path in found if _NAME.fullmatch(path.stem) and not is_held(path))
 
     def damaged(self, entries: Iterable[Artifact] | None = None, *, parallel: int | None = None) -> Iterator[Artifact]:
-        """Hash all files, or some, again, on all cores; gives those that are no longer what their names say."""
+        """Hash all or some files on all cores; yield those whose hash is not their name."""
         entries = sorted(self.entries() if entries is None else entries, key=lambda entry: -entry.size)
         with ThreadPoolExecutor(parallel or os.cpu_count() or 1, thread_name_prefix="hash") as pool:
             for entry, digest in zip(entries, pool.map(self._again, entries), strict=True):
@@ -141,7 +151,7 @@ class Artifacts:
         yield from (path for path, length in self._plain if size is None or length == size)
 
     def _claimants(self, sha256: str, file: str) -> Iterator[Path]:
-        """What the others have by the name of this file, whatever is in it."""
+        """Yield files of the others with the name of this file, whatever their content is."""
         for other in self._others:
             yield from (path for path in (other / sha256, other / "artifacts" / sha256) if _is_file(path, None))
         if file:
@@ -167,7 +177,7 @@ class Artifacts:
 
 
 def _spelled(name: str) -> str:
-    """The name of a wheel or a package, however who keeps it writes that: apt has epochs in it, mirrors have none."""
+    """Normalize the file name of a wheel or package: apt writes the epoch, mirrors leave it out."""
     return re.sub(r"[-_]+", "_", re.sub(r"_\d+%3a", "_", name)).lower()
 
 

@@ -1,6 +1,6 @@
-"""Bring one file into the store: resumed where it ended, never longer than promised, kept only if its hash is right.
+"""Download one file into the store. Interrupted downloads resume; a file is kept only if its hash is right.
 
-Two processes that want the same file at once take turns at its ``.part``, whose lock ends with whoever holds it.
+Two processes that want the same file take turns at its ``.part``, whose lock ends with the process that holds it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.http import TROUBLE, NoWay, Refused, Stream, Transport, origin, shown
+from mlir_matrix.environments.fetch.http import HttpStatusError, ProxyError, Stream, Transport, origin, shown
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import acquire, check, unwritable
 
@@ -25,45 +25,45 @@ _READ = 1 << 16
 _ATTEMPTS = 3
 _PAUSE = 0.5
 _GONE = frozenset({404, 410})
-#: The other side wants to know who asks.
+#: The server requires authentication.
 _WHO = frozenset({401, 403, 407})
-#: The other side is busy or broken for a moment.
+#: The server is busy or broken for a moment.
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
-#: Called with the bytes so far and those in all (0 where nobody knows).
+#: Called with the bytes so far and in total (0 if unknown).
 Progress = Callable[[int, int], None]
 
 
-class Gone(InfrastructureError):
-    """None of the addresses has the file any more."""
+class NotFoundError(InfrastructureError):
+    """No address has the file any more."""
 
 
-class Withheld(InfrastructureError):
-    """The last address wants to know who asks, or cannot be reached: others may know a password or a way."""
+class AccessError(InfrastructureError):
+    """The last address requires authentication or cannot be reached; pip may have a password or a proxy for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """A file to bring: what people call it, what it must be, and where it may be had, the first address first."""
+    """A file to download: its label, hash and size, and its addresses in the order of preference."""
 
     name: str
     sha256: str
     size: int | None = None
-    #: What the name of the file itself begins with.
+    #: Beginning of the file name in folders of files.
     file: str = ""
     addresses: tuple[str, ...] = ()
 
 
 class _Again(Exception):
-    """An attempt failed, another may not; the message says how."""
+    """An attempt failed and may be repeated."""
 
 
 class _Unreachable(_Again):
-    """Nobody answered."""
+    """There was no answer."""
 
 
 class _Wrong(Exception):
-    """What is at this address is another file; asking again would not change that."""
+    """The address has another file; the request is not repeated."""
 
 
 def download(
@@ -75,7 +75,7 @@ def download(
     cancelled: threading.Event | None = None,
     pause: float = _PAUSE,
 ) -> Path:
-    """The file in the store, brought if it is not there. Raises Gone, InfrastructureError, locking.Cancelled."""
+    """Download a file unless the store has it; return its path. Raises NotFoundError, InfrastructureError, locking.Cancelled."""
     own = transport or Transport()
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
@@ -93,13 +93,13 @@ def download(
 
 
 def adopt(wanted: Wanted, source: Path, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path:
-    """A copy of a local file in the store, checked as if it had come from elsewhere."""
+    """Copy a local file into the store, with the checks of a download."""
     local = Wanted(name=wanted.name, sha256=wanted.sha256, size=wanted.size, addresses=(source.absolute().as_uri(),))
     return download(local, store, cancelled=cancelled)
 
 
 def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path | None:
-    """The file, from here or from others; what was damaged since it was kept is put aside. None: it has to be fetched."""
+    """Return the file from this store or from others, or None. A damaged file is set aside."""
     while (found := store.find(wanted.sha256, wanted.size, wanted.file)) is not None:
         if found != store.path(wanted.sha256):
             return adopt(wanted, found, store, cancelled=cancelled)
@@ -111,12 +111,12 @@ def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None 
 
 @contextmanager
 def _part(store: Artifacts, wanted: Wanted, cancelled: threading.Event | None) -> Iterator[FileIO | None]:
-    """The unfinished file, ours alone; None where it was finished by somebody else meanwhile."""
+    """Lock and open the unfinished file; yield None if another process has finished it."""
     path = store.part(wanted.sha256)
     while not store.has(wanted.sha256, wanted.size):
         with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b", buffering=0) as file:
             acquire(file.fileno(), cancelled)
-            # Whoever held it may have finished it, or thrown it away.
+            # The process that held it may have finished or removed it.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                     yield file
@@ -140,22 +140,22 @@ class _Download:
         self._cancelled = cancelled
         self._state = hashlib.sha256()
         self._received = 0
-        # Whether bytes of an earlier process, or of another address, are among them, that nobody has checked.
+        # Whether it contains unchecked bytes of an earlier process or of another address.
         self._inherited = False
 
     def into(self, part: FileIO, pause: float) -> Path:
-        """Fetch it from one of the addresses."""
+        """Download the file from one of the addresses."""
         try:
             return self._fetch(part, pause)
         except OSError:
-            # Half a file on a full disk is in everybody's way.
+            # Half a file would keep a full disk full.
             self._drop()
             raise
 
     def _fetch(self, part: FileIO, pause: float) -> Path:
         self._resume(part)
         if self._right:
-            # Whoever fetched it was ended before it could say so.
+            # The process that downloaded it was killed before it could move it.
             return self._keep()
         addresses = list(self._wanted.addresses)
         gone = 0
@@ -164,11 +164,11 @@ class _Download:
             for address in tuple(addresses):
                 check(self._cancelled)
                 try:
-                    return self._bring(address, part)
-                except (_Wrong, _Again, Refused) as error:
+                    return self._from_address(address, part)
+                except (_Wrong, _Again, HttpStatusError) as error:
                     failure = _failure(error, address)
-                    gone += isinstance(error, Refused) and error.status in _GONE
-                    if error.status not in _LATER if isinstance(error, Refused) else isinstance(error, _Wrong):
+                    gone += isinstance(error, HttpStatusError) and error.status in _GONE
+                    if error.status not in _LATER if isinstance(error, HttpStatusError) else isinstance(error, _Wrong):
                         addresses.remove(address)
             if not addresses or attempt + 1 == _ATTEMPTS:
                 break
@@ -176,10 +176,12 @@ class _Download:
         if not self._received:
             self._drop()
         if gone and gone == len(self._wanted.addresses):
-            raise Gone(f"{self._wanted.name} is no longer there: {', '.join(map(shown, self._wanted.addresses))}")
+            raise NotFoundError(
+                f"{self._wanted.name} is no longer there: {', '.join(map(shown, self._wanted.addresses))}"
+            )
         raise type(failure)(f"{self._wanted.name} cannot be fetched: {failure}")
 
-    def _bring(self, address: str, part: FileIO) -> Path:
+    def _from_address(self, address: str, part: FileIO) -> Path:
         self._attempt(address, part)
         if self._inherited and not self._right:
             # It began as something else; this address may still have the file.
@@ -201,7 +203,7 @@ class _Download:
         return self._store.keep(self._store.part(self._wanted.sha256), self._wanted.sha256)
 
     def _resume(self, part: FileIO) -> None:
-        """Hash what an earlier download left."""
+        """Hash the bytes of an interrupted download."""
         there = os.fstat(part.fileno()).st_size
         if self._wanted.size is not None and there > self._wanted.size:
             self._anew(part)
@@ -224,13 +226,13 @@ class _Download:
         try:
             try:
                 stream = self._transport.open(address, self._received)
-            except Refused as error:
-                # It has no such byte: what we have is not the beginning of it.
+            except HttpStatusError as error:
+                # The server has no such byte: ours are not the beginning of its file.
                 if error.status != 416 or not self._received:
                     raise
                 self._anew(part)
                 stream = self._transport.open(address)
-        except TROUBLE as error:
+        except OSError as error:
             check(self._cancelled)
             raise _Unreachable(_unreachable(error, address)) from None
         try:
@@ -240,7 +242,7 @@ class _Download:
 
     def _read(self, stream: Stream, part: FileIO) -> None:
         if stream.start != self._received:
-            # The other side knows no ranges.
+            # The server does not support ranges.
             self._anew(part)
         self._inherited = self._received > 0
         size = self._wanted.size
@@ -252,7 +254,7 @@ class _Download:
             check(self._cancelled)
             try:
                 data = stream.read(_READ)
-            except TROUBLE as error:
+            except OSError as error:
                 check(self._cancelled)
                 raise _Again(f"the connection ended after {self._received} bytes: {error}") from None
             if not data:
@@ -280,17 +282,15 @@ def _write(part: FileIO, data: bytes) -> None:
 
 
 def _failure(error: Exception, address: str) -> InfrastructureError:
-    """What is said of an address that did not give the file."""
-    if isinstance(error, Refused):
+    """Return the error of an address that did not have the file."""
+    if isinstance(error, HttpStatusError):
         withheld, said = error.status in _WHO, f"the answer is '{error}'"
     else:
         withheld, said = isinstance(error, _Unreachable), str(error)
     where = "" if isinstance(error, _Unreachable) else f" ({shown(address)})"
-    return (Withheld if withheld else InfrastructureError)(f"{said}{where}")
+    return (AccessError if withheld else InfrastructureError)(f"{said}{where}")
 
 
-def _unreachable(error: Exception, address: str) -> str:
-    if not isinstance(error, OSError):
-        return f"{origin(address)} gave no answer: {error!r}"
-    way = f" through the proxy {origin(error.proxy)}" if isinstance(error, NoWay) else ""
+def _unreachable(error: OSError, address: str) -> str:
+    way = f" through the proxy {origin(error.proxy)}" if isinstance(error, ProxyError) else ""
     return f"{origin(address)} cannot be reached{way}: {error.strerror or error}"

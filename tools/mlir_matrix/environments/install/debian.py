@@ -20,13 +20,14 @@ from typing import Any
 
 from mlir_matrix.environments.fetch.apt_sources import OVERRIDE, find_mirrors, routes, settings
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import Gone, Wanted, Withheld, download, kept
+from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, download, kept
 from mlir_matrix.environments.fetch.http import Routes, Transport, shown
 from mlir_matrix.environments.install.integrity import write_manifest
-from mlir_matrix.environments.install.links import make_links
 from mlir_matrix.environments.install.prefix import find_prefix, save_prefix
-from mlir_matrix.environments.install.unpack import Unpacked, UnpackedFile, unpack
-from mlir_matrix.environments.lockfiles.debian import DebLock, DebPackage
+from mlir_matrix.environments.install.unpack import Unpacked, UnpackedFile, make_links, unpack
+from mlir_matrix.environments.install.workshop import Workshop
+from mlir_matrix.environments.interpreter import Interpreter
+from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageListener, PackageProgress, ignore
 from mlir_matrix.files import Cancelled, beside, locked, unwritable
@@ -51,8 +52,22 @@ def machine_routes() -> Routes:
     return routes(settings())
 
 
+def install_debian(release: DebianRelease, interpreter: Interpreter, workshop: Workshop) -> None:
+    """Install a release, whose patcher is installed. Raises InfrastructureError, Cancelled."""
+    # One at a time: each takes all connections and all cores, and is then the sooner of use.
+    with workshop.turn:
+        provide(
+            release,
+            artifacts=workshop.artifacts,
+            packages=workshop.packages,
+            listener=workshop.listener,
+            cancelled=workshop.cancelled,
+            patcher=workshop.packages / release.patcher.folder_for(interpreter.tag) if release.patcher else None,
+        )
+
+
 def provide(
-    lock: DebLock,
+    lock: DebianRelease,
     *,
     artifacts: Artifacts,
     packages: Path,
@@ -65,7 +80,7 @@ def provide(
 
     ``patcher``: the folder of what patches, for locks that are ``in_place``.
     ``listener`` hears of bytes fetched, from threads; that it is done or failed is for the caller to tell. Raises
-    InfrastructureError, Gone among them, and locking.Cancelled.
+    InfrastructureError, NotFoundError among them, and locking.Cancelled.
     """
     destination = packages / lock.folder
     cancelled = cancelled or threading.Event()
@@ -87,7 +102,7 @@ def provide(
 def _complete(
     scratch: Path,
     place: str,
-    lock: DebLock,
+    lock: DebianRelease,
     files: list[UnpackedFile],
     links: dict[str, str],
     *,
@@ -114,7 +129,7 @@ class _Provision:
 
     def __init__(
         self,
-        lock: DebLock,
+        lock: DebianRelease,
         artifacts: Artifacts,
         mirrors: FindMirrors,
         listener: PackageListener,
@@ -135,28 +150,24 @@ class _Provision:
 
     def into(self, scratch: Path) -> tuple[list[UnpackedFile], dict[str, str]]:
         """Fill a folder; gives the files and the links in it."""
-        cores = os.cpu_count() or 1
         fetchers = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch")
-        unpackers = ThreadPoolExecutor(min(cores, _MOST_UNPACKERS), thread_name_prefix="unpack")
-        helpers = ThreadPoolExecutor(cores, thread_name_prefix="decompress")
+        unpackers = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_UNPACKERS), thread_name_prefix="unpack")
         try:
-            done = self._run(scratch, fetchers, unpackers, helpers)
+            done = self._run(scratch, fetchers, unpackers)
         finally:
             self._stop.set()
             # Threads that wait for bytes would wait on.
             self._transport.abort()
-            for pool in (fetchers, unpackers, helpers):
+            for pool in (fetchers, unpackers):
                 pool.shutdown(wait=True, cancel_futures=True)
             self._transport.close()
         ordered = [done[package.name] for package in self._lock.packages]
         links = make_links(scratch, (link for each in ordered for link in each.links))
         return [file for each in ordered for file in each.files], links
 
-    def _run(
-        self, scratch: Path, fetchers: ThreadPoolExecutor, unpackers: ThreadPoolExecutor, helpers: ThreadPoolExecutor
-    ) -> dict[str, Unpacked]:
-        fetching: dict[Future[Path], DebPackage] = {}
-        unpacking: dict[Future[Unpacked], DebPackage] = {}
+    def _run(self, scratch: Path, fetchers: ThreadPoolExecutor, unpackers: ThreadPoolExecutor) -> dict[str, Unpacked]:
+        fetching: dict[Future[Path], DebianPackage] = {}
+        unpacking: dict[Future[Unpacked], DebianPackage] = {}
         done: dict[str, Unpacked] = {}
         # The biggest first: it is unpacked the longest.
         for package in sorted(self._lock.packages, key=lambda package: -package.size):
@@ -171,12 +182,12 @@ class _Provision:
             for arrived in [each for each in fetching if each in ready]:
                 package = fetching.pop(arrived)
                 name = f"{self._lock.label}: {package.label}"
-                work = partial(unpack, arrived.result(), scratch, archive=name, helpers=helpers, cancelled=self._stop)
+                work = partial(unpack, arrived.result(), scratch, archive=name, cancelled=self._stop)
                 unpacking[unpackers.submit(work)] = package
         self._tell(last=True)
         return done
 
-    def _fetch(self, package: DebPackage) -> Path:
+    def _fetch(self, package: DebianPackage) -> Path:
         """The package in the store, its hash checked."""
         name, file = f"{self._lock.label}: {package.label}", posixpath.basename(package.path)
         wanted = Wanted(name=name, sha256=package.sha256, size=package.size, file=file)
@@ -184,7 +195,7 @@ class _Provision:
         self._progress(package, package.size, 0)
         return found
 
-    def _download(self, package: DebPackage, wanted: Wanted) -> Path:
+    def _download(self, package: DebianPackage, wanted: Wanted) -> Path:
         with self._guard:
             if self._bases is None:
                 self._bases = tuple(self._mirrors())
@@ -200,19 +211,19 @@ class _Provision:
                 progress=partial(self._progress, package),
                 cancelled=self._stop,
             )
-        except Gone:
-            raise Gone(
+        except NotFoundError:
+            raise NotFoundError(
                 f"{wanted.name}: {' and '.join(map(shown, bases))} does not have {package.path}; {package.suite} may have a newer "
                 f"one by now. Name a mirror that has it in {OVERRIDE}, bring it along with --from DIR, or lock what is there: "
                 f"matrix toolchain lock {self._lock.component}"
             ) from None
-        except Withheld as error:
+        except AccessError as error:
             raise InfrastructureError(
                 f"{error}. Name a mirror that can be reached in apt's configuration or in {OVERRIDE}, "
                 "or bring the packages along with: matrix toolchain fetch --from DIR"
             ) from None
 
-    def _progress(self, package: DebPackage, received: int, _total: int) -> None:
+    def _progress(self, package: DebianPackage, received: int, _total: int) -> None:
         self._received[package.name] = received
         self._tell()
 

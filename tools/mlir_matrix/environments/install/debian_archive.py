@@ -6,21 +6,36 @@ else tar knows (devices, sparse files, extended headers that may be of any size)
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
 import os
+import shutil
+import subprocess
 import tarfile
-from collections.abc import Iterator
-from concurrent.futures import Executor
+import zlib
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
-from mlir_matrix.environments.install.decompress import DAMAGED, UnknownCompression, decompressed
+from backports import zstd
+
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.names import printable
 
 _BLOCK = 512
 _LONGEST_NAME = 1 << 16
+_READ = 1 << 20
+#: Larger archives are worth a process: ``xz`` decompresses the blocks of 24 MiB that dpkg writes on all cores. Half of a
+#: release is one or two archives, for which one core would work long after all others are done.
+_LARGE = 1 << 20
+#: A dictionary larger than this is nobody's package.
+_MEMORY = 512 << 20
+#: What decompressors raise for wrong bytes; EOFError for missing ones.
+_DAMAGED = (lzma.LZMAError, zlib.error, zstd.ZstdError, ValueError, OSError, EOFError)
 
 Kind = Literal["file", "folder", "link", "hard link"]
 _KINDS: dict[bytes, Kind] = {
@@ -132,7 +147,7 @@ class DebReader:
             return next(self._chunks)
         except (StopIteration, EOFError):
             raise self._bad("ends in the middle") from None
-        except DAMAGED as error:
+        except _DAMAGED as error:
             raise self._bad(f"is damaged ({error})") from None
 
     def _finish(self) -> None:
@@ -143,7 +158,7 @@ class DebReader:
                 pass
         except EOFError:
             raise self._bad("ends in the middle") from None
-        except DAMAGED as error:
+        except _DAMAGED as error:
             raise self._bad(f"is damaged ({error})") from None
 
     def _bad(self, problem: str) -> BadArchive:
@@ -151,18 +166,81 @@ class DebReader:
 
 
 @contextmanager
-def open_deb(path: Path, *, archive: str, helpers: Executor | None = None) -> Iterator[DebReader]:
-    """The package at ``path``, called ``archive`` in messages. ``helpers`` decompress what can be taken apart."""
+def open_deb(path: Path, *, archive: str) -> Iterator[DebReader]:
+    """Open the package at ``path``, called ``archive`` in messages. Raises BadArchive."""
     with open(path, "rb") as file:
         suffix, offset, length = _find_data(file.fileno(), archive)
-        try:
-            chunks = decompressed(file.fileno(), offset, length, suffix, helpers)
-        except UnknownCompression as error:
-            raise BadArchive(archive, str(error)) from None
+        part = _Part(file.fileno(), offset, length)
+        opened: IO[bytes] | gzip.GzipFile | bz2.BZ2File | zstd.ZstdFile | io.RawIOBase
+        if suffix == ".xz":
+            chunks = _xz_on_all_cores(part) if length > _LARGE and shutil.which("xz") else _xz(part)
+        else:
+            match suffix:
+                case ".gz":
+                    opened = gzip.GzipFile(fileobj=part)
+                case ".bz2":
+                    opened = bz2.BZ2File(part)
+                case ".zst":
+                    opened = zstd.ZstdFile(part)
+                case "":
+                    opened = part
+                case _:
+                    raise BadArchive(
+                        archive, f"is compressed in a way that is not known here: 'data.tar{printable(suffix)}'"
+                    )
+            chunks = _chunks(opened)
         try:
             yield DebReader(chunks, archive)
         finally:
             chunks.close()
+
+
+class _Part(io.RawIOBase):
+    """A part of a file, as a file."""
+
+    def __init__(self, descriptor: int, offset: int, length: int) -> None:
+        self.descriptor, self.offset, self._end = descriptor, offset, offset + length
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        data = os.pread(self.descriptor, min(len(buffer), self._end - self.offset), self.offset)
+        buffer[: len(data)] = data
+        self.offset += len(data)
+        return len(data)
+
+
+def _chunks(
+    file: IO[bytes] | gzip.GzipFile | bz2.BZ2File | zstd.ZstdFile | io.RawIOBase,
+) -> Generator[bytes, None, None]:
+    while data := file.read(_READ):
+        yield data
+
+
+def _xz(part: _Part) -> Generator[bytes, None, None]:
+    decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+    while not decompressor.eof:
+        data = part.read(_READ) if decompressor.needs_input else b""
+        if decompressor.needs_input and not data:
+            raise EOFError
+        if piece := decompressor.decompress(data or b"", 4 * _READ):
+            yield piece
+
+
+def _xz_on_all_cores(part: _Part) -> Generator[bytes, None, None]:
+    os.lseek(part.descriptor, part.offset, os.SEEK_SET)
+    command = ["xz", "--decompress", "--stdout", "--threads=0", "--single-stream", f"--memlimit-decompress={_MEMORY}"]
+    with subprocess.Popen(command, stdin=part.descriptor, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            yield from _chunks(process.stdout)
+            said = process.stderr.read().decode("utf-8", "replace").strip()
+            if process.wait() != 0:
+                raise EOFError if "Unexpected end of input" in said else ValueError(said.removeprefix("xz: (stdin): "))
+        finally:
+            process.kill()
 
 
 def _find_data(descriptor: int, archive: str) -> tuple[str, int, int]:

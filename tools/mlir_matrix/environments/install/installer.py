@@ -1,30 +1,48 @@
-"""Bring the packages and prefixes of environments here: in parallel, each once, in order of who is waited for.
+"""Install the packages of environments: in parallel, each once, in the order of the request.
 
-Each goes into a folder of its own, which is moved into place when complete: a killed installation leaves nothing half
-done, and what was fetched until then is not fetched again.
+Each package gets a folder of its own, which is moved into place when complete. A killed installation leaves nothing half
+done, and interrupted downloads resume.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import Gone
+from mlir_matrix.environments.fetch.download import NotFoundError
 from mlir_matrix.environments.fetch.http import Transport
-from mlir_matrix.environments.install.wheel import Pip
+from mlir_matrix.environments.install.debian import install_debian
+from mlir_matrix.environments.install.wheel import install_wheel
+from mlir_matrix.environments.install.workshop import Pip, Workshop
 from mlir_matrix.environments.interpreter import Interpreter
-from mlir_matrix.environments.package import Unit, Workshop
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
+from mlir_matrix.environments.package import Package, is_missing
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.source import commands
+from mlir_matrix.environments.source.build import build_source, check_tools
+from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import PackageListener, PackageProgress
+from mlir_matrix.events import Listener, PackageListener, PackageProgress, Tick
 from mlir_matrix.files import Cancelled
+
+_TICK_S = 0.25
+
+#: By provider; host tools have no folder and are never missing.
+_INSTALL: Mapping[type, Callable[[Any, Interpreter, Workshop], object]] = {
+    WheelPackage: install_wheel,
+    DebianRelease: install_debian,
+    SourceBuild: build_source,
+}
 
 
 class Installer:
-    """Installs packages in threads; ``listener`` is called from those threads."""
+    """Installs packages in threads, which also call ``listener``."""
 
     def __init__(self, store: Path, listener: PackageListener, *, artifacts: Artifacts, parallel: int = 3) -> None:
         self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="install")
@@ -41,22 +59,22 @@ class Installer:
         )
 
     def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
-        """Ask for every missing package of these environments, the first ones first."""
+        """Start to install every missing package of these environments, the first ones first."""
         for environment in environments:
             self._nearest.update(environment.nearest)
-            for unit in environment.missing(self._workshop.packages):
-                name = unit.folder_for(environment.interpreter.tag)
+            for package in environment.missing(self._workshop.packages):
+                name = package.folder_for(environment.interpreter.tag)
                 if name not in self._asked:
                     self._asked.add(name)
-                    self._pool.submit(self._bring, unit, environment.interpreter)
+                    self._pool.submit(self._run, package, environment.interpreter)
 
     def finish(self) -> None:
-        """Wait for everything that was asked for."""
+        """Wait for everything that was requested."""
         self._pool.shutdown(wait=True)
         self._workshop.transport.close()
 
     def close(self) -> None:
-        """Stop what is going on; what is complete stays."""
+        """Stop all installations; complete packages stay."""
         self._workshop.cancelled.set()
         self._workshop.pip.stop()
         # Threads that wait for bytes would wait on.
@@ -64,15 +82,15 @@ class Installer:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._workshop.transport.close()
 
-    def _bring(self, unit: Unit, interpreter: Interpreter) -> None:
-        label, tell = unit.label, self._workshop.listener
+    def _run(self, package: Package, interpreter: Interpreter) -> None:
+        label, tell = package.label, self._workshop.listener
         try:
             tell(PackageProgress(package=label))
-            unit.provide(self._workshop, interpreter)
+            install(package, interpreter, self._workshop)
             tell(PackageProgress(package=label, done=True))
         except Cancelled:
             return
-        except Gone as error:
+        except NotFoundError as error:
             other = self._nearest.get(label)
             hint = f"; the nearest other release is had by --pin {other}" if other else ""
             tell(PackageProgress(package=label, error=f"{error}{hint}"))
@@ -80,3 +98,63 @@ class Installer:
             tell(PackageProgress(package=label, error=str(error)))
         except Exception as error:  # noqa: BLE001 - a thread that ends in silence would leave everyone waiting
             tell(PackageProgress(package=label, error=f"{label} cannot be installed: {error}"))
+
+
+def install(package: Package, interpreter: Interpreter, workshop: Workshop) -> None:
+    """Install a package and its needs if they are missing. Raises InfrastructureError, Cancelled."""
+    if not is_missing(package, workshop.packages, interpreter.tag):
+        return
+    if isinstance(package, SourceBuild):
+        # Before gigabytes of its needs are downloaded.
+        check_tools(package)
+    for need in package.needs:
+        install(need, interpreter, workshop)
+    _INSTALL[type(package)](package, interpreter, workshop)
+
+
+def dry_run(package: Package, packages: Path, cache: Path) -> Iterator[str]:
+    """Yield what an installation would do: comments, and shell commands where these are all that it runs."""
+    if isinstance(package, SourceBuild):
+        yield from commands.dry_run(commands.Places(packages, cache, package))
+    else:
+        yield f"# {package.label}: would be fetched into {packages}"
+
+
+def install_all(
+    environments: Iterable[ResolvedEnvironment],
+    packages: Path,
+    artifacts: Artifacts,
+    listener: Listener,
+) -> dict[str, str]:
+    """Install what is missing in ``packages``, small environments first; return errors by the package's label.
+
+    ``listener`` is called in the caller's thread, with a Tick several times a second.
+    """
+    todo = sorted((each for each in environments if each.missing(packages)), key=lambda each: each.size)
+    if not todo:
+        return {}
+    events: queue.SimpleQueue[PackageProgress | None] = queue.SimpleQueue()
+    errors: dict[str, str] = {}
+    packages.mkdir(parents=True, exist_ok=True)
+    installer = Installer(packages, events.put, artifacts=artifacts)
+
+    def finish() -> None:
+        installer.finish()
+        events.put(None)
+
+    try:
+        installer.request(todo)
+        threading.Thread(target=finish, daemon=True).start()
+        while True:
+            listener(Tick())
+            try:
+                event = events.get(timeout=_TICK_S)
+            except queue.Empty:
+                continue
+            if event is None:
+                return errors
+            if event.error:
+                errors[event.package] = event.error
+            listener(event)
+    finally:
+        installer.close()

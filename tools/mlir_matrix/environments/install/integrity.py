@@ -1,28 +1,39 @@
-"""What is in a prefix, so that damage is found: every file with size, hash, mode and time, every link with its target.
+"""Check that installed packages are still what was installed: prefixes by our manifest, wheels by their RECORD.
 
-Looking at sizes and times takes milliseconds and is enough to find what was edited or lost; only files that look
-different, such as after a prefix was copied, are hashed. A disk that loses bits is found by hashing everything.
+A manifest lists every file of a prefix with size, hash, mode and time, and every link with its target. Comparing sizes and
+times takes milliseconds and finds what was edited or lost; only files that look different, as after a copy of the prefix,
+are hashed. A disk that loses bits is found by hashing everything.
 """
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
 import json
 import os
+import shutil
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.runtime.integrity import damage
 from mlir_matrix.digest import digest_file
-from mlir_matrix.environments.install.unpack import OURS, UnpackedFile
+from mlir_matrix.environments.install.prefix import OURS
+from mlir_matrix.environments.install.unpack import UnpackedFile
+from mlir_matrix.files import holds, locked, unwritable
 
 #: Where it is in a prefix.
 FILE = f"{OURS}/files.json"
 _FORMAT = 1
 #: What is known of a file: size, hash, mode, time.
 _ENTRY = [int, str, int, int]
+#: Where pip puts programs, as RECORD spells it: two folders above the packages of an interpreter.
+_PROGRAMS = "../../"
 
 
 def write_manifest(prefix: Path, files: Iterable[UnpackedFile], links: Mapping[str, str], *, place: str = "") -> None:
@@ -47,11 +58,14 @@ def settled(manifest: bytes, *, mtime_s: int) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
-def damaged(prefix: Path, *, thorough: bool) -> list[str]:
-    """Files and links that are not what they were, from the prefix; nothing where all is well.
+def damaged_files(folder: Path, *, thorough: bool) -> list[str]:
+    """Return the damaged files of an installed package; ``thorough``: read every byte, find added files as well."""
+    look = _damaged_prefix if (folder / OURS).is_dir() else _damaged_wheel
+    return look(folder, thorough=thorough)
 
-    ``thorough`` hashes every file, on all cores, and finds what was added.
-    """
+
+def _damaged_prefix(prefix: Path, *, thorough: bool) -> list[str]:
+    """Return damaged files and links, from the prefix; ``thorough`` hashes every file on all cores."""
     manifest = _read(prefix)
     if manifest is None:
         return [FILE]
@@ -73,7 +87,7 @@ def damaged(prefix: Path, *, thorough: bool) -> list[str]:
         hashes = pool.map(lambda path: _digest(root, path), doubtful)
         bad.update(path for path, found in zip(doubtful, hashes, strict=True) if found != files[path][1])
     if thorough:
-        bad.update(added(prefix, files.keys() | links.keys() | {FILE}))
+        bad.update(_added(prefix, files.keys() | links.keys() | {FILE}))
     return sorted(bad)
 
 
@@ -119,7 +133,7 @@ def _target(root: str, path: str) -> str | None:
         return None
 
 
-def added(root: Path, known: Collection[str]) -> set[str]:
+def _added(root: Path, known: Collection[str]) -> set[str]:
     """Files and links below a folder that are not ``known``; all paths go from there.
 
     Bytecode is none: people who try a module leave it, and workers keep theirs elsewhere and do not look at it.
@@ -130,3 +144,72 @@ def added(root: Path, known: Collection[str]) -> set[str]:
         linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         found.update(os.path.relpath(os.path.join(folder, name), root) for name in (*names, *linked))
     return found - {os.path.normpath(path) for path in known}
+
+
+def _damaged_wheel(folder: Path, *, thorough: bool) -> list[str]:
+    """Return the damaged files of an installed wheel."""
+    if not thorough:
+        return _at_a_look(folder)
+    listed: dict[str, str] = {}
+    for record in sorted(folder.glob("*.dist-info/RECORD")):
+        try:
+            listed |= dict(_rows(record))
+        except (OSError, ValueError, csv.Error):
+            return [record.relative_to(folder).as_posix()]
+    if not listed:
+        return ["RECORD is missing"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        bad = set(pool.map(lambda row: _wrong(folder, *row), listed.items()))
+    bad |= _added(folder, {path.removeprefix(_PROGRAMS) for path in listed})
+    return sorted(bad - {""}) or _at_a_look(folder)
+
+
+def _at_a_look(folder: Path) -> list[str]:
+    """Check what workers check before they run anything of a package."""
+    said = damage(str(folder))
+    return [said] if said else []
+
+
+def _rows(record: Path) -> Iterator[tuple[str, str]]:
+    """Yield path and hash of each file of a wheel; files that pip wrote have no hash. Raises ValueError."""
+    with open(record, encoding="utf-8", newline="") as file:
+        for path, value, _ in csv.reader(file):
+            yield path, value
+
+
+def _wrong(folder: Path, path: str, expected: str) -> str:
+    """Return the path of a damaged file; else an empty text."""
+    if not expected or path.startswith(".."):
+        return ""
+    name, _, value = expected.partition("=")
+    try:
+        with open(folder / path, "rb") as file:
+            found = hashlib.file_digest(file, name).digest()
+    except (OSError, ValueError, TypeError):
+        return path
+    return "" if base64.urlsafe_b64encode(found).rstrip(b"=").decode() == value.rstrip("=") else path
+
+
+def remove(folder: Path) -> None:
+    """Remove a damaged package at once, so that nobody finds a part of it. A package that was installed anew stays.
+
+    A caller that holds the package's lock removes it in any case. Raises InfrastructureError.
+    """
+    lock = folder.parent / ".locks" / folder.name
+    try:
+        if holds(lock):
+            _remove(folder)
+        elif folder.is_dir():
+            with locked(lock):
+                # The process that held it may have installed the package again.
+                if folder.is_dir() and damaged_files(folder, thorough=True):
+                    _remove(folder)
+    except OSError as error:
+        raise unwritable(f"{folder} cannot be removed", error) from None
+
+
+def _remove(folder: Path) -> None:
+    aside = folder.with_name(f".new-{folder.name}-damaged-{os.getpid()}")
+    with suppress(FileNotFoundError):
+        os.rename(folder, aside)
+    shutil.rmtree(aside, ignore_errors=True)

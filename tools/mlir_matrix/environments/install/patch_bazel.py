@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.environments.install.prefix import Prefix, Program
-from mlir_matrix.environments.install.unpack import OURS
+from mlir_matrix.environments.install.prefix import OURS, Prefix, Program
 from mlir_matrix.errors import InfrastructureError
 
 _BASE = "usr/share/bazel"

@@ -7,71 +7,29 @@ for their files beside ``/proc/self/exe``, would find the loader there: JDKs, co
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from mlir_matrix.catalog.models.toolchains import PATCHER
+from mlir_matrix.environments.install.elf import Elf, read_elf
 from mlir_matrix.environments.install.prefix import LOADER, Prefix
 from mlir_matrix.environments.install.unpack import UnpackedFile
-from mlir_matrix.environments.lockfiles.debian import DebLock
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import check
 
 _TIMEOUT = 60
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_X86_64 = 62
-_EXECUTABLES = frozenset({2, 3})
-_PT_DYNAMIC, _PT_INTERP = 2, 3
-_DT_RUNPATH = 29
-#: A dynamic section is a few hundred bytes; more is not read.
-_MOST = 1 << 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class Elf:
-    """What of a program or a library decides how it is patched."""
-
-    #: A loader loads it: it is a program.
-    interpreted: bool
-    #: It says itself where its libraries are, and what started it has no say.
-    runpath: bool
-
-
-def read_elf(path: Path) -> Elf | None:
-    """A dynamically linked file for x86-64; None for anything else, however broken."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_HEADER.size)
-            if head[:6] != b"\x7fELF\x02\x01" or len(head) < _HEADER.size:
-                return None
-            _, kind, machine, _, _, offset, _, _, _, size, count, *_ = _HEADER.unpack(head)
-            if kind not in _EXECUTABLES or machine != _X86_64 or size != _SEGMENT.size:
-                return None
-            file.seek(offset)
-            table = file.read(size * count)
-            segments = [_SEGMENT.unpack_from(table, at) for at in range(0, len(table) - size + 1, size)]
-            dynamic = next((each for each in segments if each[0] == _PT_DYNAMIC), None)
-            if dynamic is None:
-                return None
-            file.seek(dynamic[2])
-            entries = file.read(min(dynamic[5], _MOST))
-    except (OSError, OverflowError, ValueError):
-        return None
-    tags = {struct.unpack_from("<q", entries, at)[0] for at in range(0, len(entries) - 15, 16)}
-    return Elf(interpreted=any(each[0] == _PT_INTERP for each in segments), runpath=_DT_RUNPATH in tags)
 
 
 def complete(
     root: Path,
     place: str,
-    lock: DebLock,
+    lock: DebianRelease,
     prefix: Prefix,
     files: Sequence[UnpackedFile],
     *,

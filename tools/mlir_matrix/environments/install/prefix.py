@@ -9,24 +9,23 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from mlir_matrix.actions.runtime.loader import by_loader
-from mlir_matrix.environments.install.unpack import OURS
+from mlir_matrix.actions.runtime.programs import by_loader
+from mlir_matrix.environments.install.elf import read_elf
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.names import did_you_mean, printable
 
+#: The folder in a prefix that holds our own files.
+OURS = ".matrix"
 _FILE = f"{OURS}/prefix.json"
 _BIN = f"{OURS}/bin"
 LOADER = "ld-linux-x86-64.so.2"
 _LOADERS = ("lib64", "usr/lib64", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
-_PT_INTERP = 3
-_HEAD = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,16 +122,6 @@ exec {path} "$@"
 """
 
 
-def needs_loader(head: bytes) -> bool:
-    """Whether the beginning of a file is that of a program for x86-64 that a loader must load."""
-    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
-        return False
-    (offset,) = struct.unpack_from("<Q", head, 32)
-    size, count = struct.unpack_from("<HH", head, 54)
-    places = range(offset, min(offset + size * count, len(head) - 3), max(size, 4))
-    return any(struct.unpack_from("<I", head, place)[0] == _PT_INTERP for place in places)
-
-
 def find_programs(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, Program]]:
     """The programs in some folders of a prefix, by name; of two that share one the first counts."""
     seen: set[str] = set()
@@ -141,8 +130,8 @@ def find_programs(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, Pro
             # Links lead inside of the prefix: that was made sure of. Plugins of a compiler are executable for no reason.
             if path.name not in seen and path.suffix != ".so" and path.is_file() and os.access(path, os.X_OK):
                 seen.add(path.name)
-                with open(path, "rb") as file:
-                    loaded = needs_loader(file.read(_HEAD))
+                elf = read_elf(path)
+                loaded = elf is not None and elf.interpreted
                 yield path.name, Program(path=f"{folder}/{path.name}", loaded=loaded)
 
 

@@ -9,60 +9,25 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
-from mlir_matrix.environments.fetch.download import Gone, Wanted, Withheld, adopt, download, kept
+from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download, kept
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
+from mlir_matrix.environments.install.workshop import Pip, Workshop
 from mlir_matrix.environments.interpreter import Interpreter, version_of
-from mlir_matrix.environments.lockfiles.wheels import Package
-from mlir_matrix.environments.package import Workshop
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
-from mlir_matrix.files import Cancelled, beside, locked
+from mlir_matrix.files import beside, locked
 
 #: What pip says of an index that it cannot ask, before it says that there is no such package.
 _UNREACHED = re.compile(r"Retrying|ConnectionError|ProxyError|SSLError|timed out")
 _BROKEN = "after connection broken by "
 
 
-class Pip:
-    """Calls of pip that end when the run does."""
-
-    def __init__(self, cancelled: threading.Event) -> None:
-        self._cancelled = cancelled
-        self._guard = threading.Lock()
-        self._processes: set[subprocess.Popen[str]] = set()
-
-    def call(self, arguments: list[str]) -> tuple[int, str]:
-        """Pip's exit code and everything that it said. Raises Cancelled."""
-        with self._guard:
-            if self._cancelled.is_set():
-                raise Cancelled
-            process = subprocess.Popen(
-                [sys.executable, "-m", "pip", *arguments, "--no-input", "--disable-pip-version-check"],
-                env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            )  # fmt: skip
-            self._processes.add(process)
-        said, _ = process.communicate()
-        with self._guard:
-            self._processes.discard(process)
-            if self._cancelled.is_set():
-                raise Cancelled
-        return process.returncode, said
-
-    def stop(self) -> None:
-        """End all calls; whoever made them gets Cancelled. The event is set before."""
-        with self._guard:
-            for process in self._processes:
-                process.terminate()
-
-
-def install_wheel(package: Package, interpreter: Interpreter, workshop: Workshop) -> None:
+def install_wheel(package: WheelPackage, interpreter: Interpreter, workshop: Workshop) -> None:
     """Make the folder of a package where it is not there. Raises InfrastructureError, Cancelled."""
     folder = package.folder(interpreter.tag)
 
@@ -71,7 +36,7 @@ def install_wheel(package: Package, interpreter: Interpreter, workshop: Workshop
             provide_wheel(package, interpreter, workshop.packages / folder, workshop)
 
 
-def provide_wheel(package: Package, interpreter: Interpreter, destination: Path, workshop: Workshop) -> None:
+def provide_wheel(package: WheelPackage, interpreter: Interpreter, destination: Path, workshop: Workshop) -> None:
     """Fill the folder ``destination``, which is not there yet. Raises InfrastructureError, Cancelled."""
     wheel = _kept(package, workshop) or _fetch(package, interpreter, destination, workshop)
     with beside(destination) as scratch:
@@ -79,7 +44,7 @@ def provide_wheel(package: Package, interpreter: Interpreter, destination: Path,
         os.replace(scratch, destination)
 
 
-def _kept(package: Package, workshop: Workshop) -> Path | None:
+def _kept(package: WheelPackage, workshop: Workshop) -> Path | None:
     """The wheel, where one of the builds that will do is here or with others."""
     found = (
         kept(_wanted(package, value), workshop.artifacts, cancelled=workshop.cancelled) for value in package.hashes
@@ -87,14 +52,14 @@ def _kept(package: Package, workshop: Workshop) -> Path | None:
     return next((wheel for wheel in found if wheel), None)
 
 
-def _wanted(package: Package, value: str, *addresses: str) -> Wanted:
+def _wanted(package: WheelPackage, value: str, *addresses: str) -> Wanted:
     # Of several builds, any of which will do, the lock has the size of one.
     size = package.size if len(package.hashes) == 1 else None
     file = f"{package.name}-{package.version}-"
     return Wanted(name=package.label, sha256=value, size=size, file=file, addresses=addresses)
 
 
-def _fetch(package: Package, interpreter: Interpreter, destination: Path, workshop: Workshop) -> Path:
+def _fetch(package: WheelPackage, interpreter: Interpreter, destination: Path, workshop: Workshop) -> Path:
     address, value = locate(package, interpreter, workshop.pip)
     if value not in package.hashes:
         raise _other(package)
@@ -106,13 +71,13 @@ def _fetch(package: Package, interpreter: Interpreter, destination: Path, worksh
     wanted = _wanted(package, value, address)
     try:
         return download(wanted, artifacts, transport=workshop.transport, progress=tell, cancelled=cancelled)
-    except Withheld:
+    except AccessError:
         # Where an index wants to know who asks, or is reached by a proxy or a certificate of pip's own, pip has the answer.
         with beside(destination) as folder:
             return adopt(wanted, _by_pip(package, interpreter, folder, workshop.pip), artifacts, cancelled=cancelled)
 
 
-def locate(package: Package, interpreter: Interpreter, pip: Pip) -> tuple[str, str]:
+def locate(package: WheelPackage, interpreter: Interpreter, pip: Pip) -> tuple[str, str]:
     """Where the wheel of a package is, and its SHA-256, as pip finds it. Raises InfrastructureError with pip's reason."""
     with tempfile.TemporaryDirectory(prefix="matrix-pip-") as folder:
         report = Path(folder, "report.json")
@@ -127,7 +92,7 @@ def locate(package: Package, interpreter: Interpreter, pip: Pip) -> tuple[str, s
     return str(found["url"]), str(value)
 
 
-def _by_pip(package: Package, interpreter: Interpreter, folder: Path, pip: Pip) -> Path:
+def _by_pip(package: WheelPackage, interpreter: Interpreter, folder: Path, pip: Pip) -> Path:
     """The wheel, in a folder, as pip fetches it."""
     code, said = pip.call(["download", "--dest", str(folder), *_asked(package, interpreter, folder)])
     if code != 0:
@@ -136,7 +101,7 @@ def _by_pip(package: Package, interpreter: Interpreter, folder: Path, pip: Pip) 
     return wheel
 
 
-def _asked(package: Package, interpreter: Interpreter, folder: Path) -> list[str]:
+def _asked(package: WheelPackage, interpreter: Interpreter, folder: Path) -> list[str]:
     """What pip is asked for: this one package, for the interpreter that it is for, by its hashes."""
     requirements = folder / "requirements.txt"
     requirements.write_text(package.requirement + "\n", encoding="utf-8")
@@ -152,11 +117,11 @@ def _asked(package: Package, interpreter: Interpreter, folder: Path) -> list[str
     ]  # fmt: skip
 
 
-def _other(package: Package) -> InfrastructureError:
+def _other(package: WheelPackage) -> InfrastructureError:
     return InfrastructureError(f"{package.label} was offered with another hash than the lock has; it was not installed")
 
 
-def _explain(package: Package, said: str) -> InfrastructureError:
+def _explain(package: WheelPackage, said: str) -> InfrastructureError:
     lines = [line for line in said.splitlines() if line.strip() and "is ignored: it is neither" not in line]
     if "DO NOT MATCH THE HASHES" in said:
         return _other(package)
@@ -172,5 +137,5 @@ def _explain(package: Package, said: str) -> InfrastructureError:
         advice = f"{package.label} is not on the package indexes that pip is configured with (see: pip config list)"
         if "+cpu" in package.version:
             advice += "; add the index of PyTorch's CPU builds there, or set PIP_EXTRA_INDEX_URL"
-        return Gone(advice)
+        return NotFoundError(advice)
     return InfrastructureError(f"{package.label} cannot be installed; pip says: {lines[-1] if lines else 'nothing'}")

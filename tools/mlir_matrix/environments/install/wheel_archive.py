@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from mlir_matrix.digest import digest_file
+from mlir_matrix.environments.install.elf import MAGIC
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
 
@@ -26,7 +27,6 @@ _CHUNK = 1 << 20
 _RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
 _BY_INSTALLER = re.compile(r"[^/]+\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json)|(?:.*/)?__pycache__/.*")
 _HASH = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
-_ELF = b"\x7fELF"
 
 
 def unpack_wheel(wheel: Path, folder: Path, label: str, cancelled: threading.Event) -> None:
@@ -87,7 +87,7 @@ def _places(archive: zipfile.ZipFile, label: str) -> Iterator[tuple[zipfile.ZipI
 
 def _is_program(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bool:
     with archive.open(member) as file:
-        return file.read(len(_ELF)) == _ELF
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> None:

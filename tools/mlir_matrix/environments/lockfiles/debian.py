@@ -1,34 +1,36 @@
-"""The lock of one release of a component that comes as Debian packages: which ones, each with its hash and its place.
+"""The lock file of one release of a component that comes as Debian packages, each with its hash and its place.
 
-Comments at the beginning say what it is of (``# Made by: matrix toolchain lock llvm@19.1.7``), which folders of the
-prefix hold programs, and whether those are patched for the place where it stands (``# In place: patched``, or the name of
-what more is done for them). Then a line a package: ``NAME VERSION size=… installed=… sha256=… suite=… path=pool/…``. Where it
-was found (suite and path) may change; what it is (name, version, hash) is what an environment is known by.
+The file is YAML::
+
+    component: llvm
+    release: "19.1.7"
+    programs: [usr/lib/llvm-19/bin]    # folders of the prefix that hold programs
+    in_place: patched                  # programs are patched for the folder of the prefix; or the component's 'finish'
+    packages:
+      zlib1g: {version: "1:1.2.13-1", size: 86688, installed: 171008, sha256: "…", suite: bookworm, path: pool/…}
+
+Suite and path of a package may change; its name, version and hash are part of the digest of an environment.
 """
 
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import Any, get_args
 
 from mlir_matrix.catalog.models.toolchains import Finish
-from mlir_matrix.catalog.yaml_reader import read_text
+from mlir_matrix.catalog.yaml_reader import ScalarError, Source, parse, plain_scalar, read_text
 from mlir_matrix.digest import digest_value
-from mlir_matrix.environments.lockfiles.wheels import PLATFORM
+from mlir_matrix.environments.package import Archive, Package
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
 from mlir_matrix.names import is_name, printable
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.fetch.artifacts import Artifacts
-    from mlir_matrix.environments.interpreter import Interpreter
-    from mlir_matrix.environments.package import Unit, Workshop
 
 #: What is made of a lock. Another number makes everything anew: raise it when prefixes are laid out differently.
 _LAYOUT = 1
@@ -38,20 +40,29 @@ _PATCHED = 1
 #: Debian's policy, sections 5.6.1 and 5.6.12.
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]{0,100}")
 _VERSION = re.compile(r"(?:[0-9]{1,9}:)?[0-9][A-Za-z0-9.+~-]{0,100}")
-_SIZE = re.compile(r"0|[1-9][0-9]{0,12}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _SUITE = re.compile(r"[a-z][a-z0-9-]{0,40}")
 #: No segment begins with a dot: neither '..' nor hidden.
 _PATH = re.compile(r"pool(?:/[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}){1,8}\.deb")
-_FIELDS = {"size": _SIZE, "installed": _SIZE, "sha256": _HASH, "suite": _SUITE, "path": _PATH}
+_MOST_BYTES = 10**13
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*(?:/[A-Za-z0-9][A-Za-z0-9.+_-]*){0,8}")
-_MADE_BY, _PROGRAMS, _IN_PLACE = "# Made by: matrix toolchain lock ", "# Programs: ", "# In place: "
 _PATCH = "patched"
-_FORM = "NAME VERSION size=… installed=… sha256=… suite=… path=pool/…"
+_FIELDS = {"version": _VERSION, "size": None, "installed": None, "sha256": _HASH, "suite": _SUITE, "path": _PATH}
+_EXPECTED = {
+    "version": "a version of a Debian package",
+    "size": "a number of bytes",
+    "installed": "a number of bytes",
+    "sha256": "a SHA-256 (64 digits 0-9a-f)",
+    "suite": "a suite, like 'bookworm' or 'trixie-backports'",
+    "path": "a path of a package below a mirror, like 'pool/main/z/zlib/zlib1g_1.2.13_amd64.deb'",
+}
+_SUFFIX = "-linux-x86_64.yaml"
+#: Scalars that every reader of YAML takes for the same text, unless they are words like 'no'.
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9/._+~-]*")
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class DebPackage:
+class DebianPackage:
     """A locked package; sizes in bytes, ``installed`` as the package says itself (rounded to KiB)."""
 
     name: str
@@ -64,9 +75,12 @@ class DebPackage:
 
     @property
     def line(self) -> str:
-        """The line of the lock."""
-        fields = f"size={self.size} installed={self.installed} sha256={self.sha256} suite={self.suite} path={self.path}"
-        return f"{self.name} {self.version} {fields}"
+        """Return the entry of the package in the lock file."""
+        values = {name: getattr(self, name) for name in _FIELDS}
+        # Always quoted: most of them have to be.
+        values |= {name: f'"{values[name]}"' for name in ("version", "sha256")}
+        fields = (f"{name}: {value}" for name, value in (values | {"suite": _scalar(self.suite)}).items())
+        return f"  {_scalar(self.name)}: {{{', '.join(fields)}}}"
 
     @property
     def label(self) -> str:
@@ -75,12 +89,12 @@ class DebPackage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DebLock:
+class DebianRelease:
     """A release of a component, as packages."""
 
     component: str
     release: str
-    packages: tuple[DebPackage, ...]
+    packages: tuple[DebianPackage, ...]
     #: Folders of the prefix that hold its programs.
     programs: tuple[str, ...] = ()
     #: Its programs are patched for the place where the prefix stands.
@@ -88,7 +102,7 @@ class DebLock:
     #: What more is done for them: a component's ``finish``.
     finish: str = ""
     #: What patches.
-    patcher: Unit | None = field(default=None, compare=False)
+    patcher: Package | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -126,170 +140,125 @@ class DebLock:
         """Where the packages were found."""
         return tuple(sorted({package.suite for package in self.packages}))
 
-    # It is a unit.
-
     @property
     def identity(self) -> list[str]:
         return [self.component, self.made]
 
     @property
-    def needs(self) -> tuple[Unit, ...]:
+    def needs(self) -> tuple[Package, ...]:
         return (self.patcher,) if self.patcher else ()
+
+    @property
+    def archives(self) -> tuple[Archive, ...]:
+        return tuple(
+            Archive(label=f"{self.label}: {package.label}", hashes=(package.sha256,), size=package.size)
+            for package in self.packages
+        )
 
     def folder_for(self, tag: str) -> str:
         return self.folder
 
-    def to_fetch(self, store: Artifacts) -> int:
-        return sum(package.size for package in self.packages if not store.has(package.sha256, package.size))
-
-    def plan(self, packages: Path, cache: Path) -> Iterator[str]:
-        yield f"# {self.label}: would be fetched into {packages}"
-
-    def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
-        from mlir_matrix.environments.install.debian import provide
-
-        for need in self.needs:
-            need.provide(workshop, interpreter)
-        # One at a time: each takes all connections and all cores, and is then the sooner of use.
-        with workshop.turn:
-            provide(
-                self,
-                artifacts=workshop.artifacts,
-                packages=workshop.packages,
-                listener=workshop.listener,
-                cancelled=workshop.cancelled,
-                patcher=workshop.packages / self.patcher.folder_for(interpreter.tag) if self.patcher else None,
-            )
-
-    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
-        from mlir_matrix.environments.install.integrity import damaged
-
-        return damaged(folder, thorough=thorough)
-
     def text(self, *, made: datetime.date) -> str:
-        """The file."""
+        """Return the content of the lock file."""
         lines = [
-            f"{_MADE_BY}{self.component}@{self.release}",
-            f"# From: {' '.join(self.suites)} ({made.isoformat()})",
-            *([f"{_PROGRAMS}{' '.join(self.programs)}"] if self.programs else []),
-            *([f"{_IN_PLACE}{self.finish or _PATCH}"] if self.in_place else []),
+            f"# Made by: matrix toolchain lock {self.component}@{self.release} ({made.isoformat()})",
+            f"component: {_scalar(self.component)}",
+            f"release: {_scalar(self.release)}",
+            *([f"programs: [{', '.join(map(_scalar, self.programs))}]"] if self.programs else []),
+            *([f"in_place: {self.finish or _PATCH}"] if self.in_place else []),
+            "packages:",
             *(package.line for package in sorted(self.packages)),
         ]
         return "\n".join(lines) + "\n"
 
 
-def deb_lock_file(locks: Path, component: str, release: str) -> Path:
-    """Where the lock of a release stands."""
-    return locks / f"{component}-{release}{PLATFORM}"
+def debian_lock_file(locks: Path, component: str, release: str) -> Path:
+    """Return the path of the lock file of a release."""
+    return locks / f"{component}-{release}{_SUFFIX}"
 
 
-def read_deb_lock(path: Path) -> DebLock:
+def debian_lock_files(locks: Path, component: str = "*") -> list[Path]:
+    """Return all lock files of a folder, or those whose names may be of a component."""
+    return sorted(locks.glob(f"{component}-*{_SUFFIX}"))
+
+
+def read_debian_lock(path: Path) -> DebianRelease:
     """Read a lock. Raises CatalogError: it may come from a stranger, and its words become addresses and folders."""
     # LOCKS is ROOT/toolchains/locks.
     root = os.path.realpath(path.parents[2])
     if os.path.commonpath((os.path.realpath(path), root)) != root:
         raise CatalogError(f"{path}: is a symbolic link that leaves the catalog; put the file itself here")
-    lock = parse_deb_lock(read_text(path, str(path)), str(path))
-    if path.name != deb_lock_file(path, lock.component, lock.release).name:
+    lock = parse_debian_lock(read_text(path, str(path)), str(path))
+    if path.name != debian_lock_file(path, lock.component, lock.release).name:
         raise CatalogError(f"{path}:1:1: is the lock of {lock.component}@{lock.release}, by what it says; call it so")
     return lock
 
 
-def parse_deb_lock(text: str, file: str) -> DebLock:
-    """A lock, called ``file`` in messages; its packages in its order. Raises CatalogError."""
-    component = release = ""
-    programs: tuple[str, ...] = ()
-    done = ""
-    packages: dict[str, DebPackage] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        where = f"{file}:{number}"
-        if line.startswith(_MADE_BY) and not component:
-            component, release = _subject(line.removeprefix(_MADE_BY), f"{where}:{len(_MADE_BY) + 1}")
-        elif line.startswith(_PROGRAMS):
-            programs = _programs(line, where)
-        elif line.startswith(_IN_PLACE):
-            done = _in_place(line.removeprefix(_IN_PLACE).strip(), f"{where}:{len(_IN_PLACE) + 1}")
-        content = line.split("#", 1)[0].rstrip()
-        if content:
-            package = _package(content, where)
-            if package.name in packages:
-                raise CatalogError(f"{where}:1: '{package.name}' is there twice; one version of it can be in a prefix")
-            packages[package.name] = package
-    if not component:
-        raise CatalogError(f"{file}:1:1: does not say what it is of; expected «{_MADE_BY}COMPONENT@RELEASE»")
-    if not packages:
-        raise CatalogError(f"{file}:1:1: has no package; expected lines «{_FORM}»")
-    return DebLock(
-        component=component, release=release, packages=tuple(packages.values()), programs=programs,
+def parse_debian_lock(text: str, file: str) -> DebianRelease:
+    """Parse a lock file, called ``file`` in messages; packages stay in its order. Raises CatalogError."""
+    source = parse(text, file)
+    data = dict(source.data)
+    component, release = (
+        _checked(source, data.pop(key, None), is_name, "a name", key) for key in ("component", "release")
+    )
+    programs = data.pop("programs", [])
+    if not isinstance(programs, list):
+        raise _wrong(source, programs, "a list of folders", "programs")
+    for index, folder in enumerate(programs):
+        _checked(source, folder, _FOLDER.fullmatch, "a folder of a prefix, like 'usr/bin'", "programs", index)
+    known = (_PATCH, *get_args(Finish))
+    done = data.pop("in_place", "")
+    if "in_place" in source.data and done not in known:
+        raise _wrong(source, done, " or ".join(known), "in_place")
+    packages = data.pop("packages", None)
+    if not isinstance(packages, dict) or not packages:
+        raise _wrong(source, packages, "packages (NAME: {version: …, size: …, …})", "packages")
+    for key in data:
+        raise CatalogError(f"{source.position(key)}: unknown key '{printable(key)}'")
+    return DebianRelease(
+        component=component, release=release, packages=tuple(_packages(source, packages)), programs=tuple(programs),
         in_place=bool(done), finish=done if done != _PATCH else "",
     )  # fmt: skip
 
 
-def write_deb_lock(path: Path, lock: DebLock, *, made: datetime.date) -> None:
-    """Write a lock, sorted, with how and when it was made."""
+def write_debian_lock(path: Path, lock: DebianRelease, *, made: datetime.date) -> None:
+    """Write a lock file, sorted, with how and when it was made."""
     write_text(path, lock.text(made=made))
 
 
-def _subject(text: str, where: str) -> tuple[str, str]:
-    component, _, release = text.strip().partition("@")
-    if not (is_name(component) and is_name(release)):
-        raise CatalogError(f"{where}: expected COMPONENT@RELEASE, got '{printable(text.strip())}'")
-    return component, release
+def _packages(source: Source, packages: Mapping[str, Any]) -> Iterator[DebianPackage]:
+    for name, values in packages.items():
+        place = ("packages", name)
+        _checked(source, name, _NAME.fullmatch, "a name of a Debian package", *place)
+        if not isinstance(values, dict) or values.keys() != _FIELDS.keys():
+            raise CatalogError(f"{source.position(*place)}: expected '{printable(name)}' with {', '.join(_FIELDS)}")
+        for field_name, pattern in _FIELDS.items():
+            test = pattern.fullmatch if pattern else _is_size
+            _checked(source, values[field_name], test, _EXPECTED[field_name], *place, field_name)
+        yield DebianPackage(name=name, **values)
 
 
-def _programs(line: str, where: str) -> tuple[str, ...]:
-    words = [(column, word) for column, word in _words(line) if column > len(_PROGRAMS)]
-    for column, word in words:
-        if _FOLDER.fullmatch(word) is None:
-            raise CatalogError(f"{where}:{column}: '{printable(word)}' is no folder of a prefix, like 'usr/bin'")
-    return tuple(word for _, word in words)
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MOST_BYTES
 
 
-def _in_place(text: str, where: str) -> str:
-    known = (_PATCH, *get_args(Finish))
-    if text not in known:
-        raise CatalogError(f"{where}: expected {' or '.join(known)}, got '{printable(text)}'")
-    return text
+def _checked(source: Source, value: Any, test: Callable[[Any], object], expected: str, *place: str | int) -> Any:
+    if not isinstance(value, int if test is _is_size else str) or not test(value):
+        raise _wrong(source, value, expected, *place)
+    return value
 
 
-def _package(line: str, where: str) -> DebPackage:
-    words = list(_words(line))
-    if len(words) != 2 + len(_FIELDS):
-        raise CatalogError(f"{where}:1: expected «{_FORM}», got '{printable(line)}'")
-    values = dict(_values(words[2:], where))
-    for (column, word), pattern, what in zip(words, (_NAME, _VERSION), ("name", "version"), strict=False):
-        if pattern.fullmatch(word) is None:
-            raise CatalogError(f"{where}:{column}: '{printable(word)}' is no {what} of a Debian package")
-    return DebPackage(
-        name=words[0][1],
-        version=words[1][1],
-        size=int(values["size"]),
-        installed=int(values["installed"]),
-        sha256=values["sha256"],
-        suite=values["suite"],
-        path=values["path"],
-    )
+def _wrong(source: Source, value: object, expected: str, *place: str | int) -> CatalogError:
+    found = "nothing" if value is None else f"'{printable(str(value), 80)}'"
+    return CatalogError(f"{source.position(*place)}: {place[0]}: expected {expected}, got {found}")
 
 
-def _values(words: Iterable[tuple[int, str]], where: str) -> Iterator[tuple[str, str]]:
-    for (column, word), (name, pattern) in zip(words, _FIELDS.items(), strict=True):
-        key, _, value = word.partition("=")
-        if key != name:
-            raise CatalogError(f"{where}:{column}: expected '{name}=…', got '{printable(word)}'; the form is «{_FORM}»")
-        if pattern.fullmatch(value) is None:
-            raise CatalogError(f"{where}:{column + len(key) + 1}: '{printable(value)}' is no {_EXPECTED[name]}")
-        yield key, value
-
-
-def _words(line: str) -> Iterator[tuple[int, str]]:
-    for match in re.finditer(r"\S+", line):
-        yield match.start() + 1, match.group()
-
-
-_EXPECTED = {
-    "size": "number of bytes",
-    "installed": "number of bytes",
-    "sha256": "SHA-256 (64 digits 0-9a-f)",
-    "suite": "suite, like 'bookworm' or 'trixie-backports'",
-    "path": "path of a package below a mirror, like 'pool/main/z/zlib/zlib1g_1.2.13_amd64.deb'",
-}
+def _scalar(value: str | int) -> str:
+    """Return a value as YAML, quoted where a reader might take it for anything but this text."""
+    if isinstance(value, int):
+        return str(value)
+    try:
+        plain = _PLAIN.fullmatch(value) is not None and plain_scalar(value) == value
+    except ScalarError:
+        plain = False
+    return value if plain else json.dumps(value)

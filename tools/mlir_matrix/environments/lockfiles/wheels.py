@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.yaml_reader import read_text
+from mlir_matrix.environments.package import Archive, Package
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
 from mlir_matrix.names import printable
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.fetch.artifacts import Artifacts
-    from mlir_matrix.environments.interpreter import Interpreter
-    from mlir_matrix.environments.package import Unit, Workshop
 
 #: They become names of folders, which have 255 bytes.
 _PIN = r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,100})==(?P<version>[A-Za-z0-9.+!]{1,100})"
@@ -37,7 +32,7 @@ _HEADER = 5
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class Package:
+class WheelPackage:
     """One locked distribution; any of the hashes will do (a build for each platform that carries the same code)."""
 
     name: str
@@ -61,8 +56,6 @@ class Package:
         """The name of the folder it is installed in."""
         return f"{self.name}-{self.version}-{tag}-{self.hashes[0][:12]}"
 
-    # It is a unit.
-
     @property
     def release(self) -> str:
         return self.version
@@ -72,27 +65,15 @@ class Package:
         return [self.name, self.version, *self.hashes]
 
     @property
-    def needs(self) -> tuple[Unit, ...]:
+    def needs(self) -> tuple[Package, ...]:
         return ()
+
+    @property
+    def archives(self) -> tuple[Archive, ...]:
+        return (Archive(label=self.label, hashes=self.hashes, size=self.size),)
 
     def folder_for(self, tag: str) -> str:
         return self.folder(tag)
-
-    def to_fetch(self, store: Artifacts) -> int:
-        return 0 if any(store.has(value) for value in self.hashes) else self.size or 0
-
-    def plan(self, packages: Path, cache: Path) -> Iterator[str]:
-        yield f"# {self.label}: would be fetched into {packages}"
-
-    def provide(self, workshop: Workshop, interpreter: Interpreter) -> None:
-        from mlir_matrix.environments.install.wheel import install_wheel
-
-        install_wheel(self, interpreter, workshop)
-
-    def damage(self, folder: Path, *, thorough: bool) -> list[str]:
-        from mlir_matrix.environments.install.verify import damaged_wheel
-
-        return damaged_wheel(folder, thorough=thorough)
 
 
 def lock_file(locks: Path, environment: str, tag: str, pins: Mapping[str, str] | None = None) -> Path:
@@ -136,7 +117,7 @@ def _words(pins: Mapping[str, str]) -> str:
     return " ".join(f"{name}=={version}" for name, version in sorted(pins.items()))
 
 
-def read_lock(path: Path, pins: Mapping[str, str] | None = None) -> tuple[Package, ...]:
+def read_lock(path: Path, pins: Mapping[str, str] | None = None) -> tuple[WheelPackage, ...]:
     """The packages of a lock, in its order; what it pins is among them, by what it says, else ``pins``.
 
     Raises CatalogError: it may come from a stranger like all files of a catalog.
@@ -146,7 +127,7 @@ def read_lock(path: Path, pins: Mapping[str, str] | None = None) -> tuple[Packag
     if os.path.commonpath((os.path.realpath(path), root)) != root:
         raise CatalogError(f"{path}: is a symbolic link that leaves the catalog; put the file itself here")
     lines = read_text(path, str(path)).splitlines()
-    packages: dict[str, Package] = {}
+    packages: dict[str, WheelPackage] = {}
     for number, line in enumerate(lines, 1):
         text = line.split("#", 1)[0].rstrip()
         if text:
@@ -164,7 +145,7 @@ def read_lock(path: Path, pins: Mapping[str, str] | None = None) -> tuple[Packag
     return tuple(packages.values())
 
 
-def _package(text: str, line: str, where: str) -> Package:
+def _package(text: str, line: str, where: str) -> WheelPackage:
     match = _LINE.fullmatch(text)
     if match is None:
         raise CatalogError(f"{where}:1: expected «name==version --hash=sha256:…», got '{printable(text, 80)}'")
@@ -175,10 +156,10 @@ def _package(text: str, line: str, where: str) -> Package:
         )
     size, installed = map(int, known.groups()) if known else (None, None)
     hashes = tuple(re.findall(r"sha256:([0-9a-f]{64})", match["hashes"]))
-    return Package(name=match["name"], version=match["version"], hashes=hashes, size=size, installed=installed)
+    return WheelPackage(name=match["name"], version=match["version"], hashes=hashes, size=size, installed=installed)
 
 
-def _check_pin(pinned: str, packages: Mapping[str, Package], where: str) -> None:
+def _check_pin(pinned: str, packages: Mapping[str, WheelPackage], where: str) -> None:
     """It is found by what it pins: it must have that."""
     pin = re.fullmatch(_PIN, pinned)
     if pin is None:
@@ -201,13 +182,13 @@ def _is_version(version: str, pinned: str) -> bool:
     return re.sub(r"(\.0)+$", "", version) == re.sub(r"(\.0)+$", "", pinned)
 
 
-def write_lock(path: Path, packages: Iterable[Package], *, made_by: str, pins: Mapping[str, str]) -> None:
+def write_lock(path: Path, packages: Iterable[WheelPackage], *, made_by: str, pins: Mapping[str, str]) -> None:
     """Write a lock, sorted, with lines that say how to make it again and what it pins."""
     lines = [f"# Made by: {made_by}", f"{_PINS} {_words(pins)}", *map(_line, sorted(packages))]
     write_text(path, "\n".join(lines) + "\n")
 
 
-def _line(package: Package) -> str:
+def _line(package: WheelPackage) -> str:
     if package.size is None or package.installed is None:
         return package.requirement
     return f"{package.requirement}  # size={package.size} installed={package.installed}"

@@ -9,13 +9,10 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.install.prefix import read_prefix
-
-if TYPE_CHECKING:
-    from mlir_matrix.environments.source.build import SourceBuild
+from mlir_matrix.environments.source.package import SourceBuild
 
 Command = Sequence[str]
 

@@ -1,1 +1,1 @@
-"""Executing a plan by Bazel."""
+"""The Bazel executor."""

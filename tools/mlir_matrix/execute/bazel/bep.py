@@ -1,6 +1,6 @@
-"""Bazel's build event stream: what became of targets and actions, as it happens.
+"""Read Bazel's build event stream.
 
-Source: the Build Event Protocol (``build_event_stream.proto``), one JSON object a line.
+Source: the Build Event Protocol (``build_event_stream.proto``), one JSON object per line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlparse
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """A file that Bazel reports: its path from the root of what it builds, and where it is."""
+    """A file that Bazel reports: its path below the output root, and its absolute path."""
 
     name: str
     path: str
@@ -22,7 +22,7 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Completed:
-    """A target that is done, or will never be; ``reason`` says why not, where that is known."""
+    """A target that is built or has failed; ``reason`` says why it failed, if that is known."""
 
     label: str
     success: bool
@@ -31,7 +31,7 @@ class Completed:
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """An action that failed: the target that has it, and what it said."""
+    """An action that failed: its target, and its error output."""
 
     label: str
     reason: str
@@ -40,12 +40,12 @@ class Failed:
 
 @dataclass(frozen=True, kw_only=True)
 class Acted:
-    """An action that did what it was to do."""
+    """An action that succeeded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """The build is over; ``code`` is what Bazel calls its exit code, ``SUCCESS`` or ``BUILD_FAILURE`` among others."""
+    """The end of the build; ``code`` is the name of Bazel's exit code, ``SUCCESS`` or ``BUILD_FAILURE`` among others."""
 
     code: str
 
@@ -55,19 +55,19 @@ Event = Made | Completed | Acted | Failed | Finished
 
 @dataclass
 class Events:
-    """Turns the stream's bytes into events; what is not of interest is left out."""
+    """Parses the bytes of the stream; events without use here are dropped."""
 
     _buffer: bytes = b""
     _reasons: dict[str, str] = field(default_factory=dict)
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events of the lines that are complete by now."""
+        """Yield the events of complete lines."""
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         for line in lines:
             try:
                 event = json.loads(line)
             except ValueError:
-                # Cut off, by a Bazel that was killed.
+                # Incomplete: Bazel was killed.
                 continue
             if isinstance(event, dict):
                 yield from self._read(event)
@@ -89,7 +89,7 @@ class Events:
             yield Finished(code=event["finished"].get("exitCode", {}).get("name", ""))
 
     def _aborted(self, identity: dict[str, Any], aborted: dict[str, Any]) -> Iterator[Event]:
-        """What a target comes to that could not even be looked at. Its configuration's own event tells more than its own."""
+        """Yield the end of a target that could not be analysed. The event of its configuration has the better reason."""
         description = str(aborted.get("description", ""))
         for kind in ("unconfiguredLabel", "configuredLabel"):
             if kind in identity:

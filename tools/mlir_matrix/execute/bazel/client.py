@@ -1,4 +1,4 @@
-"""One call of Bazel: its command line, its events while it runs, its end whatever happens."""
+"""One call of Bazel: its command line, its events, and its end in every case."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mlir_matrix.execute.bazel.bep import Event, Events
 _POLL_S = 0.1
 #: Characters of a line that is shown.
 _LONGEST = 600
-#: What the results of actions may take on the disk.
+#: Disk space of cached results.
 _MOST_KEPT = "10G"
-#: Seconds that Bazel has to end once it was asked to.
+#: Seconds that Bazel may take to end after a signal.
 _PATIENCE_S = 20.0
 #: Seconds without a finished action after which the user is told, and again after as many.
 STALL_NOTE_S = 120.0
@@ -49,10 +49,10 @@ def _signals_deferred() -> Iterator[None]:
 
 
 class Build:
-    """A ``bazel build`` under way, in a workspace."""
+    """A running ``bazel build`` in a workspace."""
 
     def __init__(self, command: Sequence[str], workspace: Path, log: Path, stream: Path) -> None:
-        """``command`` is all of it; its events are expected in the file ``stream``, what it says goes to ``log``."""
+        """``command`` writes its events to the file ``stream`` and its output to ``log``."""
         self._log = log
         stream.write_bytes(b"")
         self._stream = open(stream, "rb")  # noqa: SIM115 - as long as we are
@@ -64,7 +64,7 @@ class Build:
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=said,
-                    # Ctrl-C goes to us; what becomes of Bazel is then ours to say. If we vanish, it is told as by Ctrl-C.
+                    # Only this process gets Ctrl-C, and then ends Bazel. If this process is killed, Bazel gets SIGINT.
                     start_new_session=True,
                     preexec_fn=_interrupted_with_parent,  # noqa: PLW1509 - installing is over, no other threads are ours
                 )
@@ -73,7 +73,7 @@ class Build:
             raise
 
     def events(self) -> Iterator[Event | None]:
-        """What happens, until it is over; None several times a second where nothing does."""
+        """Yield events until the build ends; None several times a second while there is none."""
         events = Events()
         ended = False
         while True:
@@ -97,7 +97,7 @@ class Build:
         self._process.wait()
 
     def close(self) -> None:
-        """End it, if it is not over. Bazel's server stays, for the next call."""
+        """End the build if it runs. Bazel's server stays, for the next call."""
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             if self._process.poll() is not None:
                 break
@@ -110,17 +110,17 @@ class Build:
         self._stream.close()
 
     def errors(self) -> list[str]:
-        """What it complained about, or else everything that it said; a line each."""
+        """Return the error lines of the output, or all lines if there are none."""
         said = self._log.read_text(encoding="utf-8", errors="replace")
         return complaints(said) or [line.strip() for line in said.splitlines()]
 
     def failure(self, keep: Path) -> InfrastructureError:
-        """What to raise where Bazel itself failed: what it said first, and where the rest is: in the file ``keep``."""
-        said = "\n".join(line[:_LONGEST] for line in self.errors()[:6]) or "it said nothing"
+        """Return the error of a Bazel that failed itself: its first errors; all output is moved to the file ``keep``."""
+        said = "\n".join(line[:_LONGEST] for line in self.errors()[:6]) or "no output"
         keep.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(self._log, keep)
         return InfrastructureError(
-            f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nall that it said: {keep}"
+            f"Bazel could not build (exit code {self._process.poll()}):\n{said}\nfull output: {keep}"
         )
 
 
@@ -163,7 +163,7 @@ class StallDetector:
 
 
 def complaints(said: str) -> list[str]:
-    """What of all that Bazel said it complained about; a line each."""
+    """Return the error lines of Bazel's output."""
     lines = (line.strip() for line in said.splitlines())
     return [line for line in lines if line.startswith(("ERROR:", "FATAL:", "Error"))]
 
@@ -175,15 +175,15 @@ def _interrupted_with_parent() -> None:
 def flags_of(
     *, jobs: int, remote: str, remote_cache: str, cache: Path, stream: Path, settings: Sequence[str], groups: str
 ) -> list[str]:
-    """The flags of a build, after the command's name."""
+    """Return the flags of a build, after the command's name."""
     flags = [
         "--noenable_workspace",
         "--lockfile_mode=off",
         "--keep_going",
         f"--build_event_json_file={stream}",
-        # So that we know that something happens.
+        # Progress for the stall detector.
         *(["--build_event_publish_all_actions"] if remote else []),
-        # Files where they are here, whoever else has them.
+        # Local paths of files, also if a remote cache has them.
         "--nobuild_event_json_file_path_conversion",
         f"--output_groups={groups}",
         f"--jobs={jobs}",
@@ -198,11 +198,11 @@ def flags_of(
     ]
     if remote:
         flags += [f"--remote_executor={remote}", "--strategy=MatrixAction=remote"]
-        # What is not asked for stays where it was made. An environment has thousands of files: sent all at once, each would
-        # wait longer than a small service has for it.
+        # Only requested outputs are downloaded. An environment has thousands of files: sent all at once, each would
+        # run into the timeout of a small service.
         flags += ["--remote_download_outputs=toplevel", "--remote_max_connections=2", "--remote_timeout=300"]
     else:
-        # What was executed for one workspace is known to all.
+        # All workspaces share cached results.
         kept = [f"--disk_cache={cache}", f"--experimental_disk_cache_gc_max_size={_MOST_KEPT}"]
         flags += ["--strategy=MatrixAction=worker,sandboxed", *kept]
     return flags + ([f"--remote_cache={remote_cache}"] if remote_cache else [])

@@ -1,7 +1,7 @@
-"""The Bazel executor: writes a workspace with the plan, has Bazel build it, reads what becomes of each action.
+"""The Bazel executor: write a workspace with the plan, build it, read the result of each action.
 
-Bazel decides what runs where (warm workers here, or a service elsewhere) and what is known already. What it leaves are the
-results of actions as files; they are what the local executor would have found.
+Bazel decides what runs where (warm workers here, or a remote service) and what is cached. Results of actions are files,
+the same that the local executor has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.catalog.pins import MARK as MARK_OF_PINS
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.bring import bring
+from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Listener, Note, Tick, ignore
@@ -39,9 +39,9 @@ from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
 
-#: How Bazel's exit codes are called where the build itself went its way.
+#: Names of Bazel's exit codes after a build, whether or not targets failed.
 _WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})
-#: Seconds after which a server of Bazel ends that nobody asks for anything.
+#: Seconds after which an idle server of Bazel ends.
 _IDLE_S = 900
 
 
@@ -58,7 +58,7 @@ class BazelExecutor:
         environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
         limits: Limits,
     ) -> None:
-        """``locate`` returns the words that start Bazel, which may have to be fetched first."""
+        """``locate`` returns the words that start Bazel, which may have to be downloaded first."""
         self._session = session
         self._plan = plan
         self._locate = locate
@@ -72,13 +72,13 @@ class BazelExecutor:
         self._files: dict[str, str] = {}
         self._failed: dict[str, Done] = {}
         self._blobs: dict[str, str] = {}
-        #: The first thing that Bazel complained about.
+        #: The first error line of Bazel.
         self._complaint = ""
         self._actions = {action_label_of(name): action for name, action in plan.graph.actions.items()}
         self._tests = {label_of(test): verdict for test, verdict in plan.verdicts.items()}
-        #: The tests that Bazel was asked for.
+        #: The tests that Bazel was to build.
         self._built: frozenset[str] = frozenset()
-        #: Why the service is no longer waited for.
+        #: Why the build was ended: the service stalled.
         self._gone = ""
         self.done: dict[str, Done] = {}
 
@@ -99,17 +99,17 @@ class BazelExecutor:
         return self.done
 
     def read_blob(self, digest: str) -> bytes:
-        """A verdict's bytes. Raises LostBlob."""
+        """Return the bytes of a verdict. Raise LostBlob."""
         data = read_bytes(self._blobs[digest]) if digest in self._blobs else b""
         if digest_bytes(data) != digest:
-            raise LostBlob(digest, "is not what Bazel said")
+            raise LostBlob(digest, "differs from what Bazel reported")
         return data
 
     def bring(self, tests: Sequence[str]) -> None:
-        """Have what the actions of these tests made in the store, for people to look at."""
+        """Add the outputs of these tests' actions to the action cache."""
         store = Store(self._session.home.actions)
         store.prepare()
-        # Each by itself: Bazel brings nothing of a target that fails, and would try again what ran out of time.
+        # Each by itself: of a failed target Bazel downloads nothing, and would retry an action that timed out.
         made = {
             action_label_of(action.id): None
             for test in tests
@@ -124,17 +124,17 @@ class BazelExecutor:
     # Environments -------------------------------------------------------------------------------------------------
 
     def _bring_environments(self) -> dict[str, str]:
-        """Fetch what environments lack, with progress, before Bazel links it; names of those that cannot be had, and why."""
+        """Install missing packages before Bazel links them. Return environments that stay incomplete, with reasons."""
         wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
         lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
         home = self._session.home
-        errors = bring(wanted, home.packages, Artifacts(home.artifacts), self._listener)
+        errors = install_all(wanted, home.packages, Artifacts(home.artifacts), self._listener)
         missing = ((found.name, unit.label) for found in wanted for unit in found.missing(home.packages))
         return lost | {name: errors[label] for name, label in missing if label in errors}
 
     def _lose(self, chain: Sequence[Action], lost: Mapping[str, str]) -> bool:
-        """Tell what the actions of a test come to whose environments cannot be had; True where the listener ends the run."""
-        # What might run is of no interest; what waits for the rest passes that on.
+        """Report the actions of a test whose environments are unavailable; True where the listener ends the run."""
+        # Actions that might run are not run; readers of a failed action inherit its failure.
         return any(
             self._settle(action, passed_on(action, self.done) or self._lost(action, lost) or _well(action))
             for action in chain
@@ -156,13 +156,13 @@ class BazelExecutor:
             if self._take(event):
                 return
             self._listener(Tick())
-        why = self._gone or f"Bazel did not come to it: {self._complaint or 'it does not say why'}"
+        why = self._gone or f"Bazel did not build it: {self._complaint or 'no reason given'}"
         unsaid = Completed(label="", success=False, reason=why)
         for test in tests:
             self._finish(self._plan.verdicts[test], unsaid)
 
     def _take(self, event: Event | None) -> bool:
-        """Note what an event tells; True where the listener ends the run."""
+        """Handle an event of the build; True where the listener ends the run."""
         match event:
             case Made():
                 _, found, name = event.name.partition(ACTIONS)
@@ -176,7 +176,7 @@ class BazelExecutor:
         return False
 
     def _events(self, labels: Sequence[str], groups: str) -> Iterator[Event | None]:
-        """Have Bazel build a group of files of targets, and tell what happens. Raises InfrastructureError where Bazel cannot."""
+        """Build an output group of targets and yield the events. Raise InfrastructureError where Bazel itself fails."""
         workspace = write_workspace(self._session, self._plan, self._properties())
         scratch = make_scratch(new_scratch(self._session.home), self._session.home)
         stream, log, targets = (scratch / name for name in ("events", "log", "targets"))
@@ -223,7 +223,7 @@ class BazelExecutor:
             remove_folder(str(scratch))
 
     def _properties(self) -> dict[str, str]:
-        """What the service is told of this plan's environments. Raises UsageError for an environment that there is none of."""
+        """Return the execution properties of this plan's environments. Raise UsageError for an unknown environment."""
         found = {}
         for key, value in self._options.properties:
             environment, mark, _ = key.partition(":")
@@ -237,13 +237,13 @@ class BazelExecutor:
         return found
 
     def _settings(self) -> list[str]:
-        # Whose CPU it is that code is made for: this machine's, or that of the service's.
+        # The CPU that code is made for: this machine's, or the service's.
         cpu = self._options.remote or cpu_digest()
         values = {"cpu": cpu, "memory_mb": self._limits.memory_mb, "timeout_s": f"{self._limits.timeout_s:g}"}
         return [f"--@{REPOSITORY}//:{name}={value}" for name, value in values.items()]
 
     def _note_failure(self, event: Failed) -> None:
-        """An action that failed as a command: for the moment's sake, and nobody keeps it."""
+        """Note an action whose command failed. Such results are not cached."""
         action = self._actions.get(event.label.partition("//")[2])
         if action is None:
             return
@@ -255,13 +255,13 @@ class BazelExecutor:
             done = infrastructure(action, f"Bazel could not execute it: {event.reason or (said or ['no reason'])[-1]}")
         self._failed[action.id] = done
 
-    # What became of tests -----------------------------------------------------------------------------------------
+    # Results of tests ---------------------------------------------------------------------------------------------
 
     def _chain(self, verdict: str) -> list[Action]:
         return [self._plan.graph.actions[identifier] for identifier in self._plan.graph.needed_by(verdict)]
 
     def _finish(self, verdict: str, event: Completed) -> bool:
-        """Tell what became of the actions of a test; True where the listener ends the run."""
+        """Report the actions of a test; True where the listener ends the run."""
         for action in self._chain(verdict):
             if action.id not in self.done and self._settle(action, self._done(action, verdict, event)):
                 return True
@@ -283,8 +283,8 @@ class BazelExecutor:
         if f"{name}/result.json" in self._files:
             return self._read(name, action)
         if action.id == verdict:
-            return infrastructure(action, event.reason or "Bazel built the test and does not say what became of it")
-        # What failed comes after it, or it is of no interest to what did.
+            return infrastructure(action, event.reason or "Bazel built the test but reported no result")
+        # A later action failed, or none that reads this one.
         return _well(action)
 
     def _read(self, name: str, action: Action) -> Done:
@@ -305,9 +305,9 @@ class BazelExecutor:
                 executed=executed,
             )
         except (OSError, ValueError, LookupError, TypeError) as error:
-            return infrastructure(action, f"what Bazel made cannot be read: {error}")
+            return infrastructure(action, f"the output of Bazel cannot be read: {error}")
 
 
 def _well(action: Action) -> Done:
-    """An action of which nobody says what it made, and nothing that it failed."""
+    """Return the end of an action without a result of its own and without a failure."""
     return Done(result=Result(outcome={"outcome": "ok", "stage": action.stage}), cached=True)

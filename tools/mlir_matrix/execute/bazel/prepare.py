@@ -1,10 +1,10 @@
-"""A unit of an environment as actions of Bazel have it: few files, and its Python compiled.
+"""Prepare a package for Bazel's actions: few files, and compiled Python.
 
     PYTHON -I prepare.py interpreter|site|prefix FOLDER
 
-Whoever executes elsewhere looks at each file of each action, so what nobody reads goes, and the interpreter's own modules
-become one archive, which Python looks for by itself. Runs in the unit's interpreter, alone: nothing of ours is imported.
-The same unit gives the same bytes everywhere, and its bytecode is valid whatever the files' times are.
+A remote executor looks at each input file of each action. So files that no action reads are removed, and the standard
+library becomes one archive, which Python finds by itself. This script runs alone in the package's interpreter and imports
+nothing of ours. The same package gives the same bytes everywhere; its bytecode is valid whatever the times of files.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LEFT_OUT = (
 #: Of wheels: headers for those who compile against them; packages of tests and stubs go, too.
 HEADERS = "*/include"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-#: What Python knows its folder by, and what has to be a file for the loader.
+#: The file by which Python finds its folder, and libraries, which the loader needs as files.
 _LANDMARK, _LIBRARIES = "os.py", "lib-dynload"
-#: Templates and tests hold what is no Python. Folders of a unit; where the unit lies says nothing.
+#: Folders of templates and tests, which hold files that do not compile; relative to the package.
 _NOT_COMPILED = r"(/.*)?/(tests?|lib2to3|idlelib)/"
 
 
 def prepare(part: str, folder: Path) -> None:
-    """Change a unit in its place."""
+    """Change a package in place."""
     if part == "site":
         for headers in folder.glob(HEADERS):
             shutil.rmtree(headers)
@@ -54,7 +54,7 @@ def prepare(part: str, folder: Path) -> None:
 
 
 def _compile(folder: Path, *, beside: bool) -> None:
-    """Compile what can be; ``beside``: each next to its source, as archives have them."""
+    """Compile all modules; ``beside``: each next to its source, as in archives."""
     compileall.compile_dir(
         folder, quiet=2, workers=0, legacy=beside, stripdir=str(folder), maxlevels=100,
         rx=re.compile(re.escape(str(folder)) + _NOT_COMPILED), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
@@ -62,7 +62,7 @@ def _compile(folder: Path, *, beside: bool) -> None:
 
 
 def _archive(library: Path, archive: Path) -> None:
-    """Put the modules of an interpreter, sources and all, into an archive, not compressed: it is read more often than sent."""
+    """Move the modules of an interpreter into an archive, not compressed: it is read more often than sent."""
     with zipfile.ZipFile(archive, "w") as file:
         for path in _modules(library):
             file.writestr(zipfile.ZipInfo(str(path.relative_to(library)), _EPOCH), path.read_bytes())
@@ -80,7 +80,7 @@ def _modules(library: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if name not in ("__pycache__", _LIBRARIES))
         for name in sorted(names):
             path = Path(base, name)
-            # What leads out of the unit is the machine's.
+            # Links out of the package lead to files of the machine.
             if path.is_file() and not path.is_symlink():
                 yield path
 

@@ -1,4 +1,4 @@
-"""The workspace in which Bazel executes a plan: a module that has the plan and nothing else."""
+"""The workspace in which Bazel executes a plan: a module that contains only the plan."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mlir_matrix.execute.plan_document import lasting, to_document
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
 
-#: What the repository of the tests is called.
+#: The name of the tests' repository.
 REPOSITORY = "matrix"
-#: Where it has the actions.
+#: Its folder of actions.
 ACTIONS = "_actions/"
 
 
 def write_workspace(session: Session, plan: Plan, properties: Mapping[str, str]) -> Path:
-    """Write the workspace of a plan, where it is not what it was, and return its folder.
+    """Write the workspace of a plan and return its folder. Unchanged files are not touched.
 
-    A set of catalogs has one, so that Bazel's server goes on with what it knows. Raises InfrastructureError.
+    A set of catalogs has one workspace, so that Bazel's server keeps its state. Raise InfrastructureError.
     """
     roots = [str(root) for root in session.catalog.roots]
     folder = session.home.cache / "bazel" / "workspaces" / digest_value(roots)[:16]
@@ -38,18 +38,18 @@ def write_workspace(session: Session, plan: Plan, properties: Mapping[str, str])
 
 
 def label_of(test: str) -> str:
-    """``pytorch/linalg-loops/x86_64/mlp`` as a label in the repository of the tests."""
+    """Return ``pytorch/linalg-loops/x86_64/mlp`` as a label in the repository of the tests."""
     package, _, name = test.rpartition("/")
     return f"{package}:{name}"
 
 
 def place_of(identifier: str) -> str:
-    """Where that repository has an action, below ``_actions/``: package and name as ``hub.bzl`` makes them of an identifier."""
+    """Return the path of an action below ``_actions/``: package and name as ``hub.bzl`` makes them."""
     return identifier if "/" in identifier else "/".join(identifier.rsplit("-", 1))
 
 
 def action_label_of(identifier: str) -> str:
-    """An action as a label in that repository."""
+    """Return an action as a label in that repository."""
     return f"{ACTIONS}{place_of(identifier).replace('/', ':', 1)}"
 
 
@@ -81,12 +81,12 @@ register_execution_platforms("@{REPOSITORY}//_platforms:all")
 
 
 def _text(value: Any) -> str:
-    """A value as Starlark has it: strings, and lists and dictionaries of them, are written as in JSON."""
+    """Return a value in Starlark, where strings, lists and dictionaries are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _write(path: Path, text: str) -> None:
-    """Only where it differs: Bazel asks what a file's time is before it asks what is in it."""
+    """Write a file unless it has this text: Bazel looks at times before it reads."""
     data = text.encode()
     if not path.is_file() or path.read_bytes() != data:
         path.write_bytes(data)

@@ -1,1 +1,1 @@
-"""Run workers in containers."""
+"""The Docker executor: workers in containers."""

@@ -1,4 +1,4 @@
-"""A warm container with a worker in it: one environment, one folder, one action at a time."""
+"""A warm container with a worker: one environment, one folder, one action at a time."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from mlir_matrix.execute.docker.reaper import remove
 from mlir_matrix.execute.worker_process import WorkerLink, last_line
 from mlir_matrix.images.daemon import Daemon
 
-#: Bytes of what a worker last said that are worth keeping.
+#: Bytes of error output to keep.
 _LAST_WORDS = 4096
 #: Number of the output, three bytes of nothing, length of what follows.
 _HEADER = struct.Struct(">BxxxL")
 _OUTPUT, _ERRORS = 1, 2
-#: Seconds that an action takes where none has been seen yet.
+#: Seconds of an action, before any was measured.
 _TYPICAL_S = 0.02
 
 
 class Demultiplexer:
-    """Splits what a container writes: a daemon sends both its outputs in one stream, in frames."""
+    """Splits the stream of a container, in which a daemon sends both outputs in frames."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -35,7 +35,7 @@ class Demultiplexer:
         self._left = 0
 
     def feed(self, chunk: bytes) -> tuple[bytes, bytes]:
-        """What these bytes bring of the standard output, and of the error output."""
+        """Return what these bytes add to standard output and error output."""
         found = {_OUTPUT: b"", _ERRORS: b""}
         self._buffer += chunk
         while self._buffer:
@@ -53,15 +53,15 @@ class Demultiplexer:
 
 @dataclass
 class Pace:
-    """Predicts whether one more container of an environment pays: the time to start it against what waits."""
+    """Predicts whether another container of an environment pays: its start against the jobs that wait."""
 
-    #: From being started to the first answer.
+    #: Seconds from the start of a container to its first answer.
     start_s: float = 0.0
     _actions: int = 0
     _seconds: float = 0.0
 
     def note(self, seconds: float, *, first: bool) -> None:
-        """An action has been answered; ``first``: its container was started for it."""
+        """Note the seconds of an action; ``first``: the container was started for it."""
         if first:
             self.start_s = seconds
         else:
@@ -69,7 +69,7 @@ class Pace:
             self._seconds += seconds
 
     def pays(self, waiting: int, containers: int) -> bool:
-        """Whether those that wait would be waiting for longer than another container takes to start."""
+        """Return whether waiting for the present containers takes longer than starting another one."""
         mean = self._seconds / self._actions if self._actions else _TYPICAL_S
         return waiting * mean / max(1, containers) > self.start_s
 
@@ -77,13 +77,13 @@ class Pace:
 def start(
     daemon: Daemon, what: str, image: str, host: dict[str, Any], container: dict[str, Any]
 ) -> tuple[str, socket.socket]:
-    """Start a container: its identifier, and the connection to its standard streams. Raises InfrastructureError."""
+    """Start a container. Return its identifier and a socket to its standard streams. Raise InfrastructureError."""
     api: Any = daemon.client.api
     identifier = ""
     with daemon.plainly(f"starting a container of {what}"):
         try:
             identifier = api.create_container(image, host_config=api.create_host_config(**host), **container)["Id"]
-            # Before it starts, so that no word is lost.
+            # Before it starts, so that no output is lost.
             stream = api.attach_socket(identifier, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
             connection = _own(stream)
             api.start(identifier)
@@ -96,7 +96,7 @@ def start(
 
 
 def _own(stream: Any) -> socket.socket:
-    """The connection that the library got, taken out of its hands: there it would last as long as its answer does."""
+    """Take the socket out of the library's answer, which would close it."""
     connection = socket.socket(fileno=os.dup(stream.fileno()))
     answer = getattr(stream, "_response", None)
     if answer is not None:
@@ -107,38 +107,38 @@ def _own(stream: Any) -> socket.socket:
 
 @dataclass(kw_only=True)
 class Container(WorkerLink):
-    """A running container, seen from the side that sends it actions."""
+    """A running container with a worker."""
 
     daemon: Daemon
     identifier: str
     connection: socket.socket
-    #: The action's folder, as this machine sees it.
+    #: The action's folder on this machine.
     folder: str
-    #: Since when it has had what it has to do.
+    #: When it was last sent a job.
     since: float = 0.0
-    #: Whether an action that has ended still has the folder.
+    #: True until the outputs of the last action are taken.
     held: bool = False
     _stream: Demultiplexer = field(default_factory=Demultiplexer)
     _said: bytes = b""
 
     @property
     def idle(self) -> bool:
-        """Whether it may be given an action."""
+        """Return whether it can take a job."""
         return not self.pending and not self.held
 
     def fileno(self) -> int:
-        """The descriptor on which answers arrive, for a selector."""
+        """Return the descriptor of its answers, for a selector."""
         return self.connection.fileno()
 
     def send(self, number: int, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
-        """Ask for the action in its folder. Where the container is gone the end of its answers tells so."""
+        """Request the action in its folder. If the container has ended, so do its answers."""
         self.since, self.held = time.monotonic(), True
         line = self.ask(number, FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
         with contextlib.suppress(OSError):
             self.connection.sendall(line)
 
     def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Answers that have arrived, with their payloads, and whether the worker is still there and makes sense."""
+        """Return answers with their payloads, and False if the worker has ended or answers nonsense."""
         try:
             chunk = os.read(self.fileno(), 1 << 16)
         except OSError:
@@ -150,7 +150,7 @@ class Container(WorkerLink):
         return self.hear(answer) if answer else ([], True)
 
     def last_words(self) -> str:
-        """Why it ended, as far as that is known: memory, or the end of what it wrote to its error output."""
+        """Return why it ended: out of memory, or the last line of its error output."""
         state: dict[str, Any] = {}
         with contextlib.suppress(InfrastructureError), self.daemon.plainly("asking how a container ended"):
             state = self.daemon.client.api.inspect_container(self.identifier)["State"]
@@ -159,12 +159,12 @@ class Container(WorkerLink):
         return last_line(self._said.decode(errors="replace"))
 
     def kill(self) -> None:
-        """End it at once; its answers then end."""
+        """Kill it; its answers then end."""
         with contextlib.suppress(InfrastructureError), self.daemon.plainly("ending a container"):
             self.daemon.client.api.kill(self.identifier)
 
     def close(self) -> None:
-        """End it, with everything that it runs, and remove it."""
+        """Remove it with everything that it runs."""
         self.connection.close()
         with contextlib.suppress(InfrastructureError):
             remove(self.daemon, self.identifier)

@@ -1,4 +1,4 @@
-"""Images for the environments of a run: a thread makes them once packages are installed, and compiles what tools import."""
+"""Images for the environments of a run: made in a thread once packages are installed, with precompiled Python."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from mlir_matrix.paths import Home
 if TYPE_CHECKING:
     from mlir_matrix.execute.worker_pool import PoolContext
 
-#: Seconds to wait for the thread at the end: a daemon may not be interrupted.
+#: Seconds to wait for the thread at the end: requests to a daemon cannot be interrupted.
 _PATIENCE_S = 5.0
 #: MiB and seconds for imports alone.
 _MEMORY_MB, _TIMEOUT_S = 4096, 300
 
 
 class ImageSupply:
-    """Says which environments have images."""
+    """Makes images, and knows which environments have one."""
 
-    def __init__(self, place: PoolContext, daemon: Daemon, user: User, settings: Containers) -> None:
-        self._place = place
+    def __init__(self, context: PoolContext, daemon: Daemon, user: User, settings: Containers) -> None:
+        self._context = context
         self._daemon = daemon
         self._user = user
         self._settings = settings
-        self._packages = PackageSupply(place.home, place.wake)
+        self._packages = PackageSupply(context.home, context.wake)
         #: Environments whose packages are not complete.
         self._waiting: dict[str, ResolvedEnvironment] = {}
         self._images: dict[str, Image] = {}
@@ -57,14 +57,14 @@ class ImageSupply:
         self._thread: threading.Thread | None = None
 
     def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
-        """Ask for what these environments lack."""
+        """Make images of these environments."""
         wanted = {each.digest: each for each in environments if each.digest not in self._images}
         self._packages.request(wanted.values())
         self._waiting |= wanted
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Have the images made whose packages are here."""
+        """Queue environments whose packages are complete."""
         for environment in [each for each in self._waiting.values() if self._packages.has(each)]:
             del self._waiting[environment.digest]
             if self._thread is None:
@@ -73,33 +73,33 @@ class ImageSupply:
             self._todo.put(environment)
 
     def news(self) -> Iterator[PackageProgress]:
-        """What has happened since this was last asked."""
+        """Yield the events since the last call."""
         yield from self._packages.news()
         self._pass_on()
         while self._events:
             yield self._events.popleft()
 
     def has(self, environment: ResolvedEnvironment) -> bool:
-        """Whether there is an image to run."""
+        """Return whether an environment has an image."""
         return environment.digest in self._images
 
     def image(self, environment: ResolvedEnvironment) -> Image:
-        """The image."""
+        """Return the image of an environment."""
         return self._images[environment.digest]
 
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
-        """Whether an environment has no image for want of what progress calls ``label``."""
+        """Return whether an environment has no image because of the package that events call ``label``."""
         return not self.has(environment) and (label == _label(environment) or self._packages.lacks(environment, label))
 
     def close(self) -> None:
-        """Stop what is going on; what is complete stays."""
+        """Stop; complete packages and images stay."""
         self._cancelled.set()
         self._packages.close()
         self._todo.put(None)
         if self._thread is not None:
             self._thread.join(0.1)
             if self._thread.is_alive():
-                # It may be waiting for one.
+                # The thread may wait for one of our containers.
                 remove_ours(self._daemon)
             self._thread.join(_PATIENCE_S)
 
@@ -124,17 +124,17 @@ class ImageSupply:
             self._wake()
 
     def _make(self, environment: ResolvedEnvironment) -> Image:
-        place = self._place
+        context = self._context
         made = images.ensure(
-            [environment], home=place.home, daemon=self._daemon, listener=self._tell, settings=self._settings
+            [environment], home=context.home, daemon=self._daemon, listener=self._tell, settings=self._settings
         )
         image = made[environment.digest]
         precompile(
             self._daemon,
             environment,
             image,
-            tools=place.tools.get(environment.digest, set()),
-            home=place.home,
+            tools=context.tools.get(environment.digest, set()),
+            home=context.home,
             user=self._user,
         )
         return image
@@ -142,7 +142,7 @@ class ImageSupply:
     def _wake(self) -> None:
         if self._cancelled.is_set():
             raise Cancelled
-        self._place.wake()
+        self._context.wake()
 
     def _tell(self, progress: PackageProgress) -> None:
         self._events.append(progress)
@@ -179,7 +179,7 @@ def precompile(
         options.config(options.command(environment, image, tools, home), user),
     )
     try:
-        # The end of its requests: it has nothing to do but to import.
+        # No requests will come: the worker ends after its imports.
         connection.shutdown(socket.SHUT_WR)
         with daemon.plainly(f"compiling what environment {environment.name} imports"):
             code = daemon.client.api.wait(container, timeout=_TIMEOUT_S)["StatusCode"]
@@ -193,7 +193,7 @@ def precompile(
 
 
 def _newest(folder: Path) -> int:
-    """When one of our own files last changed: compiled files are for the very time. Nanoseconds."""
+    """Return when one of our files last changed, in nanoseconds; bytecode is valid for exactly that time."""
     return max(path.stat().st_mtime_ns for path in folder.rglob("*.py"))
 
 

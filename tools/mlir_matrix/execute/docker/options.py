@@ -1,4 +1,4 @@
-"""What a container of ours may do and see: nothing but what its action needs."""
+"""Privileges and mounts of a container: only what its action needs."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from mlir_matrix.execute.worker_process import serving, worker_command
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
 
-#: Where things are inside. The action's folder has nothing beside it.
+#: Paths in a container. The action's folder has nothing beside it.
 FOLDER = "/work/action"
 _CODE, _BYTECODE = PurePosixPath("/matrix/code/mlir_matrix"), PurePosixPath("/matrix/bytecode")
-#: MiB that a worker itself may take, with what it has imported, beyond what its action may.
+#: MiB for the worker itself and its imports, in addition to those of an action.
 _OWN_MB = 1024
 #: Processes and threads in a container.
 MOST_PROCESSES = 1024
 #: Open files of one process, and processes of all containers together.
 _MOST_BY_LIMITS = 16384
-#: Where Podman puts room to write into a container whose root is read-only, unless there is something.
-_SCRATCH = ("/run", "/tmp", "/var/tmp")  # noqa: S108 - nobody can write there
-#: What could stay in a container from one action to the next although no file does: there can be none of it.
+#: Podman mounts writable folders here, even if the root is read-only, unless something is mounted.
+_SCRATCH = ("/run", "/tmp", "/var/tmp")  # noqa: S108 - they are read-only
+#: Shared memory, queues and semaphores would outlive an action; these limits forbid them.
 _NO_LEFTOVERS = {"kernel.shmmni": "0", "kernel.msgmni": "0", "kernel.sem": "0 0 0 0", "fs.mqueue.queues_max": "0"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class User:
-    """Who runs in a container, as the container and as this machine see it."""
+    """The user of a container, as the container and as this machine see it."""
 
     inside: str
-    #: The owner that writable folders must have for that; -1: it is ourselves.
+    #: The owner that writable folders need; -1: ourselves.
     owner: int = -1
 
     def give(self, *folders: Path | str) -> None:
         """Let it write to these folders."""
         for folder in folders:
-            os.chmod(folder, 0o755)  # noqa: S103 - it is somebody else who goes in
+            os.chmod(folder, 0o755)  # noqa: S103 - another user reads it
             os.chown(folder, self.owner, self.owner)
 
 
 def choose_user(images_own: int, *, rootless: bool) -> User:
-    """Never this machine's root: ourselves, or the images' own user where we are root.
+    """Return a user that is never this machine's root: ourselves, or the images' own user if we are root.
 
-    A daemon without root maps the container's root, who has no privileges left, to ourselves.
+    A rootless daemon maps the container's root, which has no privileges left, to ourselves.
     """
     if rootless:
         return User(inside="0:0")
@@ -63,7 +63,7 @@ def choose_user(images_own: int, *, rootless: bool) -> User:
 
 
 def command(environment: ResolvedEnvironment, image: Image, tools: set[str], home: Home) -> list[str]:
-    """The command line of a worker inside."""
+    """Return the command line of a worker in a container."""
     return worker_command(
         environment,
         store=home.packages,
@@ -75,12 +75,12 @@ def command(environment: ResolvedEnvironment, image: Image, tools: set[str], hom
 
 
 def bytecode_folder(environment: ResolvedEnvironment, home: Home) -> Path:
-    """Where the compiled Python of an environment is kept, as its containers see it."""
+    """Return the folder of an environment's bytecode for containers."""
     return home.bytecode / "containers" / environment.digest[:32]
 
 
 def action_binds(folder: str, bytecode: Path) -> list[str]:
-    """The folders of a container that runs actions: its own is the only one it can write to."""
+    """Return the mounts of a container that runs actions. It can write only to its action's folder."""
     return [
         f"{folder}:{FOLDER}:rw",
         f"{folder}/{INPUT_FOLDER}:{FOLDER}/{INPUT_FOLDER}:ro",
@@ -90,7 +90,7 @@ def action_binds(folder: str, bytecode: Path) -> list[str]:
 
 
 def precompile_binds(bytecode: Path) -> list[str]:
-    """The folders of a container that runs nobody's code and compiles what will be imported."""
+    """Return the mounts of a container that compiles imports and runs no action."""
     return [f"{bytecode}:{_BYTECODE}:rw", *_code_binds()]
 
 
@@ -100,7 +100,7 @@ def _code_binds() -> list[str]:
 
 
 def host_config(*, binds: list[str], memory_mb: int, cpus: float) -> dict[str, Any]:
-    """What the daemon is asked to take away, in its library's words."""
+    """Return the restrictions of a container, as arguments of Docker's library."""
     memory = memory_mb << 20
     return {
         "binds": binds,
@@ -117,13 +117,13 @@ def host_config(*, binds: list[str], memory_mb: int, cpus: float) -> dict[str, A
         "memswap_limit": memory,
         "nano_cpus": round(cpus * 1e9),
         "ulimits": list(_ulimits()),
-        # Nobody reads it later, and a container may say more than the disk holds.
+        # It is never read, and a container may write more than the disk holds.
         "log_config": {"type": "none"},
     }
 
 
 def _ulimits() -> Iterator[dict[str, Any]]:
-    """Limits of a user or a process. Podman would set others by itself, which not every machine lets it set."""
+    """Yield limits of processes and files. Podman would set others, which some machines refuse."""
     for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
         soft, _ = resource.getrlimit(kind)
         value = _MOST_BY_LIMITS if soft == resource.RLIM_INFINITY else min(soft, _MOST_BY_LIMITS)
@@ -131,7 +131,7 @@ def _ulimits() -> Iterator[dict[str, Any]]:
 
 
 def config(words: list[str], user: User) -> dict[str, Any]:
-    """What the container is, in the same words."""
+    """Return command, user and environment of a container, as arguments of Docker's library."""
     return {
         "command": words,
         "user": user.inside,
@@ -144,15 +144,15 @@ def config(words: list[str], user: User) -> dict[str, Any]:
 
 
 def memory_of(limits: Limits) -> int:
-    """MiB of a container."""
+    """Return the MiB of a container."""
     return limits.memory_mb + _OWN_MB
 
 
 def cpus_of(tools: set[str], limits: Limits) -> float:
-    """CPUs of a container: its share of those that there are; all of them to build what is ours, which is done once."""
+    """Return the CPUs of a container: its share, or all of them to build our own libraries."""
     return cores() if tools & BUILDING else max(1.0, cores() / limits.jobs)
 
 
 def cores() -> int:
-    """CPUs that there are for us."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,8 +1,7 @@
-"""The crew of ``--executor docker``: workers in warm containers, each with one action at a time.
+"""The worker pool of ``--executor docker``: warm containers, each with one action at a time.
 
-Containers are few and stay: to start one takes a tenth of a second and the import of what its tools need, to use one again
-no more than a worker of this machine. Nothing of an action stays in one: the worker ends its processes, we empty its folder,
-and there is no other place that it could write to.
+Starting a container takes a tenth of a second and the imports of its tools; using it again costs no more than a local
+worker. Nothing of an action stays: the worker ends its processes and we empty its folder, the only one it can write to.
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ from mlir_matrix.images.daemon import connect
 
 
 class ContainerPool:
-    """Slots of containers, by environment."""
+    """Containers by environment."""
 
-    def __init__(self, place: PoolContext, settings: Containers) -> None:
-        """Raises InfrastructureError where there is no daemon."""
-        self._place = place
+    def __init__(self, context: PoolContext, settings: Containers) -> None:
+        """Raise InfrastructureError if no daemon answers."""
+        self._context = context
         self._daemon = connect()
         reap(self._daemon)
         with self._daemon.plainly("asking what it can do"):
             secured = self._daemon.client.api.info().get("SecurityOptions") or []
         self._user = options.choose_user(settings.user, rootless=any("rootless" in option for option in secured))
-        self._images = ImageSupply(place, self._daemon, self._user, settings)
+        self._images = ImageSupply(context, self._daemon, self._user, settings)
         self.supply: Supply = self._images
-        self._folders = Folders(place.scratch, place.files)
+        self._folders = Folders(context.scratch, context.files)
         self._containers: dict[str, list[Container]] = defaultdict(list)
         self._paces: dict[str, Pace] = defaultdict(Pace)
         self._serial = 0
         if os.geteuid() == 0:
-            # Another user reads what we write for it.
+            # The user of the containers reads our files.
             os.umask(0o022)
 
     def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
-        """Those that have a container to spare or none at all; if there are none, those for which another container would pay."""
+        """Return environments with an idle container or none at all; else those for which another container pays."""
         free = [digest for digest in waiting if self._idle(digest) or not self._containers[digest]]
         return free or [digest for digest, count in waiting.items() if self._pays(digest, count)]
 
@@ -63,32 +62,32 @@ class ContainerPool:
         return all(container.warm for container in containers) and self._paces[digest].pays(waiting, len(containers))
 
     def send(self, job: Job) -> None:
-        """Have a job executed in a container's folder."""
+        """Send a job to an idle container, or a new one."""
         container = self._idle(job.environment.digest) or self._open(job.environment)
         job.folder = container.folder
         try:
-            self._folders.fill(container.folder, job.prepared, self._place.store, job.copies)
+            self._folders.fill(container.folder, job.prepared, self._context.store, job.copies)
         except OSError:
             self._empty(container)
             raise
         self._serial += 1
-        limits = self._place.limits
+        limits = self._context.limits
         container.send(self._serial, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
 
     def _open(self, environment: ResolvedEnvironment) -> Container:
-        place, tools = self._place, self._place.tools[environment.digest]
+        context, tools = self._context, self._context.tools[environment.digest]
         image = self._images.image(environment)
         folder = self._folders.take()
         try:
             self._user.give(folder, f"{folder}/{OUTPUT_FOLDER}")
-            binds = options.action_binds(folder, options.bytecode_folder(environment, place.home))
-            cpus = options.cpus_of(tools, place.limits)
+            binds = options.action_binds(folder, options.bytecode_folder(environment, context.home))
+            cpus = options.cpus_of(tools, context.limits)
             identifier, connection = start(
                 self._daemon,
                 f"environment {environment.name}",
                 image.id,
-                options.host_config(binds=binds, memory_mb=options.memory_of(place.limits), cpus=cpus),
-                options.config(options.command(environment, image, tools, place.home), self._user),
+                options.host_config(binds=binds, memory_mb=options.memory_of(context.limits), cpus=cpus),
+                options.config(options.command(environment, image, tools, context.home), self._user),
             )
         except BaseException:
             remove_folder(folder)
@@ -97,11 +96,11 @@ class ContainerPool:
             environment=environment, daemon=self._daemon, identifier=identifier, connection=connection, folder=folder
         )
         self._containers[environment.digest].append(container)
-        place.selector.register(container.fileno(), selectors.EVENT_READ, container)
+        context.selector.register(container.fileno(), selectors.EVENT_READ, container)
         return container
 
     def release(self, job: Job) -> None:
-        """Empty the folder of a job that has been answered, for the next one."""
+        """Empty the folder of an answered job, for the next one."""
         containers = self._containers[job.environment.digest]
         container = next((container for container in containers if container.folder == job.folder), None)
         if container is None:
@@ -112,21 +111,21 @@ class ContainerPool:
         self._empty(container)
 
     def _empty(self, container: Container) -> None:
-        """Empty a container's folder. The container ends with a folder that is not as it was: its mounts cannot be exchanged."""
+        """Empty a container's folder. If that fails, end the container: its mounts cannot be exchanged."""
         container.held = False
         if not self._folders.empty(container.folder):
             self.remove_worker(container)
 
     def renew(self, environment: ResolvedEnvironment) -> None:
-        """End an environment's containers, which are idle."""
+        """End the idle containers of an environment."""
         for container in list(self._containers[environment.digest]):
             self.remove_worker(container)
 
     def remove_worker(self, worker: Container) -> tuple[str, list[LostJob]]:
-        """Let go of a container that is gone or makes no sense: its last words, and the job that it leaves behind."""
+        """Remove a container that has ended or answers nonsense. Return its last output and its unfinished job."""
         if worker not in self._containers[worker.environment.digest]:
             return "", []
-        self._place.selector.unregister(worker.connection)
+        self._context.selector.unregister(worker.connection)
         self._containers[worker.environment.digest].remove(worker)
         words = worker.last_words()
         worker.close()
@@ -138,9 +137,9 @@ class ContainerPool:
         return words, left
 
     def end_silent(self) -> None:
-        """End containers that do not even say that an action took too long."""
+        """End containers that do not answer even after the time limit."""
         for container in self._all():
-            if is_silent(container, self._place.limits):
+            if is_silent(container, self._context.limits):
                 container.kill()
 
     def _all(self) -> list[Container]:

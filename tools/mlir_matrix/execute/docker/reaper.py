@@ -1,4 +1,4 @@
-"""Whose a container is, so that those of runs that were killed are recognised and removed by the next one."""
+"""Labels that tell which process started a container, and removal of those whose process has ended."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any, Self
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.daemon import Daemon
 
-#: The label of all containers that are started here; its value says by which process.
+#: The label of all our containers; its value identifies the process that started them.
 LABEL = "mlir-matrix.run"
-#: Podman's words for a container that is between two states.
+#: Podman's error for a container that changes its state.
 _ENDING = "container state improper"
 _PAUSES_S = (0.05, 0.2, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessIdentity:
-    """A process, told from all others: by its number, when it started, and where such numbers mean something."""
+    """A process, told from all others by number, start time, boot and namespace."""
 
     boot: str
     #: The namespace of process numbers: a daemon may serve several.
@@ -36,14 +36,14 @@ class ProcessIdentity:
 
     @classmethod
     def read(cls, label: str) -> Self | None:
-        """The owner that a label names; None where it names none."""
+        """Return the process that a label names, or None."""
         words = label.split(" ")
         if len(words) != 4 or not (words[2].isdecimal() and words[3].isdecimal()):
             return None
         return cls(boot=words[0], namespace=words[1], pid=int(words[2]), started=int(words[3]))
 
     def is_gone(self) -> bool:
-        """Whether it has ended for sure. Who cannot be seen from here may be there."""
+        """Return whether it has ended for sure. A process that is invisible from here may run."""
         here = me()
         if self.boot != here.boot:
             return False
@@ -52,7 +52,7 @@ class ProcessIdentity:
 
 @cache
 def me() -> ProcessIdentity:
-    """The process that we are."""
+    """Return the identity of this process."""
     return ProcessIdentity(
         boot=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
         namespace=os.readlink("/proc/self/ns/pid"),
@@ -62,7 +62,7 @@ def me() -> ProcessIdentity:
 
 
 def _started(pid: int) -> int:
-    """When a process started, in ticks since the machine did; -1 where there is none."""
+    """Return when a process started, in ticks since boot; -1 if it does not run."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             # Its name, in parentheses, may hold anything.
@@ -72,7 +72,7 @@ def _started(pid: int) -> int:
 
 
 def reap(daemon: Daemon) -> None:
-    """Remove the containers of runs that have ended without doing so. Raises InfrastructureError."""
+    """Remove the containers of runs that have ended. Raise InfrastructureError."""
     with daemon.plainly("looking for containers that were left behind"):
         found = daemon.client.api.containers(all=True, filters={"label": LABEL})
     for container in _left_behind(found):
@@ -80,7 +80,7 @@ def reap(daemon: Daemon) -> None:
 
 
 def remove_ours(daemon: Daemon) -> None:
-    """Remove all containers that this process started. Where the daemon is gone, a later run's :func:`reap` will."""
+    """Remove all containers of this process. If the daemon has ended, :func:`reap` of a later run does it."""
     with suppress(InfrastructureError):
         with daemon.plainly("looking for our containers"):
             found = daemon.client.api.containers(all=True, filters={"label": f"{LABEL}={me()}"})
@@ -91,14 +91,14 @@ def remove_ours(daemon: Daemon) -> None:
 def _left_behind(found: list[dict[str, Any]]) -> Iterator[str]:
     for container in found:
         owner = ProcessIdentity.read(container["Labels"][LABEL])
-        # Nothing that runs outlives a machine's end; what did not end by itself then was removed by its owner elsewhere.
+        # No container runs across a reboot. One that rests with another boot in its label has no process any more.
         rests = container["State"] in ("exited", "dead")
         if owner is None or owner.is_gone() or (rests and owner.boot != me().boot):
             yield container["Id"]
 
 
 def remove(daemon: Daemon, container: str) -> None:
-    """End a container and remove it. One that is gone, or whose daemon is, is none of our trouble any more."""
+    """End and remove a container, unless it or its daemon is gone."""
     from docker.errors import APIError
 
     with daemon.plainly("removing a container"):
@@ -106,11 +106,11 @@ def remove(daemon: Daemon, container: str) -> None:
             try:
                 daemon.client.api.remove_container(container, force=True, v=True)
             except APIError as error:
-                # Podman refuses to end one that ends at this moment by itself.
+                # Podman refuses to end a container that is ending.
                 if pause is not None and _ENDING in str(error.explanation):
                     time.sleep(pause)
                     continue
-                # Not there, or somebody is at it.
+                # Gone, or being removed by another process.
                 if error.status_code not in (404, 409):
                     raise
             return

@@ -1,0 +1,236 @@
+"""The parameters of each tool, as plans write them and tools read them.
+
+This module holds types alone and runs nothing: it is part of no action's key (``execute/keys``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NotRequired, TypedDict
+
+#: A value of a step's parameter, as JSON has it.
+Scalar = bool | int | float | str
+Value = Scalar | list[Scalar]
+
+
+class NoParams(TypedDict):
+    """Of ``irtest``, ``link`` and ``magnitudes``."""
+
+
+class Tensor(TypedDict):
+    """An input or output that a workload declares; a size of a kernel's result is None where only the kernel knows it."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    #: Axes that the IR leaves open.
+    dynamic: list[int]
+    #: Whether NaN may be right.
+    nan: NotRequired[bool]
+
+
+class BackendParams(TypedDict, total=False):
+    """What chooses the backend of a tool on MLIR, and the package of the bindings."""
+
+    backend: Literal["bindings", "programs"]
+    bindings: str
+
+
+class SignatureParams(TypedDict):
+    """Of ``reference`` and ``forward_error``; what importers compare a program with."""
+
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+
+
+class ImportParams(SignatureParams, BackendParams):
+    """Of all tools ``import_…``."""
+
+    dims: dict[str, int]
+    #: By input, the dimensions as the workload names them.
+    dim_names: dict[str, list[str]]
+
+
+class CodegenParams(TypedDict, total=False):
+    """Of ``compile_jit``; what tools that generate code have in common."""
+
+    parameters: dict[str, Value]
+
+
+class StepParams(BackendParams, CodegenParams):
+    """Of ``check`` and ``object``."""
+
+
+class PassesParams(StepParams):
+    """Of ``passes``."""
+
+    passes: str
+
+
+class LinkKitParams(TypedDict):
+    """Of ``link_kit``."""
+
+    triple: str
+
+
+class RunParams(CodegenParams):
+    """Of ``run`` and ``run_jit``."""
+
+    arguments: list[Tensor]
+    results: list[Tensor]
+    #: A program of the environment and its options, put before the executable.
+    runner: NotRequired[list[str]]
+    #: Of /dev, what the worker grants.
+    devices: NotRequired[list[str]]
+    repeat: NotRequired[int]
+    draws: NotRequired[list[int]]
+
+
+class InputTensor(TypedDict):
+    """An input that is made from a formula."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    formula: str
+    seed: int
+
+
+class InputsParams(TypedDict):
+    """Of ``inputs``."""
+
+    inputs: list[InputTensor]
+    dims: dict[str, int]
+
+
+class SketchOutput(TypedDict):
+    """An output, and how it is compared."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    compare: str
+
+
+class SketchParams(TypedDict):
+    """Of ``sketch``."""
+
+    outputs: list[SketchOutput]
+
+
+class DifferenceOutput(Tensor):
+    """An output, how it is compared, and whether its golden is a sketch."""
+
+    sketch: bool
+    compare: str
+
+
+class DifferenceParams(TypedDict):
+    """Of ``golden_difference``."""
+
+    inputs: list[Tensor]
+    outputs: list[DifferenceOutput]
+
+
+class Bounds(TypedDict):
+    """What the errors of an output may be."""
+
+    atol: float
+    rtol: float
+    #: The same as the layer wrote it.
+    atol_text: str
+    rtol_text: str
+    max_ulp: NotRequired[float]
+    max_ulp_text: NotRequired[str | None]
+    #: Position of the layer of tolerances that wins.
+    layer: str
+    rationale: str
+
+
+class JudgedOutput(SketchOutput, Bounds):
+    """An output with the bounds that it is held to."""
+
+    #: Why a trivial output may pass, where the workload says so.
+    weak_reason: NotRequired[str]
+
+
+class JudgeParams(TypedDict):
+    """Of ``judge`` and ``weak``."""
+
+    outputs: list[JudgedOutput]
+
+
+class AuditParams(JudgeParams):
+    """Of ``audit``."""
+
+    kind: str
+    draws: list[int]
+    mutations: NotRequired[list[str]]
+    arguments: NotRequired[list[str]]
+
+
+class Scale(TypedDict):
+    """Multiply all elements."""
+
+    kind: Literal["scale"]
+    factor: float
+
+
+class Permute(TypedDict):
+    """Apply the same permutation along some axes."""
+
+    kind: Literal["permute"]
+    axes: list[int]
+
+
+class Slice(TypedDict):
+    """Take a part of an axis."""
+
+    kind: Literal["slice"]
+    axis: int
+    start: int
+    stop: int
+
+
+Op = Scale | Permute | Slice
+
+
+class TransformInput(TypedDict):
+    """An input, and what is done to it."""
+
+    name: str
+    dtype: str
+    op: Op
+
+
+class TransformParams(TypedDict):
+    """Of ``transform``."""
+
+    inputs: list[TransformInput]
+
+
+class RelateParams(TypedDict):
+    """Of ``relate``."""
+
+    relation: str
+    outputs: list[JudgedOutput]
+    ops: Mapping[str, Op]
+    join: dict[str, int]
+    parts: int
+    same: bool
+
+
+class SameIrParams(BackendParams):
+    """Of ``same_ir``."""
+
+    relation: str
+    other: str
+    same: bool
+
+
+class MutateParams(TypedDict):
+    """Of ``mutate``; without ``mutation`` it counts sites."""
+
+    bindings: NotRequired[str]
+    mutation: NotRequired[str]
+    site: NotRequired[int]

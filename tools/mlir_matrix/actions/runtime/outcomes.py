@@ -1,0 +1,31 @@
+"""The words for how tests end and for the stages of their actions, as documents and files have them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How a test ends."""
+
+    PASS = "pass"  # noqa: S105
+    MISMATCH = "mismatch"
+    IMPORT_FAILED = "import-failed"
+    LOWER_FAILED = "lower-failed"
+    CODEGEN_FAILED = "codegen-failed"
+    RUN_FAILED = "run-failed"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed-out"
+    INFRA_ERROR = "infra-error"
+    UNSUPPORTED = "unsupported"
+    SKIPPED = "skipped"
+
+
+class Stage(StrEnum):
+    """What an action does for a test; a failure has the outcome of its stage."""
+
+    IMPORT = "import"
+    LOWER = "lower"
+    CODEGEN = "codegen"
+    RUN = "run"
+    JUDGE = "judge"

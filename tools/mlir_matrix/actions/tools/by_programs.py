@@ -1,0 +1,102 @@
+"""The backend that works by a release's programs: ``mlir-opt``, ``mlir-translate``, ``opt`` and ``llc``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.params import BackendParams, StepParams
+from mlir_matrix.actions.runtime import programs
+from mlir_matrix.actions.runtime.contract import Action, ActionFailed, read_text
+from mlir_matrix.actions.tools import kernel
+from mlir_matrix.actions.tools.backend import Printed
+from mlir_matrix.actions.tools.generic_form import Written, signature
+
+#: From this release on a pipeline names the operation that it is anchored to; before, that was always the module.
+_ANCHORED = 16
+#: The second level of x86-64 has SSE 4.1, which rounds numbers: without it, code generators differ in more than speed.
+_BASELINE = {"x86_64": "x86-64-v2"}
+_STRICT = 24
+_GENERIC = "--mlir-print-op-generic"
+_DEFINED = re.compile(rf"^define .*@{kernel.ENTRY}\(", re.MULTILINE)
+
+
+def preload() -> None:
+    """Import nothing: programs are started anew for each action."""
+
+
+def transform(
+    action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
+) -> None:
+    """See ``Backend``. Raises ActionFailed for patterns, which ``mlir-opt`` cannot read."""
+    if patterns is not None:
+        raise ActionFailed("PDL patterns need MLIR's Python bindings; mlir-opt applies none")
+    if schedule is not None:
+        passes = f"transform-preload-library{{transform-library-paths={schedule}}},{passes}"
+    if not Path(action.inputs["ir"]).read_bytes().strip():
+        raise ActionFailed("the IR is empty")
+    _optimise(action.inputs["ir"], passes, action.outputs["ir"])
+
+
+def _optimise(source: str, passes: str, target: str, *more: str) -> None:
+    words = [source, *more]
+    if passes:
+        words.append(f"--pass-pipeline={anchored(passes)}")
+    failure = "the passes failed" if passes else "the file does not parse"
+    programs.call("mlir-opt", words, output=target, failure=failure)
+
+
+def anchored(passes: str) -> str:
+    """Return the pipeline as the release's ``--pass-pipeline`` takes it."""
+    return passes if programs.before("mlir-opt", _ANCHORED) else f"builtin.module({passes})"
+
+
+def compile_object(action: Action[StepParams], level: int, target: str) -> None:
+    """See ``Backend``. Without ``cpu`` the code is for a level that every machine of the architecture has.
+
+    Nothing is contracted: a fused multiply-add is made only where the IR has one.
+    """
+    machine = _machine(action.params.get("parameters", {}))
+    words = ["--mlir-to-llvmir", action.inputs["ir"]]
+    programs.call("mlir-translate", words, output="kernel.ll", failure="the translation to LLVM IR failed")
+    if not _DEFINED.search(read_text("kernel.ll", "the LLVM IR")):
+        raise kernel.without_entry()
+    words = [f"-O{level}", *machine, "kernel.ll", "-S"]
+    programs.call("opt", words, output="optimised.ll", failure="LLVM's optimiser failed")
+    words = [f"-O{level}", *machine, *uncontracted(), "-relocation-model=pic", "-filetype=obj"]
+    programs.call("llc", [*words, "optimised.ll"], output=target, failure="code generation failed")
+
+
+def uncontracted() -> list[str]:
+    """Return the option against contraction; from 24 on ``llc`` contracts only what an operation itself allows."""
+    return ["-fp-contract=off"] if programs.before("llc", _STRICT) else []
+
+
+def _machine(parameters: Mapping[str, Any]) -> list[str]:
+    """Return the options of ``opt`` and ``llc`` that describe the machine."""
+    triple = parameters.get("triple") or f"{os.uname().machine}-unknown-linux-musl"
+    cpu = parameters.get("cpu") or _BASELINE.get(str(triple).partition("-")[0], "generic")
+    features = parameters.get("features")
+    return [f"-mtriple={triple}", f"-mcpu={cpu}", *([f"-mattr={features}"] if features else [])]
+
+
+def take_in(action: Action[BackendParams]) -> tuple[Sequence[Written], Sequence[Written]]:
+    """See ``Backend``."""
+    _optimise(action.inputs["source"], "", action.outputs["ir"])
+    # In the generic form every operation spells its attributes the same way, whatever its syntax in this release.
+    _optimise(action.inputs["source"], "", "generic.mlir", _GENERIC)
+    return signature(read_text("generic.mlir", "the IR"))
+
+
+def printed(action: Action[BackendParams], names: Mapping[str, str]) -> list[Printed]:
+    """See ``Backend``."""
+    return [Printed(_text(action, name, _GENERIC), _text(action, name)) for name in names]
+
+
+def _text(action: Action[BackendParams], name: str, *form: str) -> str:
+    target = f"{name}{len(form)}.mlir"
+    _optimise(action.inputs[name], "", target, *form)
+    return read_text(target, "the IR").rstrip("\n") + "\n"

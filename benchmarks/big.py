@@ -25,7 +25,7 @@ from _big_catalog import add_product, add_rows
 from _timing import verdict
 from cold import added, kit_template, results
 
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.session import open_session
 
 TESTS = "mlir/linalg-loops/x86_64/"
@@ -86,7 +86,7 @@ def run(catalog: Path, cache: Path, workload: str) -> Run:
     before = results(cache)
     test = (f"{TESTS}{workload}", "--catalog", str(catalog))
     wall, most = observed("run", *test, "--cache-dir", str(cache), "--jobs", "1", "--timeout", "600", "--quiet")
-    store, made = Store(cache), list(added(cache, before))
+    store, made = ActionCache(cache), list(added(cache, before))
     return Run(
         wall=wall,
         tools=sum(result.usage["wall_s"] for result in made),

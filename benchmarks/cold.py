@@ -25,7 +25,7 @@ from _matrix import Report, matrix, observed
 from _timing import verdict
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.action_cache import Result, Store
+from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import action_key
 from mlir_matrix.execute.options import Limits
@@ -47,7 +47,7 @@ def smoke(session: Session) -> Plan:
 def kit(session: Session, plan: Plan) -> dict[str, Path]:
     """The driver and the C library, from the user's own cache, which has them after its first run."""
     graph = Graph({name: action for name, action in plan.graph.actions.items() if action.tool in BUILDING})
-    store = Store(session.home.actions)
+    store = ActionCache(session.home.actions)
     made = run_graph(session, graph, limits=Limits(jobs=1))
     return {
         output: Path(store.blob_path(digest))
@@ -62,7 +62,7 @@ def template(session: Session, plan: Plan, folder: Path, *, sealed: bool = False
     environment = session.environment(action.environment, sealed=sealed)
     assert isinstance(environment, ResolvedEnvironment)
     key = action_key(action, (), environment=environment.digest)
-    ours, new = Store(session.home.actions), Store(folder)
+    ours, new = ActionCache(session.home.actions), ActionCache(folder)
     new.prepare()
     result = ours.find(key)
     assert result is not None
@@ -80,14 +80,14 @@ def kit_template(session: Session, suite: str, folder: Path) -> None:
 
 def added(cache: Path, before: frozenset[str]) -> Iterator[Result]:
     """The results that a run added to a cache."""
-    store = Store(cache)
+    store = ActionCache(cache)
     for file in Path(store.results).glob("??/*"):
         if file.name not in before and (result := store.find(file.name)) is not None:
             yield result
 
 
 def results(cache: Path) -> frozenset[str]:
-    return frozenset(file.name for file in Path(Store(cache).results).glob("??/*"))
+    return frozenset(file.name for file in Path(ActionCache(cache).results).glob("??/*"))
 
 
 def once(cache: Path, suite: str = "smoke", *options: str) -> tuple[float, Report]:

@@ -21,7 +21,7 @@ from _timing import medians, verdict
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.expand.suite import everything, expand
-from mlir_matrix.expand.test_sets import Box
+from mlir_matrix.expand.test_sets import TestPattern
 
 SIZES = (20, 50, 10, 100)
 
@@ -39,7 +39,7 @@ def dumping(ids: Sequence[str], file: Path) -> None:
 
 
 def building(found: Catalog, suite: str) -> None:
-    """For comparison: an object for each test, with its road, reason and expectation; nothing keeps them."""
+    """For comparison: an object for each test, with its route, reason and expectation; nothing keeps them."""
     for _ in expand(found, found.suites[suite]).tests():
         pass
 
@@ -68,16 +68,16 @@ def memory(found: Catalog) -> bool:
     expansion = everything(found)
     bytes_each = []
     for glob in ("framework-001/pipeline-001/**", "framework-001/pipeline-00*/**", "framework-00[12]/**"):
-        used, count = peak(expansion.universe.boxes(glob), found)
+        used, count = peak(expansion.namespace.patterns(glob), found)
         bytes_each.append(used / count)
         print(f"     {count:,} of {expansion.count():,} selected: {used / 1e6:.2f} MB, {used / count:.0f} bytes a test")
     return verdict("most bytes a selected test / least", max(bytes_each) / min(bytes_each), 2, at_most=True)
 
 
-def peak(boxes: Sequence[Box], found: Catalog) -> tuple[int, int]:
+def peak(patterns: Sequence[TestPattern], found: Catalog) -> tuple[int, int]:
     """The most memory that expanding, and building the selected tests, takes: bytes and tests."""
     tracemalloc.start()
-    tests = list(everything(found).tests(boxes))
+    tests = list(everything(found).tests(patterns))
     _, used = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return used, len(tests)

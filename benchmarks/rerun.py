@@ -27,7 +27,7 @@ from _timing import medians, verdict
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.digest import canonical, digest_bytes
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.action_cache import Result, Store
+from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.expand.suite import expand
@@ -81,7 +81,7 @@ def _fill(session: Session) -> None:
     """Put a result of every action into the cache."""
     catalog = session.catalog
     graph = session.plan(expand(catalog, catalog.suites["all"]).tests()).graph
-    store = Store(session.home.actions)
+    store = ActionCache(session.home.actions)
     store.prepare()
     lookup = Lookup(graph, catalog.roots, store, memory_mb=0)
     environments = session.environments(action.environment for action in graph.actions.values())

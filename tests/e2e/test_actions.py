@@ -129,5 +129,5 @@ def test_a_changed_tolerance_is_judged_again(changing: House) -> None:
 
 def test_a_changed_description_is_nobodys_business(changing: House) -> None:
     edit(changing, "recipes/steps/linalg-fuse/step.yaml", "description: Fuse", "description: To fuse")
-    edit(changing, "recipes/pipelines/linalg-loops.yaml", "The plain road", "The simple road")
+    edit(changing, "recipes/pipelines/linalg-loops.yaml", "The plain route", "The simple route")
     assert changing.run(*CELLS).executed == 0

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.images.layers import PACKAGES
 from mlir_matrix.session import Session
 from support.contained import (
@@ -210,7 +210,7 @@ def test_full_disk(containers: House, small_disk: Path, tmp_path: Path) -> None:
     """Never a verdict, never kept; with room again the same command gives the verdict."""
     house = replace(containers, home=new_home(tmp_path / "home"), cache=small_disk / "cache")
     copy_runtime(containers.actions, house.actions)
-    Store(house.actions).prepare()
+    ActionCache(house.actions).prepare()
     (small_disk / "ballast").write_bytes(b"x" * max(0, shutil.disk_usage(small_disk).free - (200 << 10)))
     test = "mlir/linalg-loops/x86_64/mlp"
     done = house("run", test, "--executor", "docker", "--format", "json", "--quiet")

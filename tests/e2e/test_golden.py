@@ -13,7 +13,7 @@ import pytest
 from support.downstream import Downstream
 from support.house import REPOSITORY, House, Report
 
-#: Open dimensions keep StableHLO's road from lowering it, which smoke expects.
+#: Open dimensions keep StableHLO's route from lowering it, which smoke expects.
 WORKLOAD = "mlp_dynamic"
 ELEMENT = (7, 3)
 

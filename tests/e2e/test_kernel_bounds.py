@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
@@ -44,7 +44,7 @@ def kernels(current: Session) -> dict[str, list[tuple[Any, Any, Any]]]:
             bound = add_forward_error(planner.graph, current.catalog, entry, draw=draw)
             planned.append((entry, planner.chains.run(test, artifact, draw=draw), bound))
     done = run_graph(current, planner.graph, limits=Limits(jobs=2))
-    store = Store(current.home.actions)
+    store = ActionCache(current.home.actions)
     found: dict[str, list[tuple[Any, Any, Any]]] = {}
     for entry, run, bound in planned:
         given = done[run].result.outputs | done[bound].result.outputs

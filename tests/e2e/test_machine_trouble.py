@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.paths import find_home
 from support.downstream import Downstream, processes
 from support.hostile import LEFT, NAME
@@ -115,7 +115,7 @@ def test_disk_that_fills_up(room: int, runtime: Path, catalog: Downstream, small
     """Wherever in the chain it happens (``room`` KiB from the beginning): never a verdict, never kept."""
     house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
     copy_runtime(runtime, house.actions)
-    for base in (house.actions / "blobs", Path(Store(house.actions).results)):
+    for base in (house.actions / "blobs", Path(ActionCache(house.actions).results)):
         for shard in range(256):
             (base / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(small_disk).free - (room << 10)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from support.house import House, Report, copy_runtime, new_home, results, wait_until
 
 #: Workloads in MLIR, some in a framework: enough to kill in the middle of, short enough to do so often.
@@ -201,7 +201,7 @@ def test_the_c_library_outlives_action_caches(tmp_path: Path) -> None:
 def test_the_cache_is_for_one_machine_and_environment(warm: House, tmp_path: Path) -> None:
     """Results hold nothing of this machine's folders, so that they can be moved to another."""
     found = subprocess.run(
-        ["grep", "-rlF", "-e", str(warm.home.resolve()), "-e", "/scratch/", Store(warm.actions).results],
+        ["grep", "-rlF", "-e", str(warm.home.resolve()), "-e", "/scratch/", ActionCache(warm.actions).results],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert found.stdout == ""

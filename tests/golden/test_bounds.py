@@ -60,7 +60,7 @@ def golden(workload: str) -> tuple[Any, ...]:
 def verdict(
     workload: str, results: Sequence[Any], folder: Path, *, truth: Sequence[Any] | None = None
 ) -> dict[str, Any]:
-    """Judge results (rounded to the outputs' dtypes) against the golden, with the layers that apply on this road."""
+    """Judge results (rounded to the outputs' dtypes) against the golden, with the layers that apply on this route."""
     document = catalog().workloads[workload].document
     specs: list[dict[str, Any]] = []
     files: dict[str, str] = {}

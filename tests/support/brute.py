@@ -87,7 +87,7 @@ def block_tests(catalog: Catalog, block: Block) -> list[str]:
         for names_of_cell, suffix, workload in product(product(*cell), pins, column):
             found.append("/".join((*names_of_cell, workload)) + suffix)
     cells = dict.fromkeys(tuple(identifier.split("/")[:3]) for identifier in found)
-    used = [components(catalog, *cell, steps) for cell in cells for _, steps in roads(catalog, *cell)]
+    used = [components(catalog, *cell, steps) for cell in cells for _, steps in routes(catalog, *cell)]
     if block.pins and used and not any(set(block.pins) <= some for some in used):
         raise NothingError
     return found
@@ -110,13 +110,13 @@ def everything(catalog: Catalog) -> list[str]:
 
 
 def runs(catalog: Catalog, framework: str, pipeline: str, target: str, workload: str, *, pins: str) -> bool:
-    """Whether any road leads from a source of the workload to something that the target runs, with these pins."""
+    """Whether any route leads from a source of the workload to something that the target runs, with these pins."""
     if target == "ir":
         return step_works(catalog, pipeline, pins)
     entry = catalog.workloads[workload]
     if framework in entry.document.absent:
         return False
-    for source, steps in roads(catalog, framework, pipeline, target):
+    for source, steps in routes(catalog, framework, pipeline, target):
         if source in entry.files and all(step_works(catalog, step, pins) for step in steps):
             used = [catalog.frameworks[framework].document.environment]
             used += [catalog.steps[step].document.environment for step in steps]
@@ -126,7 +126,7 @@ def runs(catalog: Catalog, framework: str, pipeline: str, target: str, workload:
     return False
 
 
-def roads(catalog: Catalog, framework: str, pipeline: str, target: str) -> list[tuple[str, list[str]]]:
+def routes(catalog: Catalog, framework: str, pipeline: str, target: str) -> list[tuple[str, list[str]]]:
     """The sources from which a cell can begin, and the steps from there to what the target runs."""
     document, found = catalog.pipelines[pipeline].document, []
     emits = catalog.frameworks[framework].document.emits
@@ -138,7 +138,7 @@ def roads(catalog: Catalog, framework: str, pipeline: str, target: str) -> list[
 
 
 def components(catalog: Catalog, framework: str, pipeline: str, target: str, steps: list[str]) -> set[str]:
-    """All that a road's environments hold."""
+    """All that a route's environments hold."""
     document = catalog.targets[target].document
     used = [
         catalog.frameworks[framework].document.environment,

@@ -17,7 +17,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.paths import Home, find_home
 from mlir_matrix.report.schemas.export import DOCUMENTS, adapter
 
@@ -28,7 +28,7 @@ ROOMS = ("matrix", "recipes", "golden", "toolchains", "tools/driver")
 
 def results(cache: Path) -> Iterator[Path]:
     """The files of an action cache that hold results, each called like its key."""
-    return (path for path in Path(Store(cache).results).glob("??/*") if "." not in path.name)
+    return (path for path in Path(ActionCache(cache).results).glob("??/*") if "." not in path.name)
 
 
 def entry_of(path: Path) -> dict[str, Any]:

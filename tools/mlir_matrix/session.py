@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Release
-from mlir_matrix.catalog.pins import MARK, Pins, read_pins
+from mlir_matrix.catalog.pins import PINS_MARK, Pins, read_pins
 from mlir_matrix.environments.releases import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import UsageError
@@ -50,7 +50,7 @@ class Session:
 
         ``sealed``: with nothing in it that is this machine's, the interpreter included.
         """
-        name, _, suffix = reference.partition(MARK)
+        name, _, suffix = reference.partition(PINS_MARK)
         found = resolve(
             self.pins.meant(name),
             releases=self.releases(reference),
@@ -63,12 +63,12 @@ class Session:
 
     def releases(self, reference: str) -> Releases:
         """What an environment consists of."""
-        name, _, suffix = reference.partition(MARK)
+        name, _, suffix = reference.partition(PINS_MARK)
         return self.with_entries(self.pins.override(suffix).releases(name))
 
     def needs(self, reference: str) -> Releases:
         """What releases of an environment are built with."""
-        name, _, suffix = reference.partition(MARK)
+        name, _, suffix = reference.partition(PINS_MARK)
         return self.with_entries(self.pins.override(suffix).needs(name))
 
     def with_entries(self, releases: Mapping[str, Release]) -> Releases:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.catalog.releases import RangeError, find, nearest, number, parse_range
+from mlir_matrix.catalog.releases import RangeError, find, nearest_release, number, parse_range
 
 NUMBERS = st.lists(st.integers(0, 30), min_size=1, max_size=4)
 TAILS = st.sampled_from(["", "+torch-mlir.20261001", "-dev", "~rc1", "rc2"])
@@ -153,18 +153,18 @@ def test_what_is_found_begins_with_the_word_and_the_full_name_wins(releases: lis
     ],
 )
 def test_nearest(missing: str, expected: str) -> None:
-    assert nearest(LLVM, missing) == expected
+    assert nearest_release(LLVM, missing) == expected
 
 
 def test_the_newer_of_two_that_are_as_near() -> None:
-    assert nearest(["18", "20"], "19") == nearest(["20", "18"], "19") == "20"
-    assert nearest(["19.1", "19.3"], "19.2") == "19.3"
-    assert nearest([], "19") is None
+    assert nearest_release(["18", "20"], "19") == nearest_release(["20", "18"], "19") == "20"
+    assert nearest_release(["19.1", "19.3"], "19.2") == "19.3"
+    assert nearest_release([], "19") is None
 
 
 @given(st.lists(RELEASES, min_size=1, max_size=6), RELEASES)
 def test_a_release_is_nearest_to_itself(releases: list[str], missing: str) -> None:
-    found = nearest([*releases, missing], missing)
+    found = nearest_release([*releases, missing], missing)
     assert found is not None
     trimmed = [list(number(name)) for name in (found, missing)]
     for parts in trimmed:

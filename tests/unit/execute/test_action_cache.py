@@ -14,25 +14,25 @@ import pytest
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.action_cache import LostBlob, Result, Store, read_bytes, write_bytes
+from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes, write_bytes
 
 KEY = "ab" + "0" * 62
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "cache")
+def store(tmp_path: Path) -> ActionCache:
+    made = ActionCache(tmp_path / "cache")
     made.prepare()
     return made
 
 
-def put(store: Store, tmp_path: Path, data: bytes) -> str:
+def put(store: ActionCache, tmp_path: Path, data: bytes) -> str:
     (tmp_path / "file").write_bytes(data)
     return store.take_file(str(tmp_path / "file"))
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, (4 << 20) + 1])
-def test_bytes_come_back(store: Store, tmp_path: Path, size: int) -> None:
+def test_bytes_come_back(store: ActionCache, tmp_path: Path, size: int) -> None:
     """Small ones are remembered, large ones are not; another store reads both from the disk."""
     data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     digest = put(store, tmp_path, data)
@@ -40,14 +40,14 @@ def test_bytes_come_back(store: Store, tmp_path: Path, size: int) -> None:
     assert not (tmp_path / "file").exists()
     assert store.has_blob(digest)
     assert store.read_blob(digest) == data
-    assert Store(tmp_path / "cache").read_blob(digest) == data
+    assert ActionCache(tmp_path / "cache").read_blob(digest) == data
 
 
 @pytest.mark.parametrize("damage", [b"", b"other", b"hellp"])
-def test_damaged_bytes_are_never_given(store: Store, tmp_path: Path, damage: bytes) -> None:
+def test_damaged_bytes_are_never_given(store: ActionCache, tmp_path: Path, damage: bytes) -> None:
     digest = put(store, tmp_path, b"hello")
     Path(store.blob_path(digest)).write_bytes(damage)
-    fresh = Store(tmp_path / "cache")
+    fresh = ActionCache(tmp_path / "cache")
     with pytest.raises(LostBlob, match="damaged and has been removed") as caught:
         fresh.read_blob(digest)
     assert caught.value.digest == digest
@@ -59,16 +59,16 @@ def test_damaged_bytes_are_never_given(store: Store, tmp_path: Path, damage: byt
 LONG = b"0123456789abcdef" * (300 << 10)
 
 
-def test_a_large_blob_is_checked_as_it_is_copied_once_a_run(store: Store, tmp_path: Path) -> None:
+def test_a_large_blob_is_checked_as_it_is_copied_once_a_run(store: ActionCache, tmp_path: Path) -> None:
     digest = put(store, tmp_path, LONG)
     assert store.is_large(digest)
-    fresh = Store(tmp_path / "cache")
+    fresh = ActionCache(tmp_path / "cache")
     for reader in (store, fresh, fresh):
         reader.copy_blob(digest, str(tmp_path / "copy"))
         assert (tmp_path / "copy").read_bytes() == LONG
     path = Path(store.blob_path(digest))
     path.write_bytes(LONG[:-1] + b"x")
-    for reader in (store, Store(tmp_path / "cache")):
+    for reader in (store, ActionCache(tmp_path / "cache")):
         path.write_bytes(LONG[:-1] + b"x")
         (tmp_path / "copy").unlink(missing_ok=True)
         with pytest.raises(LostBlob, match="damaged and has been removed"):
@@ -79,7 +79,7 @@ def test_a_large_blob_is_checked_as_it_is_copied_once_a_run(store: Store, tmp_pa
         store.copy_blob(digest, str(tmp_path / "copy"))
 
 
-def test_a_large_output_is_ours_alone_when_it_is_taken(store: Store, tmp_path: Path) -> None:
+def test_a_large_output_is_ours_alone_when_it_is_taken(store: ActionCache, tmp_path: Path) -> None:
     """Rights of others, and bytes that change after they were hashed. Another name: see test_sandbox.py."""
     mine = tmp_path / "mine"
     mine.write_bytes(LONG)
@@ -95,17 +95,17 @@ def test_a_large_output_is_ours_alone_when_it_is_taken(store: Store, tmp_path: P
     assert store.take_file(str(mine)) == digest_bytes(LONG[1:])
 
 
-def test_results_come_back(store: Store, tmp_path: Path) -> None:
+def test_results_come_back(store: ActionCache, tmp_path: Path) -> None:
     digest = put(store, tmp_path, b"x")
     result = Result(
         outcome={"outcome": "ok", "stage": "run"}, outputs={"a": digest}, usage={"wall_s": 1.5}, metrics={"n": [1]}
     )
     store.keep(KEY, result)
-    assert Store(tmp_path / "cache").find(KEY) == result
+    assert ActionCache(tmp_path / "cache").find(KEY) == result
     assert store.find("cd" + "0" * 62) is None
 
 
-def test_a_result_without_its_outputs_is_none(store: Store, tmp_path: Path) -> None:
+def test_a_result_without_its_outputs_is_none(store: ActionCache, tmp_path: Path) -> None:
     digest = put(store, tmp_path, b"x")
     store.keep(KEY, Result(outcome={"outcome": "ok"}, outputs={"a": digest}))
     os.unlink(store.blob_path(digest))
@@ -118,7 +118,7 @@ def test_a_result_without_its_outputs_is_none(store: Store, tmp_path: Path) -> N
      '{"outcome": {"outcome": "ok"}, "more": 1}', '{"outcome": {"outcome": "ok"}, "outputs": [1]}', "[" * 200_000],
     ids=lambda text: text[:30],
 )  # fmt: skip
-def test_entries_that_make_no_sense(store: Store, tmp_path: Path, text: str) -> None:
+def test_entries_that_make_no_sense(store: ActionCache, tmp_path: Path, text: str) -> None:
     data = text.encode("latin-1")
     path = Path(store.results) / KEY[:2] / KEY
     for content in (data, data + b"\n" + digest_bytes(data).encode()):
@@ -126,7 +126,7 @@ def test_entries_that_make_no_sense(store: Store, tmp_path: Path, text: str) -> 
         assert store.find(KEY) is None
 
 
-def test_a_flipped_bit_anywhere_is_noticed(store: Store, tmp_path: Path) -> None:
+def test_a_flipped_bit_anywhere_is_noticed(store: ActionCache, tmp_path: Path) -> None:
     store.keep(KEY, Result(outcome={"outcome": "lower-failed", "reason": "so"}))
     path = Path(store.results) / KEY[:2] / KEY
     right = path.read_bytes()
@@ -135,7 +135,7 @@ def test_a_flipped_bit_anywhere_is_noticed(store: Store, tmp_path: Path) -> None
         assert store.find(KEY) is None, place
 
 
-def test_an_entry_belongs_to_its_key(store: Store, tmp_path: Path) -> None:
+def test_an_entry_belongs_to_its_key(store: ActionCache, tmp_path: Path) -> None:
     store.keep(KEY, Result(outcome={"outcome": "ok"}))
     other = KEY[:2] + "1" * 62
     folder = Path(store.results) / KEY[:2]
@@ -143,7 +143,7 @@ def test_an_entry_belongs_to_its_key(store: Store, tmp_path: Path) -> None:
     assert store.find(other) is None
 
 
-def test_a_later_result_replaces(store: Store) -> None:
+def test_a_later_result_replaces(store: ActionCache) -> None:
     for outcome in ("lower-failed", "ok"):
         store.keep(KEY, Result(outcome={"outcome": outcome}))
     found = store.find(KEY)
@@ -151,7 +151,7 @@ def test_a_later_result_replaces(store: Store) -> None:
     assert found.ok
 
 
-def test_writing_leaves_nothing_half_done(store: Store, tmp_path: Path) -> None:
+def test_writing_leaves_nothing_half_done(store: ActionCache, tmp_path: Path) -> None:
     folder = Path(store.results) / KEY[:2]
     (folder / KEY).mkdir()
     with pytest.raises(OSError):
@@ -184,8 +184,8 @@ def test_two_that_write_the_same(tmp_path: Path) -> None:
 def test_no_folder_to_be_had(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InfrastructureError, match="action cache cannot be written"):
-        Store(tmp_path / place).prepare()
-    assert Store(tmp_path / place).find(KEY) is None
+        ActionCache(tmp_path / place).prepare()
+    assert ActionCache(tmp_path / place).find(KEY) is None
 
 
 def test_written_files_are_new(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_removing_what_was_left(tmp_path: Path, fill: Callable[[Path], object]) 
     remove_folder(str(folder))
 
 
-def test_the_format_of_an_entry(store: Store, tmp_path: Path) -> None:
+def test_the_format_of_an_entry(store: ActionCache, tmp_path: Path) -> None:
     """Other programs may read it: a line of JSON under the key, and one with what proves it."""
     store.keep(KEY, Result(outcome={"outcome": "lower-failed", "reason": "«so»"}))
     entry, check = (Path(store.results) / "ab" / KEY).read_bytes().split(b"\n")

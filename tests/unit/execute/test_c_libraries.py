@@ -13,7 +13,7 @@ from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.action_cache import Result, Store
+from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries, builds_c_library
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.plan.graph import Action, Graph
@@ -34,7 +34,7 @@ class Cache:
     """A run with an action cache of its own."""
 
     def __init__(self, folder: Path, packages: Path) -> None:
-        self.store = Store(folder)
+        self.store = ActionCache(folder)
         self.store.prepare()
         environment = ResolvedEnvironment(name="zig", interpreter=own(), packages=(ZIG,))
         self.libraries = CLibraries(packages, {"zig": environment}, self.store)

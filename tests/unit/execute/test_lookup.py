@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.execute.action_cache import Result, Store
+from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.lookup import Lookup, cached_result
 from mlir_matrix.plan.graph import File, Graph, Produced
@@ -20,7 +20,7 @@ class World:
         self.root = folder / "catalog"
         self.root.mkdir()
         (self.root / "source.txt").write_text("source")
-        self.store = Store(folder / "actions")
+        self.store = ActionCache(folder / "actions")
         self.store.prepare()
         self.graph = Graph()
         self.first = self._add("first", {"source": File(0, "source.txt")})

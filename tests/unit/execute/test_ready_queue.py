@@ -1,4 +1,4 @@
-"""Which action comes next: never before what it waits for, the longest road first, and every one exactly once."""
+"""Which action comes next: never before what it waits for, the longest route first, and every one exactly once."""
 
 from __future__ import annotations
 

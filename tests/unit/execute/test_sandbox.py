@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, is_kept
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.action_cache import LostBlob, Store
+from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.keys import Read
 from mlir_matrix.execute.large_files import LARGE
 from mlir_matrix.execute.sandbox import (
@@ -52,8 +52,8 @@ def set_flags(path: Path, flags: int) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "cache")
+def store(tmp_path: Path) -> ActionCache:
+    made = ActionCache(tmp_path / "cache")
     made.prepare()
     return made
 
@@ -85,7 +85,7 @@ def leave(folder: str, outcome: object = OK, output: str | None = "module") -> N
         Path(folder, "out", "ir.mlir").write_text(output)
 
 
-def prepared(tmp_path: Path, store: Store) -> Prepared:
+def prepared(tmp_path: Path, store: ActionCache) -> Prepared:
     source = tmp_path / "source.py"
     source.write_bytes(b"source")
     (tmp_path / "blob").write_bytes(b"blob" * 40_000)
@@ -97,7 +97,7 @@ def prepared(tmp_path: Path, store: Store) -> Prepared:
     return Prepared("key", action(), reads)
 
 
-def test_what_an_action_finds(tmp_path: Path, store: Store, folders: Folders) -> None:
+def test_what_an_action_finds(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
     given = prepared(tmp_path, store)
     folder = folders.take()
     folders.fill(folder, given, store)
@@ -110,17 +110,17 @@ def test_what_an_action_finds(tmp_path: Path, store: Store, folders: Folders) ->
     assert str(tmp_path) not in Path(folder, "action.json").read_text()
 
 
-def test_copies_not_originals(tmp_path: Path, store: Store, folders: Folders) -> None:
+def test_copies_not_originals(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
     given = prepared(tmp_path, store)
     folder = folders.take()
     folders.fill(folder, given, store)
     for path in Path(folder, "in").iterdir():
         path.write_bytes(b"spoilt")
     assert (tmp_path / "source.py").read_bytes() == b"source"
-    assert Store(tmp_path / "cache").read_blob(given.reads[1].digest) == b"blob" * 40_000
+    assert ActionCache(tmp_path / "cache").read_blob(given.reads[1].digest) == b"blob" * 40_000
 
 
-def test_a_source_that_changed_meanwhile(tmp_path: Path, store: Store, folders: Folders) -> None:
+def test_a_source_that_changed_meanwhile(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
     """The key was made of other bytes: a result under it would be a lie."""
     given = prepared(tmp_path, store)
     (tmp_path / "source.py").write_bytes(b"sourcf")
@@ -128,14 +128,14 @@ def test_a_source_that_changed_meanwhile(tmp_path: Path, store: Store, folders: 
         folders.fill(folders.take(), given, store)
 
 
-def test_a_blob_that_is_lost(tmp_path: Path, store: Store, folders: Folders) -> None:
+def test_a_blob_that_is_lost(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
     given = prepared(tmp_path, store)
     os.unlink(store.blob_path(given.reads[1].digest))
     with pytest.raises(LostBlob):
-        folders.fill(folders.take(), given, Store(tmp_path / "cache"))
+        folders.fill(folders.take(), given, ActionCache(tmp_path / "cache"))
 
 
-def test_a_result(store: Store, folders: Folders) -> None:
+def test_a_result(store: ActionCache, folders: Folders) -> None:
     folder = folders.take()
     leave(folder)
     Path(folder, "metrics.json").write_text('{"kernel_ns": [1, 2]}')
@@ -152,7 +152,7 @@ def test_a_result(store: Store, folders: Folders) -> None:
         lambda path: os.link(path, path.parents[1] / "more"),
     ],
 )
-def test_outputs_are_plain_in_the_store(store: Store, folders: Folders, mark: Callable[[Path], object]) -> None:
+def test_outputs_are_plain_in_the_store(store: ActionCache, folders: Folders, mark: Callable[[Path], object]) -> None:
     """Nothing but its bytes goes from an action to those that read its output."""
     folder = folders.take()
     leave(folder)
@@ -163,7 +163,7 @@ def test_outputs_are_plain_in_the_store(store: Store, folders: Folders, mark: Ca
     assert not found.st_mode & 0o7002
 
 
-def test_a_large_output_with_another_name(store: Store, folders: Folders) -> None:
+def test_a_large_output_with_another_name(store: ActionCache, folders: Folders) -> None:
     """A copy is hashed and taken, to which the other name does not lead."""
     folder = folders.take()
     content = "x" * (LARGE + 1)
@@ -178,7 +178,7 @@ def test_a_large_output_with_another_name(store: Store, folders: Folders) -> Non
     assert os.stat(store.blob_path(digest)).st_nlink == 1
 
 
-def test_what_an_action_writes_as_its_outcome_is_fit_to_print(store: Store, folders: Folders) -> None:
+def test_what_an_action_writes_as_its_outcome_is_fit_to_print(store: ActionCache, folders: Folders) -> None:
     folder = folders.take()
     forged = {
         "outcome": "crashed", "stage": "lower", "signal": "SIGSEGV\n\x1b[2J", "diagnostics": "a\ud800\x1b[2J\nb",
@@ -192,7 +192,9 @@ def test_what_an_action_writes_as_its_outcome_is_fit_to_print(store: Store, fold
     assert "signal" not in outcome
 
 
-def test_a_file_system_without_attributes(store: Store, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_attributes(
+    store: ActionCache, folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> list[str]:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
@@ -202,7 +204,7 @@ def test_a_file_system_without_attributes(store: Store, folders: Folders, monkey
     assert collect(folder, action(), {}, store).ok
 
 
-def test_a_failure_keeps_its_log(store: Store, folders: Folders) -> None:
+def test_a_failure_keeps_its_log(store: ActionCache, folders: Folders) -> None:
     folder = folders.take()
     leave(folder, {"outcome": "lower-failed", "stage": "lower", "reason": "r", "diagnostics": "d", "more": [1]}, None)
     Path(folder, "log.txt").write_text("it said")
@@ -254,7 +256,9 @@ def replace(name: str, make: Callable[[Path], object]) -> Callable[[Path], objec
         replace("out", lambda path: path.write_text("x")),
     ],
 )  # fmt: skip
-def test_strange_leavings(tmp_path: Path, store: Store, folders: Folders, spoil: Callable[[Path], object]) -> None:
+def test_strange_leavings(
+    tmp_path: Path, store: ActionCache, folders: Folders, spoil: Callable[[Path], object]
+) -> None:
     """Refused, and never kept, without waiting, following or taking what is not its own."""
     (tmp_path / "kept").write_text("kept")
     (tmp_path / "others").mkdir()
@@ -275,7 +279,7 @@ def test_strange_leavings(tmp_path: Path, store: Store, folders: Folders, spoil:
 @pytest.mark.parametrize(
     "text", ["", "[1]", "{", "[" * 1_000_000, '{"x": "' + "x" * (5 << 20) + '"}'], ids=lambda text: text[:3]
 )
-def test_strange_metrics_are_left_out(store: Store, folders: Folders, text: str) -> None:
+def test_strange_metrics_are_left_out(store: ActionCache, folders: Folders, text: str) -> None:
     folder = folders.take()
     leave(folder)
     Path(folder, "metrics.json").write_text(text)
@@ -283,7 +287,7 @@ def test_strange_metrics_are_left_out(store: Store, folders: Folders, text: str)
     assert (result.outcome, result.metrics) == (OK, {})
 
 
-def test_folders_are_used_again(tmp_path: Path, store: Store, folders: Folders) -> None:
+def test_folders_are_used_again(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
     first, second = folders.take(), folders.take()
     assert first != second
     folders.fill(first, prepared(tmp_path, store), store)
@@ -315,7 +319,7 @@ def test_folders_are_used_again(tmp_path: Path, store: Store, folders: Folders) 
     ],
 )
 def test_spoilt_folders_are_not(
-    tmp_path: Path, store: Store, folders: Folders, spoil: Callable[[Path], object]
+    tmp_path: Path, store: ActionCache, folders: Folders, spoil: Callable[[Path], object]
 ) -> None:
     folder = folders.take()
     folders.fill(folder, prepared(tmp_path, store), store)

@@ -1,4 +1,4 @@
-"""An explanation names every rule, the road with the origin of each value, and what the caller adds."""
+"""An explanation names every rule, the route with the origin of each value, and what the caller adds."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_an_unsupported_test_says_why() -> None:
 
 def test_the_road_names_steps_values_and_origins() -> None:
     found = of("pytorch/linalg-tiled/x86_64/topk")
-    road = found.to_json()["road"]
-    assert (road["kind"], road["source"], road["ends"]) == ("torch", "pytorch.py", "object")
-    assert [step["step"] for step in road["steps"]] == ["torch-to-linalg", "tile", "lower", "emit"]
-    assert road["steps"][1]["parameters"][0] == {
+    route = found.to_json()["road"]
+    assert (route["kind"], route["source"], route["ends"]) == ("torch", "pytorch.py", "object")
+    assert [step["step"] for step in route["steps"]] == ["torch-to-linalg", "tile", "lower", "emit"]
+    assert route["steps"][1]["parameters"][0] == {
         "name": "size",
         "value": 4,
         "position": "pipelines/linalg-tiled.yaml:7:12",
@@ -170,7 +170,7 @@ def test_the_road_names_the_variant_and_what_made_it_the_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pins", "lines", "recipe"),
+    ("pins", "lines", "resolved_step"),
     [
         ({}, "Step: tile by passes in e\n  variant steps/tile.yaml:8:3, because llvm is 19.1.7\n", {
             "tool": "passes", "backend": "bindings", "environment": "e", "pins": {"llvm": "19.1.7"},
@@ -184,18 +184,18 @@ def test_the_road_names_the_variant_and_what_made_it_the_one() -> None:
     ],
 )  # fmt: skip
 def test_an_ir_test_names_the_tool_and_the_variant_of_its_step(
-    pins: dict[str, str], lines: str, recipe: dict[str, Any]
+    pins: dict[str, str], lines: str, resolved_step: dict[str, Any]
 ) -> None:
     found = explain(CATALOG, expand(CATALOG, CATALOG.suites["smoke"], Pins(CATALOG, pins)), "mlir/tile/ir/mm")
     assert f"\n\n{lines}\nDefined in" in found.to_text()
-    assert (found.to_json()["recipe"], found.to_json()["road"]) == (recipe, None)
+    assert (found.to_json()["recipe"], found.to_json()["road"]) == (resolved_step, None)
 
 
 def test_an_ir_test_of_a_step_without_variants() -> None:
     found = of("mlir/torch-to-linalg/ir/mm")
     assert "\nStep: torch-to-linalg by passes in e\n\n" in found.to_text()
-    recipe = found.to_json()["recipe"]
-    assert (recipe["variant"], recipe["because"]) == (None, None)
+    resolved_step = found.to_json()["recipe"]
+    assert (resolved_step["variant"], resolved_step["because"]) == (None, None)
 
 
 def test_the_road_in_json_has_all_that_runs() -> None:
@@ -223,9 +223,9 @@ def test_a_release_without_a_variant_says_so() -> None:
 
 
 def test_code_generation_is_on_the_road() -> None:
-    road = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()["road"]
-    assert road["steps"][-1]["position"] == "targets/x86_64.yaml:5:11"
-    assert road["steps"][-1]["parameters"] == [
+    route = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()["road"]
+    assert route["steps"][-1]["position"] == "targets/x86_64.yaml:5:11"
+    assert route["steps"][-1]["parameters"] == [
         {"name": "opt-level", "value": 3, "position": "pipelines/linalg-tiled.yaml:9:11", "default": False}
     ]
 

@@ -9,11 +9,11 @@ import pytest
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, Property, SameIr, Scaling
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.expand.properties import place, reader, relate, selfish, senseless
+from mlir_matrix.expand.properties import place, reader, resolve_property, selfish, senseless
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import expand
-from mlir_matrix.expand.test_sets import Stated
+from mlir_matrix.expand.test_sets import SuiteProperty
 from support.catalogs import catalog, entry
 from support.catalogs import suite as make_suite
 
@@ -32,9 +32,9 @@ outputs:
 """
 
 
-def law(text: str) -> Any:
+def property_kind(text: str) -> Any:
     """A law from the words of a suite."""
-    return entry("suites", Property, "p", f"tests: ['**']\nreason: r\n{text}").document.law
+    return entry("suites", Property, "p", f"tests: ['**']\nreason: r\n{text}").document.property_kind
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def law(text: str) -> Any:
 )
 def test_what_makes_no_sense_of_a_workload(text: str, says: str) -> None:
     workload = entry("workloads", base.Workload, "w", WORKLOAD).document
-    assert senseless(workload, law(text)) == says
+    assert senseless(workload, property_kind(text)) == says
 
 
 def test_a_batch_has_one_axis() -> None:
@@ -68,7 +68,7 @@ def test_a_batch_has_one_axis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "mine"),
+    ("suite_property", "mine"),
     [
         (Agreement(pipeline="b"), False),
         (Agreement(pipeline="a"), True),
@@ -79,21 +79,23 @@ def test_a_batch_has_one_axis() -> None:
         (Scaling(inputs={"x": 2}), False),
     ],
 )
-def test_comparing_with_oneself(stated: Any, mine: bool) -> None:
-    assert bool(selfish(stated, (("f",), ("a", "c"), ("t",)))) is mine
+def test_comparing_with_oneself(suite_property: Any, mine: bool) -> None:
+    assert bool(selfish(suite_property, (("f",), ("a", "c"), ("t",)))) is mine
 
 
-def related(stated: Any, *test: str) -> Any:
+def related(suite_property: Any, *test: str) -> Any:
     connector = Connector(CATALOG)
-    road = connector.road(*test)  # type: ignore[arg-type]
-    assert not isinstance(road, Unsupported)
-    return relate(connector, Stated(name="p", law=stated, position="s:1:1"), (*test, ""), road)  # type: ignore[arg-type]
+    route = connector.route(*test)  # type: ignore[arg-type]
+    assert not isinstance(route, Unsupported)
+    return resolve_property(
+        connector, SuiteProperty(name="p", property_kind=suite_property, position="s:1:1"), (*test, ""), route
+    )  # type: ignore[arg-type]
 
 
 def test_the_other_cell_is_named_in_part() -> None:
     found = related(Agreement(pipeline="linalg-tiled"), "pytorch", "linalg-loops", "wasm", "mlp")
     assert found.cell == ("pytorch", "linalg-tiled", "wasm")
-    assert [step.name for step in found.road.steps] == ["torch-to-linalg", "tile", "lower"]
+    assert [step.name for step in found.route.steps] == ["torch-to-linalg", "tile", "lower"]
 
 
 def test_the_other_may_be_unsupported() -> None:
@@ -107,27 +109,27 @@ def test_the_other_may_be_unsupported() -> None:
 def test_a_kind_may_not_be_on_the_road() -> None:
     found = related(SameIr(framework="jax", at="torch"), "pytorch", "linalg-loops", "wasm", "mlp")
     assert isinstance(found, Unsupported)
-    assert found.reason == "the road of jax/linalg-loops/wasm/mlp does not pass torch, only stablehlo, linalg and llvm"
+    assert found.reason == "the route of jax/linalg-loops/wasm/mlp does not pass torch, only stablehlo, linalg and llvm"
 
 
 def test_the_last_place_of_a_kind_and_who_reads_it() -> None:
     connector = Connector(CATALOG)
-    road = connector.road("pytorch", "linalg-tiled", "wasm", "mlp")
-    assert not isinstance(road, Unsupported)
-    assert [place(road, kind) for kind in ("torch", "linalg", "llvm", "tosa")] == [0, 2, 3, None]
-    recipe = reader(road, "linalg")
-    assert recipe is not None
-    assert recipe.name == "lower"
-    assert reader(road, "tosa") is None
+    route = connector.route("pytorch", "linalg-tiled", "wasm", "mlp")
+    assert not isinstance(route, Unsupported)
+    assert [place(route, kind) for kind in ("torch", "linalg", "llvm", "tosa")] == [0, 2, 3, None]
+    resolved_step = reader(route, "linalg")
+    assert resolved_step is not None
+    assert resolved_step.name == "lower"
+    assert reader(route, "tosa") is None
 
 
 def test_a_source_that_fixes_its_sizes_has_no_halves() -> None:
     fixed = catalog(frameworks={"mlir": "tool: t\nenvironment: e\nemits: {linalg: linalg.mlir}\nfixed_shapes: true"})
     connector = Connector(fixed)
-    road = connector.road("mlir", "linalg-loops", "wasm", "mlp")
-    assert not isinstance(road, Unsupported)
-    stated = Stated(name="p", law=Batch(dim="B"), position="s:1:1")
-    found = relate(connector, stated, ("mlir", "linalg-loops", "wasm", "mlp", ""), road)
+    route = connector.route("mlir", "linalg-loops", "wasm", "mlp")
+    assert not isinstance(route, Unsupported)
+    suite_property = SuiteProperty(name="p", property_kind=Batch(dim="B"), position="s:1:1")
+    found = resolve_property(connector, suite_property, ("mlir", "linalg-loops", "wasm", "mlp", ""), route)
     assert isinstance(found, Unsupported)
     assert found.reason.startswith("linalg.mlir of mlp fixes the size of B: ")
 

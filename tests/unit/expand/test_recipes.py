@@ -8,7 +8,7 @@ import pytest
 
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.expand.recipes import Recipe, Unsupported, ingress_recipe, runner, step_recipe, unmet
+from mlir_matrix.expand.recipes import ResolvedStep, Unsupported, resolve_importer, resolve_step, runner, unmet
 from support.catalogs import catalog, entry
 
 ENVIRONMENTS = {
@@ -36,22 +36,22 @@ VARIANTS = (
 )
 
 
-def recipe(step: str, overrides: dict[str, str] | None = None, **swaps: str) -> Recipe | Unsupported:
+def resolved_step(step: str, overrides: dict[str, str] | None = None, **swaps: str) -> ResolvedStep | Unsupported:
     own = catalog(
         environments=ENVIRONMENTS, components=COMPONENTS, known_good="pins: {}", steps={}, pipelines={}, targets={}
     )  # fmt: skip
     steps: Any = {"s": entry("steps", base.Step, "s", STEP + step)}
     object.__setattr__(own, "steps", steps)
-    return step_recipe(own, "s", Pins(own, overrides or {}, swaps))
+    return resolve_step(own, "s", Pins(own, overrides or {}, swaps))
 
 
-def made(step: str, release: str) -> Recipe:
-    found = recipe(step, {"llvm": release})
-    assert isinstance(found, Recipe), found
+def made(step: str, release: str) -> ResolvedStep:
+    found = resolved_step(step, {"llvm": release})
+    assert isinstance(found, ResolvedStep), found
     return found
 
 
-def reason(found: Recipe | Unsupported) -> str:
+def reason(found: ResolvedStep | Unsupported) -> str:
     assert isinstance(found, Unsupported), found
     return found.reason
 
@@ -83,7 +83,7 @@ def test_the_first_variant_that_holds_counts(release: str, passes: str, schedule
 @pytest.mark.parametrize("release", ["13.0.1", "20.1.0"])
 def test_a_release_that_no_variant_is_for(release: str) -> None:
     """What a variant needs, it needs all of; of what would do the newest releases are named."""
-    assert reason(recipe(VARIANTS, {"llvm": release})) == (
+    assert reason(resolved_step(VARIANTS, {"llvm": release})) == (
         f"step s has no variant for llvm {release}, numpy 2.4.6; it has variants for "
         "llvm >=24 and llvm with stablehlo; llvm >=22; llvm >=19,!=20; llvm 18 and numpy 2.4 "
         "(would do: llvm 24.0.0+deb.2, 24.0.0+torch-mlir.1, 22.1.8)"
@@ -104,15 +104,15 @@ def test_a_release_that_no_variant_is_for(release: str) -> None:
 )  # fmt: skip
 def test_the_releases_that_would_do(text: str, hint: str) -> None:
     """Each alone, everything else as it is pinned; none where a component's release is not all that would have to change."""
-    found = reason(recipe(f"passes: p\n{text}", {"llvm": "13.0.1"}))
+    found = reason(resolved_step(f"passes: p\n{text}", {"llvm": "13.0.1"}))
     assert found.partition("; it has variants for ")[2] == hint
 
 
 def test_variants_for_a_component_that_is_not_there() -> None:
-    assert reason(recipe("passes: p\nvariants: [{when: {llvm: '>=18'}}]", {}, mlir="torch-mlir")) == (
+    assert reason(resolved_step("passes: p\nvariants: [{when: {llvm: '>=18'}}]", {}, mlir="torch-mlir")) == (
         "step s has no variant for an environment without llvm; it has variants for llvm >=18"
     )
-    assert reason(recipe("passes: p\nvariants: [{carries: {llvm: torch}}]", {}, mlir="torch-mlir")) == (
+    assert reason(resolved_step("passes: p\nvariants: [{carries: {llvm: torch}}]", {}, mlir="torch-mlir")) == (
         "step s has no variant for an environment without llvm; it has variants for llvm with torch"
     )
 
@@ -136,13 +136,13 @@ def test_variants_for_a_component_that_is_not_there() -> None:
     ],
 )  # fmt: skip
 def test_requirements(requires: str, release: str, sentence: str | None) -> None:
-    found = recipe(f"passes: p\nrequires: {requires}", {"llvm": release})
+    found = resolved_step(f"passes: p\nrequires: {requires}", {"llvm": release})
     assert (found.reason if isinstance(found, Unsupported) else None) == sentence
 
 
 def test_requirements_are_asked_before_variants() -> None:
     text = f"{VARIANTS}requires: [{{component: llvm, releases: '>=19', reason: r}}]"
-    assert reason(recipe(text, {"llvm": "13.0.1"})) == "step s needs llvm >=19, and llvm 13.0.1 is pinned: r"
+    assert reason(resolved_step(text, {"llvm": "13.0.1"})) == "step s needs llvm >=19, and llvm 13.0.1 is pinned: r"
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_programs_do_what_bindings_would(tool: str, by_bindings: str | None, by_
 def test_what_only_programs_can_do_needs_a_release_of_programs(tool: str) -> None:
     """Before anything is planned: bindings bring no mlir-translate."""
     assert made(f"tool: {tool}", "22.1.8").backend == "programs"
-    assert reason(recipe(f"tool: {tool}", {"llvm": "24.0.0+torch-mlir.1"})) == (
+    assert reason(resolved_step(f"tool: {tool}", {"llvm": "24.0.0+torch-mlir.1"})) == (
         "step s works by programs of a release, and llvm 24.0.0+torch-mlir.1 comes as Python bindings; pin another release"
     )
-    assert reason(recipe(f"tool: {tool}", {}, mlir="python")) == (
+    assert reason(resolved_step(f"tool: {tool}", {}, mlir="python")) == (
         "step s works by programs of a release, and its environment holds none; pin another release"
     )
 
@@ -187,8 +187,8 @@ def test_what_a_target_runs_its_kernels_in(release: str, found: str) -> None:
 
 
 def test_without_components_there_is_nothing_to_choose() -> None:
-    found = recipe("tool: passes\npasses: p", {}, mlir="python")
-    assert isinstance(found, Recipe)
+    found = resolved_step("tool: passes\npasses: p", {}, mlir="python")
+    assert isinstance(found, ResolvedStep)
     assert (found.tool, found.backend, found.bindings, found.pins, found.environment) == (
         "passes", "bindings", None, (), "mlir",
     )  # fmt: skip
@@ -197,7 +197,7 @@ def test_without_components_there_is_nothing_to_choose() -> None:
 def test_patterns_take_bindings() -> None:
     text = "passes: p\npatterns: p.mlir"
     assert made(text, "24.0.0+torch-mlir.1").patterns == "p.mlir"
-    assert reason(recipe(text, {"llvm": "22.1.8"})) == (
+    assert reason(resolved_step(text, {"llvm": "22.1.8"})) == (
         "step s applies PDL patterns, which takes Python bindings; there are none in llvm 22.1.8 and numpy 2.4.6"
     )
 
@@ -206,7 +206,7 @@ def test_patterns_of_one_variant_say_nothing_about_the_others() -> None:
     text = "passes: p\nvariants: [{when: {llvm: '>=24'}, patterns: new.mlir}, {when: {llvm: '<24'}}]"
     assert made(text, "22.1.8").patterns is None
     assert made(text, "24.0.0+torch-mlir.1").patterns == "new.mlir"
-    assert "applies PDL patterns" in reason(recipe(text, {"llvm": "24.0.0+deb.2"}))
+    assert "applies PDL patterns" in reason(resolved_step(text, {"llvm": "24.0.0+deb.2"}))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_patterns_of_one_variant_say_nothing_about_the_others() -> None:
 def test_an_ingress_has_a_recipe_too(tool: str, release: str, expected: tuple[str | None, str | None, str]) -> None:
     own = catalog(environments=ENVIRONMENTS, components=COMPONENTS, known_good="pins: {}")
     text = f"description: d\ntool: {tool}\nenvironment: mlir\nemits: {{a: a.mlir}}"
-    found = ingress_recipe(entry("frameworks", base.Framework, "f", text), Pins(own, {"llvm": release}))
+    found = resolve_importer(entry("frameworks", base.Framework, "f", text), Pins(own, {"llvm": release}))
     assert (found.backend, found.bindings, found.environment) == expected
     assert found.tool == tool
     assert (found.name, found.passes, found.variant) == ("f", None, "")

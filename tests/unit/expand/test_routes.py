@@ -1,4 +1,4 @@
-"""Roads: preference, parameters with their origins, and the sentences for what cannot connect."""
+"""Routes: preference, parameters with their origins, and the sentences for what cannot connect."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import pytest
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.recipes import Unsupported
-from mlir_matrix.expand.routes import Connector, Road, alternatives, connect, listed
+from mlir_matrix.expand.routes import Connector, Route, alternatives, connect, word_list
 from support.catalogs import PIPELINES, STEPS, catalog
 
 
-def road(found: Road | Unsupported) -> Road:
-    assert isinstance(found, Road), found
+def route(found: Route | Unsupported) -> Route:
+    assert isinstance(found, Route), found
     return found
 
 
-def reason(found: Road | Unsupported | tuple[Road, ...]) -> str:
+def reason(found: Route | Unsupported | tuple[Route, ...]) -> str:
     assert isinstance(found, Unsupported), found
     return found.reason
 
 
 def test_a_road_passes_the_entry_and_then_the_shared_steps() -> None:
-    found = road(connect(catalog(), "onnx", "linalg-loops", "x86_64"))
+    found = route(connect(catalog(), "onnx", "linalg-loops", "x86_64"))
     assert (found.kind, found.source, found.ends) == ("torch-onnx", "onnx.py", "object")
     assert [(step.name, step.takes, step.gives) for step in found.steps] == [
         ("onnx-to-torch", "torch-onnx", "torch"),
@@ -40,11 +40,14 @@ def test_a_road_passes_the_entry_and_then_the_shared_steps() -> None:
 
 
 def test_an_empty_entry_goes_straight_to_the_shared_steps() -> None:
-    assert [step.name for step in road(connect(catalog(), "mlir", "linalg-loops", "x86_64")).steps] == ["lower", "emit"]
+    assert [step.name for step in route(connect(catalog(), "mlir", "linalg-loops", "x86_64")).steps] == [
+        "lower",
+        "emit",
+    ]
 
 
 def test_parameters_say_where_their_value_comes_from() -> None:
-    tile = road(connect(catalog(), "pytorch", "linalg-tiled", "x86_64")).steps[1]
+    tile = route(connect(catalog(), "pytorch", "linalg-tiled", "x86_64")).steps[1]
     assert tile.parameters == {"size": 4, "unroll": True}
     size, unroll = tile.arguments
     assert (size.default, size.position) == (False, "pipelines/linalg-tiled.yaml:7:12")
@@ -53,12 +56,12 @@ def test_parameters_say_where_their_value_comes_from() -> None:
 
 
 def test_a_step_that_gives_nothing_of_its_own_keeps_the_kind() -> None:
-    tile = road(connect(catalog(), "mlir", "linalg-tiled", "x86_64")).steps[0]
+    tile = route(connect(catalog(), "mlir", "linalg-tiled", "x86_64")).steps[0]
     assert (tile.takes, tile.gives) == ("linalg", "linalg")
 
 
 def test_a_target_that_takes_an_earlier_kind_ends_the_road_there() -> None:
-    found = road(connect(catalog(), "jax", "linalg-loops", "wasm"))
+    found = route(connect(catalog(), "jax", "linalg-loops", "wasm"))
     assert [step.name for step in found.steps] == ["stablehlo-to-linalg", "lower"]
     assert found.ends == "llvm"
 
@@ -72,8 +75,8 @@ def test_a_road_that_runs_none_of_the_pipelines_own_steps_is_none(text: str) -> 
 
 def test_the_longest_part_that_the_target_takes_wins() -> None:
     found = catalog(targets={"both": "accepts: [llvm, object]"})
-    assert road(connect(found, "mlir", "tosa-loops", "both")).ends == "object"
-    assert road(connect(found, "mlir", "linalg-loops", "both")).ends == "llvm"
+    assert route(connect(found, "mlir", "tosa-loops", "both")).ends == "object"
+    assert route(connect(found, "mlir", "linalg-loops", "both")).ends == "llvm"
 
 
 def test_unsupported_names_both_sides() -> None:
@@ -88,52 +91,52 @@ def test_unsupported_names_both_sides() -> None:
 
 def test_the_pipelines_order_decides_and_then_the_workloads_sources() -> None:
     connector = Connector(catalog())
-    ways = connector.ways("mlir", "tosa-loops", "x86_64")
-    assert isinstance(ways, tuple)
-    assert [way.kind for way in ways] == ["tosa", "linalg"]
-    assert road(connector.road("mlir", "tosa-loops", "x86_64", "mlp")).source == "tosa.mlir"
+    routes = connector.routes("mlir", "tosa-loops", "x86_64")
+    assert isinstance(routes, tuple)
+    assert [way.kind for way in routes] == ["tosa", "linalg"]
+    assert route(connector.route("mlir", "tosa-loops", "x86_64", "mlp")).source == "tosa.mlir"
     only_linalg = Connector(catalog(workloads={"mlp": ("linalg.mlir",)}))
-    assert road(only_linalg.road("mlir", "tosa-loops", "x86_64", "mlp")).source == "linalg.mlir"
+    assert route(only_linalg.route("mlir", "tosa-loops", "x86_64", "mlp")).source == "linalg.mlir"
 
 
 def test_a_workload_without_a_source_says_which_files_would_do() -> None:
     connector = Connector(catalog())
-    assert reason(connector.road("mlir", "tosa-loops", "x86_64", "topk")) == (
+    assert reason(connector.route("mlir", "tosa-loops", "x86_64", "topk")) == (
         "workload topk has no mlir source (tosa.mlir or linalg.mlir)"
     )
-    assert reason(connector.road("onnx", "linalg-loops", "x86_64", "softmax")) == (
+    assert reason(connector.route("onnx", "linalg-loops", "x86_64", "softmax")) == (
         "workload softmax has no onnx source (onnx.py)"
     )
 
 
 def test_what_a_framework_cannot_express_says_why() -> None:
-    assert reason(Connector(catalog()).road("onnx", "linalg-loops", "x86_64", "topk")) == (
+    assert reason(Connector(catalog()).route("onnx", "linalg-loops", "x86_64", "topk")) == (
         "onnx cannot express topk: its order is not defined"
     )
 
 
 def test_the_cells_reason_comes_before_the_workloads() -> None:
-    assert "onnx emits" in reason(Connector(catalog()).road("onnx", "linalg-tiled", "x86_64", "topk"))
+    assert "onnx emits" in reason(Connector(catalog()).route("onnx", "linalg-tiled", "x86_64", "topk"))
 
 
-def values(found: Road, step: str) -> list[tuple[str, object, str, bool]]:
+def values(found: Route, step: str) -> list[tuple[str, object, str, bool]]:
     (arguments,) = [each.arguments for each in found.steps if each.name == step]
     return [(argument.name, argument.value, argument.position, argument.default) for argument in arguments]
 
 
 def test_a_target_generates_code_with_the_values_of_the_pipeline() -> None:
     found = catalog()
-    assert values(road(connect(found, "mlir", "linalg-tiled", "x86_64")), "emit") == [
+    assert values(route(connect(found, "mlir", "linalg-tiled", "x86_64")), "emit") == [
         ("opt-level", 3, "pipelines/linalg-tiled.yaml:9:11", False)
     ]
     default = ("opt-level", 2, "steps/emit.yaml:5:42", True)
-    assert values(road(connect(found, "mlir", "linalg-loops", "x86_64")), "emit") == [default]
+    assert values(route(connect(found, "mlir", "linalg-loops", "x86_64")), "emit") == [default]
 
 
 def test_what_a_target_sets_itself_no_pipeline_changes() -> None:
     text = "accepts: [object]\ncodegen:\n- step: emit\n  with: {opt-level: 0}"
     for pipeline in ("linalg-tiled", "linalg-loops"):
-        found = road(connect(catalog(targets={"x86_64": text}), "mlir", pipeline, "x86_64"))
+        found = route(connect(catalog(targets={"x86_64": text}), "mlir", pipeline, "x86_64"))
         assert values(found, "emit") == [("opt-level", 0, "targets/x86_64.yaml:7:10", False)]
 
 
@@ -143,23 +146,23 @@ JIT = {"jit": "accepts: [llvm]\ntool: run_jit\nrunner_environment: e"}
 def test_a_target_that_compiles_in_memory_runs_by_the_pinned_release() -> None:
     found = catalog(targets=JIT)
     for release, full in (("18", "18.1.8"), ("22", "22.1.8")):
-        made = Connector(found).ways("mlir", "linalg-loops", "jit", f"llvm={release}")
+        made = Connector(found).routes("mlir", "linalg-loops", "jit", f"llvm={release}")
         assert isinstance(made, tuple)
         assert (made[0].ends, made[0].runner) == ("llvm", f"e@llvm={full}")
 
 
 def test_where_programs_are_needed_and_there_are_bindings_only() -> None:
-    assert reason(Connector(catalog(targets=JIT)).ways("mlir", "linalg-loops", "jit")) == (
+    assert reason(Connector(catalog(targets=JIT)).routes("mlir", "linalg-loops", "jit")) == (
         "target jit runs kernels by programs of a release, and llvm 19.1.7 comes as Python bindings; pin another release"
     )
     nothing = {"jit": JIT["jit"].replace("environment: e", "environment: python")}
-    assert reason(Connector(catalog(targets=nothing)).ways("mlir", "linalg-loops", "jit", "llvm=22")) == (
+    assert reason(Connector(catalog(targets=nothing)).routes("mlir", "linalg-loops", "jit", "llvm=22")) == (
         "target jit runs kernels by programs of a release, and its environment holds none; pin another release"
     )
 
 
 def test_a_pipeline_that_reaches_the_target_is_given_no_more_steps() -> None:
-    found = road(connect(catalog(), "mlir", "tosa-loops", "x86_64"))
+    found = route(connect(catalog(), "mlir", "tosa-loops", "x86_64"))
     assert [step.name for step in found.steps] == ["tosa-to-linalg", "lower", "emit"]
     assert found.steps[-1].position.startswith("pipelines/tosa-loops.yaml:")
 
@@ -168,7 +171,7 @@ def test_code_is_generated_by_several_steps_and_from_an_earlier_kind() -> None:
     steps = STEPS | {"isel": "accepts: [llvm]\ngives: asm", "assemble": "accepts: [asm]\ngives: elf"}
     found = catalog(steps=steps, targets={"arm": "accepts: [elf]\ncodegen: [isel, assemble]"})
     for pipeline in ("linalg-loops", "tosa-loops"):
-        names = [step.name for step in road(connect(found, "mlir", pipeline, "arm")).steps]
+        names = [step.name for step in route(connect(found, "mlir", pipeline, "arm")).steps]
         assert names[-3:] == ["lower", "isel", "assemble"]
 
 
@@ -188,32 +191,32 @@ def test_code_generation_that_does_not_fit(target: str, sentence: str) -> None:
 def test_pins_decide_which_variant_a_road_takes() -> None:
     connector = Connector(catalog())
     for pins, passes, position in (("", "new", 1), ("llvm=22", "new", 1), ("llvm=18", "old", 2)):
-        tile = road(connector.road("mlir", "linalg-tiled", "x86_64", "mlp", pins)).steps[0]
-        assert (tile.recipe.passes, tile.recipe.variant) == (passes, f"steps/tile.yaml:{7 + position}:3")
+        tile = route(connector.route("mlir", "linalg-tiled", "x86_64", "mlp", pins)).steps[0]
+        assert (tile.resolved_step.passes, tile.resolved_step.variant) == (passes, f"steps/tile.yaml:{7 + position}:3")
 
 
 def test_a_step_that_cannot_be_makes_the_cell_unsupported() -> None:
     connector = Connector(catalog())
     sentence = "step tile has no variant for llvm 17.0.6; it has variants for llvm >=19; llvm 18"
-    assert reason(connector.ways("mlir", "linalg-tiled", "x86_64", "llvm=17")).startswith(sentence)
-    assert reason(connector.recipe("tile", "llvm=17")).startswith(sentence)
-    assert road(connector.road("mlir", "linalg-loops", "x86_64", "mlp", "llvm=17"))
+    assert reason(connector.routes("mlir", "linalg-tiled", "x86_64", "llvm=17")).startswith(sentence)
+    assert reason(connector.resolved_step("tile", "llvm=17")).startswith(sentence)
+    assert route(connector.route("mlir", "linalg-loops", "x86_64", "mlp", "llvm=17"))
 
 
 def test_a_road_that_pins_rule_out_leaves_the_others() -> None:
     steps = STEPS | {"tosa-to-linalg": "accepts: [tosa]\ngives: linalg\nvariants: [{when: {llvm: '>=19'}}]"}
     connector = Connector(catalog(steps=steps))
-    assert road(connector.road("mlir", "tosa-loops", "x86_64", "mlp")).source == "tosa.mlir"
-    assert road(connector.road("mlir", "tosa-loops", "x86_64", "mlp", "llvm=18")).source == "linalg.mlir"
+    assert route(connector.route("mlir", "tosa-loops", "x86_64", "mlp")).source == "tosa.mlir"
+    assert route(connector.route("mlir", "tosa-loops", "x86_64", "mlp", "llvm=18")).source == "linalg.mlir"
 
 
 def test_what_a_workload_needs_of_the_compilers_on_its_road() -> None:
     connector = Connector(catalog())
-    assert road(connector.road("jax", "linalg-loops", "x86_64", "softmax"))
-    assert reason(connector.road("jax", "linalg-loops", "x86_64", "softmax", "llvm=17")) == (
+    assert route(connector.route("jax", "linalg-loops", "x86_64", "softmax"))
+    assert reason(connector.route("jax", "linalg-loops", "x86_64", "softmax", "llvm=17")) == (
         "workload softmax needs llvm !=17, and llvm 17.0.6 is pinned: it has no exp"
     )
-    assert "has no onnx source" in reason(connector.road("onnx", "linalg-loops", "x86_64", "softmax", "llvm=17"))
+    assert "has no onnx source" in reason(connector.route("onnx", "linalg-loops", "x86_64", "softmax", "llvm=17"))
 
 
 @pytest.mark.parametrize(
@@ -229,11 +232,11 @@ def test_what_a_workload_needs_of_the_compilers_on_its_road() -> None:
     ],
 )
 def test_pins_that_nothing_uses(framework: str, pins: str, idle: str | None) -> None:
-    found = Connector(catalog()).road(framework, "linalg-loops", "x86_64", "mlp", pins)
+    found = Connector(catalog()).route(framework, "linalg-loops", "x86_64", "mlp", pins)
     if idle:
-        assert reason(found) == f"nothing on the road of this cell uses {idle}"
+        assert reason(found) == f"nothing on the route of this cell uses {idle}"
     else:
-        assert road(found)
+        assert route(found)
 
 
 def test_what_the_roads_of_a_cell_use_does_not_depend_on_releases() -> None:
@@ -251,25 +254,25 @@ def test_what_the_roads_of_a_cell_use_does_not_depend_on_releases() -> None:
 
 def test_roads_name_environments_with_the_pins_that_differ() -> None:
     connector = Connector(catalog(), Pins(catalog(), {"llvm": "18.1.8"}))
-    found = road(connector.road("onnx", "linalg-loops", "x86_64", "mlp", "ziglang=0.16"))
+    found = route(connector.route("onnx", "linalg-loops", "x86_64", "mlp", "ziglang=0.16"))
     assert found.ingress.environment == "o@llvm=18.1.8"
-    assert {step.recipe.environment for step in found.steps} == {"e@llvm=18.1.8"}
+    assert {step.resolved_step.environment for step in found.steps} == {"e@llvm=18.1.8"}
     assert (found.linker, found.runner) == ("zig@ziglang=0.16.0", "python")
-    plain = road(Connector(catalog()).road("onnx", "linalg-loops", "x86_64", "mlp"))
+    plain = route(Connector(catalog()).route("onnx", "linalg-loops", "x86_64", "mlp"))
     assert (plain.ingress.environment, plain.linker, plain.runner) == ("o", "zig", "python")
 
 
 def test_the_ingress_goes_by_programs_where_its_release_has_no_bindings() -> None:
     found = catalog(frameworks={"mlir": "tool: import_mlir\nenvironment: e\nemits: {linalg: linalg.mlir}"})
     for pins, backend, bindings in (("", "bindings", "mlir"), ("llvm=18", "programs", None)):
-        ingress = road(Connector(found).road("mlir", "linalg-loops", "x86_64", "mlp", pins)).ingress
+        ingress = route(Connector(found).route("mlir", "linalg-loops", "x86_64", "mlp", pins)).ingress
         assert (ingress.tool, ingress.backend, ingress.bindings) == ("import_mlir", backend, bindings)
 
 
 def test_a_suffix_without_a_release_in_full_finds_it_and_is_remembered() -> None:
     connector = Connector(catalog())
-    first = connector.ways("mlir", "linalg-loops", "x86_64", "llvm=18")
-    assert connector.ways("mlir", "linalg-loops", "x86_64", "llvm=18") is first
+    first = connector.routes("mlir", "linalg-loops", "x86_64", "llvm=18")
+    assert connector.routes("mlir", "linalg-loops", "x86_64", "llvm=18") is first
     assert connector.pins("llvm=18").overrides == {"llvm": "18.1.8"}
     assert connector.pins("llvm=18") is connector.pins("llvm=18")
 
@@ -280,8 +283,10 @@ def test_connect_agrees_with_the_connector() -> None:
     for framework in found.frameworks:
         for pipeline in found.pipelines:
             for target in found.targets:
-                ways = connector.ways(framework, pipeline, target)
-                assert connect(found, framework, pipeline, target) == (ways[0] if isinstance(ways, tuple) else ways)
+                routes = connector.routes(framework, pipeline, target)
+                assert connect(found, framework, pipeline, target) == (
+                    routes[0] if isinstance(routes, tuple) else routes
+                )
 
 
 def test_a_step_that_does_not_take_what_arrives_is_the_catalogs_error() -> None:
@@ -295,4 +300,4 @@ def test_a_step_that_does_not_take_what_arrives_is_the_catalogs_error() -> None:
 @pytest.mark.parametrize(("names", "text"), [("a", "a"), ("ab", "a or b"), ("abc", "a, b or c")])
 def test_alternatives(names: str, text: str) -> None:
     assert alternatives(names) == text
-    assert listed(names) == text.replace("or", "and")
+    assert word_list(names) == text.replace("or", "and")

@@ -185,11 +185,11 @@ def test_pins_in_identifiers_and_globs(arguments: tuple[str, ...], expected: lis
 
 def test_an_identifier_outside_a_suite_pins_the_component_of_that_test() -> None:
     (test,) = choose(VARIED, [f"{CELL}/mlp@llvm=16"]).tests()
-    assert test.road is not None
-    assert {step.recipe.environment for step in test.road.steps} == {"e@llvm=16.0.6"}
+    assert test.route is not None
+    assert {step.resolved_step.environment for step in test.route.steps} == {"e@llvm=16.0.6"}
     (test,) = choose(VARIED, [f"{CELL}/mlp@llvm=16"], pins=Pins(VARIED, {"llvm": "17.0.6"})).tests()
-    assert test.road is not None
-    assert {step.recipe.environment for step in test.road.steps} == {"e@llvm=16.0.6"}
+    assert test.route is not None
+    assert {step.resolved_step.environment for step in test.route.steps} == {"e@llvm=16.0.6"}
 
 
 def test_a_test_of_a_choice_is_found_however_its_pins_are_spelled() -> None:
@@ -218,7 +218,7 @@ def test_an_identifier_keeps_what_the_default_suite_expects_of_it() -> None:
         ([f"{CELL}/mlp@llvm=99"], "llvm has no release '99'; it has 16.0.6, 17.0.6, 18.1.8, 19.1.7, 22.1.8"),
         ([f"{CELL}/mlp@lvm=18"], "there is no component 'lvm'; did you mean 'llvm'?"),
         ([f"{CELL}/mlp@llvm=18,llvm=19"], "llvm is pinned twice, to 18.1.8 and to 19.1.7"),
-        ([f"{CELL}/mlp@onnx=1.22"], "mlp@onnx=1.22 is unsupported: nothing on the road of this cell uses onnx"),
+        ([f"{CELL}/mlp@onnx=1.22"], "mlp@onnx=1.22 is unsupported: nothing on the route of this cell uses onnx"),
         ([f"{CELL}/softmax@llvm=17"], "workload softmax needs llvm !=17, and llvm 17.0.6 is pinned: it has no exp"),
         (["**@llvm=*"], "'**@llvm=*': a glob over pins needs a suite that varies them"),
         (["**@{llvm=18,llvm=22}"], "a glob over pins needs a suite that varies them"),
@@ -243,8 +243,8 @@ def test_what_the_suite_varies_is_pinned_by_a_glob() -> None:
             choose(VARIED, arguments, pins=pins)
     for arguments in (["plain"], [f"{CELL}/mlp"], [f"{CELL}/m*"]):
         (test,) = choose(VARIED, arguments, pins=pins).tests()
-        assert test.road is not None
-        assert (test.id, test.road.steps[0].recipe.environment) == (f"{CELL}/mlp", "e@llvm=18.1.8")
+        assert test.route is not None
+        assert (test.id, test.route.steps[0].resolved_step.environment) == (f"{CELL}/mlp", "e@llvm=18.1.8")
 
 
 def test_one_wrong_glob_among_right_ones_is_refused() -> None:

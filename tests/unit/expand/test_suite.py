@@ -45,7 +45,7 @@ laws = st.sampled_from(
      {"agrees": {"pipeline": "linalg-tiled"}}, {"agrees": {"framework": "jax", "target": "x86_64"}}]
 )  # fmt: skip
 properties = st.builds(
-    lambda law, name, tests: {**law, **name, "tests": tests, "reason": "so it is"},
+    lambda property_kind, name, tests: {**property_kind, **name, "tests": tests, "reason": "so it is"},
     laws,
     st.sampled_from([{}, {"name": "twice"}]),
     st.lists(globs, min_size=1, max_size=2),
@@ -115,18 +115,18 @@ def test_expansion_agrees_with_brute_force(data: dict[str, Any], glob: str) -> N
     assert [test.id for test in found.tests(excluded=True)] == list(expected)
     for test in found.tests(excluded=True):
         check(test, expected[test.id])
-    boxes = found.universe.boxes(glob)
+    patterns = found.namespace.patterns(glob)
     matches = TestGlob(glob).matches
-    assert list(found.ids(boxes)) == [identifier for identifier in kept if matches(identifier)]
-    assert found.count(boxes) == sum(map(matches, kept))
-    assert [test.id for test in found.tests(boxes, excluded=True)] == [name for name in expected if matches(name)]
+    assert list(found.ids(patterns)) == [identifier for identifier in kept if matches(identifier)]
+    assert found.count(patterns) == sum(map(matches, kept))
+    assert [test.id for test in found.tests(patterns, excluded=True)] == [name for name in expected if matches(name)]
 
 
 def check(test: Any, verdict: brute.Verdict) -> None:
     """One test of the expansion against what brute force says about it."""
     suffix = f"@{test.pins}" if test.pins else ""
     assert test.id == f"{test.framework}/{test.pipeline}/{test.target}/{test.called}{suffix}"
-    assert (test.relation is not None) == ("~" in test.id)
+    assert (test.tested_property is not None) == ("~" in test.id)
     assert test.excluded == bool(verdict.dropped)
     assert test.selected == (verdict.runs and not verdict.dropped)
     if verdict.dropped:
@@ -134,13 +134,13 @@ def check(test: Any, verdict: brute.Verdict) -> None:
     elif verdict.runs:
         assert test.reason == f"in by {verdict.origin}"
         assert test.outcome is None
-        assert (test.road is None) == test.is_ir
-        assert (test.recipe is not None) == test.is_ir
+        assert (test.route is None) == test.is_ir
+        assert (test.resolved_step is not None) == test.is_ir
     else:
         assert test.outcome == "unsupported"
-        road = Connector(CATALOG).road(test.framework, test.pipeline, test.target, test.workload, test.pins)
-        if isinstance(road, Unsupported):
-            assert test.reason == road.reason
+        route = Connector(CATALOG).route(test.framework, test.pipeline, test.target, test.workload, test.pins)
+        if isinstance(route, Unsupported):
+            assert test.reason == route.reason
         else:
             assert test.reason.startswith("what it is compared with, ")
     assert (test.expectation.outcome if test.expectation else None) == verdict.expected
@@ -189,9 +189,9 @@ def test_pins_are_one_more_axis_each_inside_a_cell() -> None:
     test = found.test("jax/linalg-loops/x86_64/mlp@llvm=18,ziglang=0.16")
     assert test is not None
     assert (test.pins, test.selected, test.reason) == ("llvm=18,ziglang=0.16", True, "in by suites/s.yaml:3:3")
-    assert test.road is not None
-    assert test.road.steps[0].recipe.environment == "e@llvm=18.1.8"
-    assert test.road.linker == "zig@ziglang=0.16.0"
+    assert test.route is not None
+    assert test.route.steps[0].resolved_step.environment == "e@llvm=18.1.8"
+    assert test.route.linker == "zig@ziglang=0.16.0"
 
 
 def test_a_release_that_is_listed_twice_gives_its_tests_once() -> None:
@@ -238,13 +238,13 @@ def test_what_no_recipe_can_do_with_a_release_is_unsupported() -> None:
         "blocks:\n- product: {framework: [pytorch, onnx], pipeline: ['linalg-*'], target: [x86_64], workload: [mlp]}\n"
         "  pins: {llvm: ['17', '18'], onnx: ['1.22', '1.23.2']}"
     )
-    boxes = found.universe.boxes("pytorch/linalg-tiled/**")
-    sentences = {test.pins: (test.outcome, test.reason) for test in found.tests(boxes)}
+    patterns = found.namespace.patterns("pytorch/linalg-tiled/**")
+    sentences = {test.pins: (test.outcome, test.reason) for test in found.tests(patterns)}
     variant = "step tile has no variant for llvm 17.0.6; it has variants for llvm >=19; llvm 18"
     for onnx in ("1.22", "1.23.2"):
         outcome, reason = sentences[f"llvm=17,onnx={onnx}"]
         assert (outcome, reason[: len(variant)]) == ("unsupported", variant)
-        assert sentences[f"llvm=18,onnx={onnx}"] == ("unsupported", "nothing on the road of this cell uses onnx")
+        assert sentences[f"llvm=18,onnx={onnx}"] == ("unsupported", "nothing on the route of this cell uses onnx")
 
 
 def test_an_exclusion_takes_included_tests_out_too() -> None:
@@ -258,19 +258,19 @@ def test_ir_tests_of_steps_are_tests() -> None:
     assert list(found.ids()) == ["mlir/torch-to-linalg/ir/add", "mlir/torch-to-linalg/ir/mm"]
     test = found.test("mlir/torch-to-linalg/ir/mm")
     assert test is not None
-    assert (test.is_ir, test.selected, test.road, test.reason) == (True, True, None, "in by suites/s.yaml:2:9")
-    assert test.recipe is not None
-    assert (test.recipe.name, test.recipe.environment) == ("torch-to-linalg", "e")
+    assert (test.is_ir, test.selected, test.route, test.reason) == (True, True, None, "in by suites/s.yaml:2:9")
+    assert test.resolved_step is not None
+    assert (test.resolved_step.name, test.resolved_step.environment) == ("torch-to-linalg", "e")
 
 
 def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
     suite = make_suite("s", "steps: [tile]")
     for release, passes, environment in (("18.1.8", "old", "e@llvm=18.1.8"), ("19.1.7", "new", "e")):
         (test,) = expand(CATALOG, suite, Pins(CATALOG, {"llvm": release})).tests()
-        assert test.recipe is not None
-        assert (test.recipe.passes, test.recipe.environment) == (passes, environment)
+        assert test.resolved_step is not None
+        assert (test.resolved_step.passes, test.resolved_step.environment) == (passes, environment)
     (test,) = expand(CATALOG, suite, Pins(CATALOG, {"llvm": "17.0.6"})).tests()
-    assert (test.outcome, test.recipe, test.id) == ("unsupported", None, "mlir/tile/ir/mm")
+    assert (test.outcome, test.resolved_step, test.id) == ("unsupported", None, "mlir/tile/ir/mm")
     assert test.reason.startswith("step tile has no variant for llvm 17.0.6; it has variants for llvm >=19; llvm 18")
 
 
@@ -358,15 +358,15 @@ def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
         (
             "blocks:\n- product: {framework: [jax, onnx], pipeline: [linalg-loops], target: [x86_64]}\n"
             "  pins: {onnx: ['1.22']}\nexpect: [{tests: ['jax/**'], outcome: mismatch, reason: r}]",
-            "5:19: expectation jax/** speaks about no test that can run: nothing on the road of this cell uses onnx",
+            "5:19: expectation jax/** speaks about no test that can run: nothing on the route of this cell uses onnx",
         ),
         (
             f"blocks:\n- {ONE}\n  pins: {{onnx: ['1.22']}}",
-            "4:10: no road of this block uses onnx: all of its tests would be unsupported",
+            "4:10: no route of this block uses onnx: all of its tests would be unsupported",
         ),
         (
             f"blocks:\n- {ONE}\n- {ONE}\n  pins: {{llvm: ['18'], ziglang: ['0.17'], idle: ['1']}}",
-            "5:43: no road of this block uses idle: all of its tests would be unsupported",
+            "5:43: no route of this block uses idle: all of its tests would be unsupported",
         ),
         (
             f"blocks:\n- {ONE}\n  pins: {{llvm: ['18', '22']}}\n"
@@ -403,7 +403,7 @@ def test_no_road_uses_all_that_a_block_varies() -> None:
     with pytest.raises(CatalogError) as caught:
         expand(own, make_suite("s", text))
     assert str(caught.value) == (
-        "suites/s.yaml:5:3: no road of this block uses all of onnx and idle: all of its tests would be unsupported"
+        "suites/s.yaml:5:3: no route of this block uses all of onnx and idle: all of its tests would be unsupported"
     )
     assert expand(own, make_suite("s", text.replace("[onnx, jax]", "[jax, onnx]"))).count() == 6
 
@@ -429,7 +429,7 @@ def test_what_a_suite_varies_nobody_can_pin_beside_it() -> None:
         "--pin llvm: suite s runs over its releases (suites/s.yaml:5:10); choose some by a glob: s '**@llvm=18'"
     )
     found = expand(CATALOG, suite, Pins(CATALOG, {"ziglang": "0.16.0"}))
-    assert {test.road.linker for test in found.tests() if test.road} == {"zig@ziglang=0.16.0"}
+    assert {test.route.linker for test in found.tests() if test.route} == {"zig@ziglang=0.16.0"}
 
 
 @pytest.mark.parametrize(
@@ -491,8 +491,8 @@ def test_everything_may_pin_what_the_default_suite_varies() -> None:
     found = everything(own, pins=Pins(own, {"llvm": "22.1.8"}))
     test = found.test("jax/linalg-loops/x86_64/mlp")
     assert test is not None
-    assert test.road is not None
-    assert (test.road.steps[0].recipe.environment, test.expectation) == ("e@llvm=22.1.8", None)
+    assert test.route is not None
+    assert (test.route.steps[0].resolved_step.environment, test.expectation) == ("e@llvm=22.1.8", None)
 
 
 def test_everything_with_pins_has_the_default_suites_expectations_of_them() -> None:
@@ -512,7 +512,7 @@ def test_everything_spells_pins_as_the_default_suite_does() -> None:
     )
     varied = ("", "ziglang=0.16.0,llvm=18.1.8", "llvm=22", "llvm=18,ziglang=0.17.0", "llvm=18.1.8,ziglang=0.17")
     found = everything(catalog({"smoke": smoke}), varied=varied)
-    assert found.areas[0].pins == ("", "llvm=18,ziglang=0.16", "llvm=22", "llvm=18,ziglang=0.17.0")
+    assert found.products[0].pins == ("", "llvm=18,ziglang=0.16", "llvm=22", "llvm=18,ziglang=0.17.0")
     assert [test.id for test in found.tests() if test.expectation] == [
         "jax/linalg-loops/x86_64/mlp@llvm=18,ziglang=0.16"
     ]

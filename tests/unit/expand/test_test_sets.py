@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.expand.test_sets import Area, Box, Key, Row, Rule, Universe, walk
+from mlir_matrix.expand.test_sets import CellTests, Namespace, Rule, TestKey, TestPattern, TestProduct, walk
 from mlir_matrix.names import test_glob
 from support.catalogs import catalog
 
-UNIVERSE = Universe(catalog())
+UNIVERSE = Namespace(catalog())
 RULE = Rule("block", "f:1:1")
 PINS = ("", "llvm=18", "llvm=19,zig=0.16")
 EVERYTHING = [
@@ -42,20 +42,20 @@ suffix = st.sampled_from(
 globs = st.builds("{}{}".format, st.lists(part, min_size=1, max_size=5).map("/".join), suffix)
 names = st.lists(st.sampled_from("abc"), min_size=1, unique=True).map(tuple)
 pins = st.lists(st.sampled_from(["", "x=1", "x=2"]), min_size=1, unique=True).map(tuple)
-areas = st.builds(Area, names, names, names, names, st.just(RULE), pins)
+products = st.builds(TestProduct, names, names, names, names, st.just(RULE), pins)
 pins_tests = st.none() | st.frozensets(st.sampled_from(["", "x=1", "x=2", "x=3"])).map(lambda held: held.__contains__)
-boxes = st.builds(Box, *[st.frozensets(st.sampled_from("abcd"))] * 4, pins=pins_tests)
+patterns = st.builds(TestPattern, *[st.frozensets(st.sampled_from("abcd"))] * 4, pins=pins_tests)
 
 
-def members(area: Area) -> list[Key]:
+def members(product: TestProduct) -> list[TestKey]:
     return [
         (f, p, t, w, pins)
-        for f in area.frameworks for p in area.pipelines for t in area.targets
-        for pins in area.pins for w in area.column
+        for f in product.frameworks for p in product.pipelines for t in product.targets
+        for pins in product.pins for w in product.column
     ]  # fmt: skip
 
 
-def identifier(test: Key) -> str:
+def identifier(test: TestKey) -> str:
     return "/".join(test[:4]) + f"@{test[4]}".removesuffix("@")
 
 
@@ -70,13 +70,13 @@ def test_without_pins_every_test_has_none() -> None:
 
 
 def test_rows_name_their_tests() -> None:
-    area = Area(("a",), ("b",), ("c",), ("d",), RULE, ("", "x=1"))
-    assert [row.name("d") for row in walk([area])] == ["a/b/c/d", "a/b/c/d@x=1"]
+    product = TestProduct(("a",), ("b",), ("c",), ("d",), RULE, ("", "x=1"))
+    assert [row.name("d") for row in walk([product])] == ["a/b/c/d", "a/b/c/d@x=1"]
 
 
 def test_pins_vary_inside_a_cell_and_before_its_workloads() -> None:
-    area = Area(("a",), ("b",), ("c", "d"), ("e", "f"), RULE, ("x=1", "x=2"))
-    assert [row.name(w) for row in walk([area]) for w in row.column] == [
+    product = TestProduct(("a",), ("b",), ("c", "d"), ("e", "f"), RULE, ("x=1", "x=2"))
+    assert [row.name(w) for row in walk([product]) for w in row.column] == [
         f"a/b/{target}/{workload}@{pins}" for target in "cd" for pins in ("x=1", "x=2") for workload in "ef"
     ]
 
@@ -87,11 +87,11 @@ def test_boxes_hold_exactly_what_the_glob_matches(glob: str) -> None:
         matches = test_glob(glob).matches
     except Exception as error:  # noqa: BLE001 (whatever the glob refuses, boxes refuse alike)
         with pytest.raises(type(error)):
-            UNIVERSE.boxes(glob)
+            UNIVERSE.patterns(glob)
         return
-    found = UNIVERSE.boxes(glob)
+    found = UNIVERSE.patterns(glob)
     for test in EVERYTHING:
-        assert any(test in box for box in found) == matches(identifier(test))
+        assert any(test in pattern for pattern in found) == matches(identifier(test))
 
 
 @given(globs)
@@ -100,20 +100,28 @@ def test_areas_of_boxes_are_the_matching_tests(glob: str) -> None:
         matches = test_glob(glob).matches
     except Exception:  # noqa: BLE001 (tested above)
         return
-    found = {test for box in UNIVERSE.boxes(glob) for area in UNIVERSE.areas(box, RULE, PINS) for test in members(area)}
+    found = {
+        test
+        for pattern in UNIVERSE.patterns(glob)
+        for product in UNIVERSE.products(pattern, RULE, PINS)
+        for test in members(product)
+    }
     assert found == {test for test in EVERYTHING if matches(identifier(test))}
 
 
-def key(row: Row, workload: str) -> Key:
+def key(row: CellTests, workload: str) -> TestKey:
     return row.framework, row.pipeline, row.target, workload, row.pins
 
 
-@given(st.lists(areas, max_size=4), st.none() | st.lists(boxes, max_size=3), st.lists(boxes, max_size=3))
+@given(st.lists(products, max_size=4), st.none() | st.lists(patterns, max_size=3), st.lists(patterns, max_size=3))
 def test_walking_gives_each_selected_test_once_in_order(
-    parts: list[Area], select: list[Box] | None, marks: list[Box]
+    parts: list[TestProduct], select: list[TestPattern] | None, marks: list[TestPattern]
 ) -> None:
     expected = dict.fromkeys(
-        test for area in parts for test in members(area) if select is None or any(test in box for box in select)
+        test
+        for product in parts
+        for test in members(product)
+        if select is None or any(test in pattern for pattern in select)
     )
     rows = list(walk(parts, select, marks))
     assert [key(row, workload) for row in rows for workload in row.column] == list(expected)
@@ -121,18 +129,18 @@ def test_walking_gives_each_selected_test_once_in_order(
         assert row.column
         for workload in row.column:
             test = key(row, workload)
-            assert next(area for area in parts if test in area) is row.area
+            assert next(product for product in parts if test in product) is row.product
             assert [b for b in row.marks if workload in b.workloads] == [b for b in marks if test in b]
 
 
-@given(areas, boxes)
-def test_an_area_touches_a_box_when_they_share_a_test(area: Area, box: Box) -> None:
-    assert area.touches(box) == any(test in box for test in members(area))
+@given(products, patterns)
+def test_an_area_touches_a_box_when_they_share_a_test(product: TestProduct, pattern: TestPattern) -> None:
+    assert product.touches(pattern) == any(test in pattern for test in members(product))
 
 
 def test_exact_takes_every_character_literally() -> None:
-    (box,) = UNIVERSE.exact("*/[/{/?")
-    assert ("*", "[", "{", "?", "") in box
+    (pattern,) = UNIVERSE.exact("*/[/{/?")
+    assert ("*", "[", "{", "?", "") in pattern
     assert not UNIVERSE.exact("a/b/c")
 
 
@@ -141,9 +149,9 @@ def test_exact_takes_every_character_literally() -> None:
     [("a/b/c/d", ""), ("a/b/c/d@x=1", "x=1"), ("a/b/c/d@x=*", "x=*"), ("a/b/c/d@x=1,y=2", "x=1,y=2")],
 )
 def test_exact_holds_the_pins_that_the_identifier_has(name: str, pins: str) -> None:
-    (box,) = UNIVERSE.exact(name)
+    (pattern,) = UNIVERSE.exact(name)
     for other in ("", "x=1", "x=*", "x=1,y=2"):
-        assert (("a", "b", "c", "d", other) in box) == (other == pins)
+        assert (("a", "b", "c", "d", other) in pattern) == (other == pins)
 
 
 @pytest.mark.parametrize(
@@ -160,4 +168,4 @@ def test_why_a_glob_matches_nothing(glob: str, why: str) -> None:
 
 def test_no_target_may_take_the_name_of_ir_tests() -> None:
     with pytest.raises(CatalogError, match=r"^targets/ir\.yaml:1:1: no target can be called ir"):
-        Universe(catalog(targets={"ir": "accepts: [object]"}))
+        Namespace(catalog(targets={"ir": "accepts: [object]"}))

@@ -12,12 +12,12 @@ import pytest
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.archive import archive
-from mlir_matrix.images.spec import Blueprint, draw
+from mlir_matrix.images.spec import ImageSpec, draw
 from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
 
-def drawn(home: Home, *names: str) -> list[Blueprint]:
+def drawn(home: Home, *names: str) -> list[ImageSpec]:
     """An image for each of these names, of numpy and a package of that name."""
     found = []
     for name in names:

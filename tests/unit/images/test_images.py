@@ -17,7 +17,7 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.images.images import ensure, find, pull, push
 from mlir_matrix.images.layers import PACKAGES
-from mlir_matrix.images.spec import Blueprint, draw
+from mlir_matrix.images.spec import ImageSpec, draw
 from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
@@ -114,7 +114,7 @@ def test_a_daemon_that_does_not_keep_it(home: Home, daemon: Any) -> None:
         have([installed(home, "numpy")], home, daemon)
 
 
-def pushed(home: Home, daemon: Any) -> Blueprint:
+def pushed(home: Home, daemon: Any) -> ImageSpec:
     """An image that is in the registry, and no longer here."""
     have([installed(home, "numpy")], home, daemon)
     drawn = draw(made_of("numpy"), Containers(), home)

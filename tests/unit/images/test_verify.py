@@ -12,7 +12,7 @@ import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.images.archive import archive
-from mlir_matrix.images.spec import Blueprint, draw
+from mlir_matrix.images.spec import ImageSpec, draw
 from mlir_matrix.images.tar import digest_of, members, pack, text
 from mlir_matrix.images.verify import changed_files, differences, doubts
 from mlir_matrix.paths import Home
@@ -20,13 +20,13 @@ from support.shelf import fill, made_of
 
 
 @pytest.fixture
-def spec(home: Home) -> Blueprint:
+def spec(home: Home) -> ImageSpec:
     environment = made_of("numpy")
     fill(home, environment)
     return draw(environment, Containers(), home)
 
 
-def said(spec: Blueprint, **other: Any) -> dict[str, Any]:
+def said(spec: ImageSpec, **other: Any) -> dict[str, Any]:
     """What a daemon says, otherwise here and there."""
     return {
         "Id": "sha256:1",
@@ -36,18 +36,18 @@ def said(spec: Blueprint, **other: Any) -> dict[str, Any]:
     }
 
 
-def test_by_its_id(spec: Blueprint) -> None:
+def test_by_its_id(spec: ImageSpec) -> None:
     assert differences(spec, {"Id": spec.id}) == []
 
 
-def test_daemons_that_call_images_by_manifests_of_their_own(spec: Blueprint) -> None:
+def test_daemons_that_call_images_by_manifests_of_their_own(spec: ImageSpec) -> None:
     assert differences(spec, said(spec, RepoDigests=["a@sha256:1"])) == []
     assert differences(spec, said(spec, RepoDigests=["a@sha256:1"], config={"User": "0"})) == [
         "its User is 0, not 10001:10001"
     ]
 
 
-def test_what_cannot_be_seen(spec: Blueprint) -> None:
+def test_what_cannot_be_seen(spec: ImageSpec) -> None:
     (sentence,) = differences(spec, said(spec))
     assert sentence == f"its ID is sha256:1, not {spec.id}; layers and user are right"
 
@@ -63,16 +63,16 @@ def test_what_cannot_be_seen(spec: Blueprint) -> None:
         ({"RootFS": {"Layers": ["sha256:2"]}}, "its layer sha256:2 is not that of the root, sha256:"),
     ],
 )
-def test_what_differs(spec: Blueprint, other: dict[str, Any], sentence: str) -> None:
+def test_what_differs(spec: ImageSpec, other: dict[str, Any], sentence: str) -> None:
     assert any(found.startswith(sentence) for found in differences(spec, said(spec, **other)))
 
 
-def test_one_more_layer(spec: Blueprint) -> None:
+def test_one_more_layer(spec: ImageSpec) -> None:
     layers = [*spec.diff_ids, "sha256:3"]
     assert differences(spec, said(spec, RootFS={"Layers": layers})) == ["it has an extra layer, sha256:3"]
 
 
-def test_what_an_image_says_of_itself(spec: Blueprint) -> None:
+def test_what_an_image_says_of_itself(spec: ImageSpec) -> None:
     environment = spec.environment
     assert doubts(environment, said(spec)) == []
     assert doubts(environment, {"Config": None}) == [
@@ -97,7 +97,7 @@ def saved(*layers: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_what_somebody_put_on_top(spec: Blueprint, home: Home, compress: Callable[[bytes], bytes]) -> None:
+def test_what_somebody_put_on_top(spec: ImageSpec, home: Home, compress: Callable[[bytes], bytes]) -> None:
     more = [text("etc/passwd", "root::0:0::/:/bin/sh\n"), text("matrix/packages/.wh.numpy", ""), text("new", "x")]
     content = b"".join(pack(more))
     found = [*spec.diff_ids, f"sha256:{digest_of(more)}"]
@@ -108,7 +108,7 @@ def test_what_somebody_put_on_top(spec: Blueprint, home: Home, compress: Callabl
     ]
 
 
-def test_another_layer_in_place_of_one(spec: Blueprint, home: Home) -> None:
+def test_another_layer_in_place_of_one(spec: ImageSpec, home: Home) -> None:
     layer = spec.layers[-1]
     place = f"matrix/packages/{layer.folder}"
     (home.packages / layer.folder / "numpy/data.bin").chmod(0o755)
@@ -126,11 +126,11 @@ def test_another_layer_in_place_of_one(spec: Blueprint, home: Home) -> None:
     ]
 
 
-def test_the_image_itself(spec: Blueprint, home: Home) -> None:
+def test_the_image_itself(spec: ImageSpec, home: Home) -> None:
     assert changed_files(spec, spec.diff_ids, archive([spec], home), home) == []
 
 
-def test_not_all_of_many_are_named(spec: Blueprint, home: Home) -> None:
+def test_not_all_of_many_are_named(spec: ImageSpec, home: Home) -> None:
     found = changed_files(spec, [], saved(), home)
     assert len(found) == 6
     assert found[-1] == "and 9 more"

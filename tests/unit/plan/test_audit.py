@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.plan.audit import MOST_SITES, OUTPUTS, Auditor, Plant, draws_of, plan_sites, spread
+from mlir_matrix.plan.audit import MOST_SITES, OUTPUTS, Auditor, Mutant, draws_of, plan_sites, spread
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.session import Session
 
@@ -23,12 +23,12 @@ def chosen(current: Session, *globs: str) -> list[Test]:
 
 def planted(
     current: Session, glob: str = MATMUL, *, seeds: int = 2, outputs: Sequence[str] = OUTPUTS, **sites: int
-) -> tuple[Planner, list[Plant]]:
+) -> tuple[Planner, list[Mutant]]:
     planner = Planner(current.catalog, current.tolerance, current.pins)
     auditor = Auditor(current.catalog, planner, seeds=seeds, numpy="numpy")
     (test,) = chosen(current, glob)
     return planner, list(
-        auditor.plants(test, {name.replace("_", "-"): count for name, count in sites.items()}, outputs)
+        auditor.mutants(test, {name.replace("_", "-"): count for name, count in sites.items()}, outputs)
     )
 
 
@@ -50,26 +50,26 @@ def test_inputs_that_are_the_same_in_each_draw_are_drawn_once(current: Session) 
 
 
 def test_ir_is_mutated_in_the_middle_of_the_road_and_nothing_before_it_is_done_again(current: Session) -> None:
-    planner, plants = planted(current, off_by_one_index=9)
-    mutants = [plant for plant in plants if plant.mutation]
-    assert [plant.site for plant in mutants] == spread(9)
-    assert len(mutants) == MOST_SITES
+    planner, mutants = planted(current, off_by_one_index=9)
+    changed = [mutant for mutant in mutants if mutant.mutation]
+    assert [mutant.site for mutant in changed] == spread(9)
+    assert len(changed) == MOST_SITES
     actions = planner.graph.actions
-    (loops,) = {actions[plant.planting].inputs["ir"] for plant in mutants}
+    (loops,) = {actions[mutant.planting].inputs["ir"] for mutant in changed}
     assert actions[loops.action].id.startswith("linalg-to-loops")  # type: ignore[union-attr]
-    tools = [actions[name].tool for name in planner.graph.needed_by(mutants[0].reports[0].judged)]
+    tools = [actions[name].tool for name in planner.graph.needed_by(changed[0].reports[0].judged)]
     assert tools.index("mutate") < tools.index("object") < tools.index("run") < tools.index("audit")
     imports = [action for action in actions.values() if action.tool == "import_mlir"]
     assert len(imports) == 1
 
 
 def test_kinds_follow_from_names(current: Session) -> None:
-    _, plants = planted(current, wrong_constant=1, allowed_fma=1)
-    assert [(plant.kind, plant.mutation) for plant in plants] == [
+    _, mutants = planted(current, wrong_constant=1, allowed_fma=1)
+    assert [(mutant.kind, mutant.mutation) for mutant in mutants] == [
         ("allowed", ""), ("outputs", ""), ("trivial", ""), ("mutant", "wrong-constant"), ("allowed", "allowed-fma"),
     ]  # fmt: skip
-    _, plants = planted(current, outputs=(), wrong_constant=1)
-    assert [plant.kind for plant in plants] == ["allowed", "trivial", "mutant"]
+    _, mutants = planted(current, outputs=(), wrong_constant=1)
+    assert [mutant.kind for mutant in mutants] == ["allowed", "trivial", "mutant"]
 
 
 def test_more_draws_repeat_none(current: Session) -> None:
@@ -79,8 +79,8 @@ def test_more_draws_repeat_none(current: Session) -> None:
 
 
 def test_a_judging_action_reads_all_of_its_draws(current: Session) -> None:
-    planner, plants = planted(current, "mlir/linalg-loops/x86_64/topk", seeds=3)
-    (report,) = plants[0].reports
+    planner, mutants = planted(current, "mlir/linalg-loops/x86_64/topk", seeds=3)
+    (report,) = mutants[0].reports
     assert report.draws == (0, 1, 2)
     read = set(planner.graph.actions[report.judged].inputs)
     wanted = {

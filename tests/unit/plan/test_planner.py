@@ -51,8 +51,8 @@ def test_every_test_that_can_run_has_its_verdict_and_no_other(smoke: Plan) -> No
 def test_a_test_goes_its_pipelines_road(current: Session, smoke: Plan) -> None:
     test = "jax/linalg-vectorized/x86_64/mlp"
     found = next(each for each in smoke.tests if each.id == test)
-    assert found.road is not None
-    steps = [step.name for step in found.road.steps]
+    assert found.route is not None
+    steps = [step.name for step in found.route.steps]
     made = labels(smoke, test)
     assert [label for label in made if label in steps] == steps
     others = Counter(label.split("/", 1)[0] for label in made if label not in steps)
@@ -60,10 +60,10 @@ def test_a_test_goes_its_pipelines_road(current: Session, smoke: Plan) -> None:
 
 
 def test_each_step_reads_what_the_one_before_made(smoke: Plan) -> None:
-    """Along the road every action reads its predecessor, so that none of a test's steps is left out."""
+    """Along the route every action reads its predecessor, so that none of a test's steps is left out."""
     for test in ("pytorch/linalg-loops/x86_64/conv2d", "onnx/tosa-loops/x86_64/softmax"):
-        road = [action for action in chain(smoke, test) if action.tool in ("passes", "object", "link", "run", "judge")]
-        for before, after in pairwise(road):
+        route = [action for action in chain(smoke, test) if action.tool in ("passes", "object", "link", "run", "judge")]
+        for before, after in pairwise(route):
             assert before.id in after.sources
 
 
@@ -132,12 +132,12 @@ def test_a_golden_that_is_computed(current: Session) -> None:
         current,
         catalog=replace(catalog, workloads={**catalog.workloads, "matmul": replace(entry, document=document)}),
     )
-    road = {action.tool: action for action in chain(session.plan(choose(session.catalog, (name,)).tests()), name)}
-    assert road["judge"].inputs["expected-y"] == Produced(road["reference"].id, "expected-y")
-    assert (road["reference"].stage, road["judge"].params["outputs"][0]["shape"]) == ("judge", [65, 97])
-    assert road["reference"].inputs["arg-x"] == road["run"].inputs["arg-x"]
+    route = {action.tool: action for action in chain(session.plan(choose(session.catalog, (name,)).tests()), name)}
+    assert route["judge"].inputs["expected-y"] == Produced(route["reference"].id, "expected-y")
+    assert (route["reference"].stage, route["judge"].params["outputs"][0]["shape"]) == ("judge", [65, 97])
+    assert route["reference"].inputs["arg-x"] == route["run"].inputs["arg-x"]
     graph, last = plan_magnitudes(session.catalog, session.catalog.workloads["matmul"])
-    assert graph.actions[last].inputs["golden-y"] == Produced(road["reference"].id, "expected-y")
+    assert graph.actions[last].inputs["golden-y"] == Produced(route["reference"].id, "expected-y")
 
 
 def test_tests_that_differ_in_their_bounds_are_judged_apart(current: Session, smoke: Plan) -> None:

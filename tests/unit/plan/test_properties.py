@@ -10,7 +10,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import Action, Produced
 from mlir_matrix.plan.planner import Plan, Planner
-from mlir_matrix.plan.properties import Laws
+from mlir_matrix.plan.properties import PropertyPlanner
 from mlir_matrix.session import Session
 from mlir_matrix.tolerances.resolve import Resolved
 
@@ -87,7 +87,7 @@ def test_last_places_are_bounds_of_both_runs_and_none_of_what_is_equal(current: 
         text = None if places is None else "2"
         return replace(current.tolerance(test, output), max_ulp=places, max_ulp_text=text)
 
-    laws = Laws(Planner(current.catalog, tolerate, current.pins).chains, current.catalog, tolerate, "numpy")
+    laws = PropertyPlanner(Planner(current.catalog, tolerate, current.pins).chains, current.catalog, tolerate, "numpy")
     tests = {test.id: test for test in plan.tests}
     within, exact = tests[f"{BASE}/matmul~tripled"], tests[f"{BASE}/matmul~doubled"]
     other = replace(within, pipeline="linalg-vectorized")

@@ -44,8 +44,8 @@ def test_long_lines_stay_whole_where_nobody_watches(
 
 
 def test_reasons_are_counted_most_frequent_first_and_not_taken_for_markup() -> None:
-    reasons = [("unsupported", "no [red]road[/]")] * 2 + [("skipped", "no GPU")]
-    assert plain(not_run(reasons)) == ["", "not run", "  2 unsupported: no [red]road[/]", "  1 skipped: no GPU"]
+    reasons = [("unsupported", "no [red]route[/]")] * 2 + [("skipped", "no GPU")]
+    assert plain(not_run(reasons)) == ["", "not run", "  2 unsupported: no [red]route[/]", "  1 skipped: no GPU"]
 
 
 def test_more_reasons_than_anyone_reads_are_counted() -> None:

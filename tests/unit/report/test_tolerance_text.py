@@ -10,7 +10,7 @@ from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models.base import Tolerances, Workload
 from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.report.tolerance_text import explained, to_text
-from mlir_matrix.tolerances.numerics import Fact
+from mlir_matrix.tolerances.numerics import NumericsAttribute
 from mlir_matrix.tolerances.resolve import resolve
 
 GENERAL = """\
@@ -55,7 +55,7 @@ def document(**more: Any) -> dict[str, Any]:
         for name, output in WORKLOAD.outputs.items()
     }  # fmt: skip
     fact = {"name": "math", "by": "pipeline p", "position": "p.yaml:3:1"}
-    facts = [Fact(value="libm", counts=True, **fact), Fact(value=True, counts=False, **fact)]
+    facts = [NumericsAttribute(value="libm", counts=True, **fact), NumericsAttribute(value=True, counts=False, **fact)]
     return explained("f/p/t/w", WORKLOAD, facts, bounds, **{"magnitudes": {}, "last": None, **more})
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.tolerances.numerics import Fact, Numerics, shown, vocabulary
+from mlir_matrix.tolerances.numerics import Numerics, NumericsAttribute, shown, vocabulary
 
 
 def entry(name: str, numerics: str) -> Any:
@@ -32,8 +32,8 @@ def test_a_pipeline_counts_before_a_target_and_that_before_a_workload() -> None:
 def test_who_states_a_fact_is_told_with_those_who_are_not_heard() -> None:
     found = Numerics(catalog("math: libm", "", "math: polynomial")).stated("w", "t", "p")
     assert found == (
-        Fact(name="math", value="polynomial", by="pipeline p", position="p.yaml:2:12", counts=True),
-        Fact(name="math", value="libm", by="workload w", position="w.yaml:2:12", counts=False),
+        NumericsAttribute(name="math", value="polynomial", by="pipeline p", position="p.yaml:2:12", counts=True),
+        NumericsAttribute(name="math", value="libm", by="workload w", position="w.yaml:2:12", counts=False),
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mlir_matrix.catalog.models.base import Tolerances
 from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.tolerances.bounds import evaluate
-from mlir_matrix.tolerances.patch import MARK, Proposal, edited, patch, rounded_up, scaled
+from mlir_matrix.tolerances.patch import CALIBRATED, Proposal, edited, patch, rounded_up, scaled
 
 DIMS = {"K": 130, "N": 7}
 BLOCK = """\
@@ -28,7 +28,7 @@ layers:
   - {match: {dtype: f16}, atol: 0, rtol: 1e-3, rationale: flow style}
 """
 SENTENCE = (
-    f"{MARK}20 draws of 3 tests on x86_64 (known-good pins): "
+    f"{CALIBRATED}20 draws of 3 tests on x86_64 (known-good pins): "
     f"the largest error took 0.3 of rtol 1e-3, {'and so on, ' * 20}."
 )
 
@@ -113,10 +113,10 @@ def test_the_rest_of_the_file_stays() -> None:
 
 def test_a_second_calibration_replaces_the_sentence_of_the_first() -> None:
     once = edited(BLOCK, proposals())
-    again = [Proposal(index=index, bounds={}, sentence=f"{MARK}again.") for index in range(2)]
+    again = [Proposal(index=index, bounds={}, sentence=f"{CALIBRATED}again.") for index in range(2)]
     for layer in Tolerances.model_validate(parse(edited(once, again), "f").data).layers:
-        assert layer.rationale.count(MARK) == 1
-        assert layer.rationale.endswith(f"{MARK}again.")
+        assert layer.rationale.count(CALIBRATED) == 1
+        assert layer.rationale.endswith(f"{CALIBRATED}again.")
     assert edited(edited(once, again), again) == edited(once, again)
 
 

@@ -196,14 +196,14 @@ def test_a_hundred_thousand_tests_are_resolved_with_few_matches_of_globs(monkeyp
     from mlir_matrix.tolerances import resolve as tolerance
 
     calls = 0
-    original = tolerance.Ranked.matches
+    original = tolerance.RankedLayer.matches
 
     def counted(self: Any, key: int, value: str) -> bool:
         nonlocal calls
         calls += 1
         return original(self, key, value)
 
-    monkeypatch.setattr(tolerance.Ranked, "matches", counted)
+    monkeypatch.setattr(tolerance.RankedLayer, "matches", counted)
     candidates = matching({}, *({"workload": f"w{number}*"} for number in range(20)), {"framework": "f1"})
     for number in range(2000):
         found(candidates, workload=f"w{number % 20}", framework=f"f{number % 10}", pipeline=f"p{number % 100}")

@@ -48,8 +48,8 @@ TILE = "recipes/steps/tile/step.yaml"
         ]),
         ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [objet]", [
             "4:11: there is no step 'objet'; did you mean 'object'?",
-            f"{PLAIN}:3:3: this road ends with the kind linalg; targets take object",
-            f"{PLAIN}:4:3: this road ends with the kind linalg; targets take object",
+            f"{PLAIN}:3:3: this route ends with the kind linalg; targets take object",
+            f"{PLAIN}:4:3: this route ends with the kind linalg; targets take object",
             f"{PLAIN}:9:11: no target's code generation has a parameter 'opt-level'",
         ]),
         ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [{step: object, with: {opt: 1}}]", [
@@ -189,8 +189,8 @@ def test_a_pipeline_that_goes_round_in_a_circle(tree: Any) -> None:
     )
     tree.edit(PLAIN, "  - canonical\n", "  - back\n  - tosa-to-linalg\n")
     assert tree.errors() == [
-        f"{PLAIN}:8:5: a circle: step 'back' goes back to the kind tosa, which the road left (entry 'torch')",
-        f"{PLAIN}:9:5: a circle: step 'tosa-to-linalg' goes back to the kind linalg, which the road left (entry 'linalg')",
+        f"{PLAIN}:8:5: a circle: step 'back' goes back to the kind tosa, which the route left (entry 'torch')",
+        f"{PLAIN}:9:5: a circle: step 'tosa-to-linalg' goes back to the kind linalg, which the route left (entry 'linalg')",
     ]
 
 
@@ -203,8 +203,8 @@ def test_a_road_that_ends_where_no_target_is(tree: Any) -> None:
     tree.edit("matrix/targets/x86_64.yaml", "codegen: [object]\n", "")
     tree.edit(PLAIN, "codegen: {opt-level: 3}\n", "")
     assert tree.errors() == [
-        f"{PLAIN}:3:3: this road ends with the kind linalg; targets take object",
-        f"{PLAIN}:4:3: this road ends with the kind linalg; targets take object",
+        f"{PLAIN}:3:3: this route ends with the kind linalg; targets take object",
+        f"{PLAIN}:4:3: this route ends with the kind linalg; targets take object",
     ]
 
 

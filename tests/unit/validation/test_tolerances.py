@@ -14,7 +14,7 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.tolerances.bounds import LARGEST, vacuous
-from mlir_matrix.tolerances.resolve import Ranked, ranking
+from mlir_matrix.tolerances.resolve import RankedLayer, ranking
 
 GENERAL = "golden/tolerances.yaml"
 PLAIN = "recipes/pipelines/plain.yaml"
@@ -203,7 +203,7 @@ def winners(stated: Any, catalog: Any) -> set[int]:
 
 def test_ranks_are_in_the_order_of_the_keys(stated: Any) -> None:
     stated.write(GENERAL, layers("workload: mlp", "numerics: {libm: musl}, output: sum", "dtype: i32"))
-    ranks = [Ranked(layer).rank for layer in stated.load().layers]
+    ranks = [RankedLayer(layer).rank for layer in stated.load().layers]
     assert ranks == [(0, 1), (4, 2), (2, 1)]
 
 

@@ -17,7 +17,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
 
 #: Between an environment's name, or a test's, and the pins that are not the default ones.
-MARK = "@"
+PINS_MARK = "@"
 #: How many releases a message names: the newest.
 _SHOWN = 16
 
@@ -62,7 +62,7 @@ class Pins:
             for name, release in sorted({**self.needs(environment), **self.releases(environment)}.items())
             if name in self.overrides and release.release != base.get(name)
         ]
-        return f"{environment}{MARK}{','.join(changed)}" if changed else environment
+        return f"{environment}{PINS_MARK}{','.join(changed)}" if changed else environment
 
     def override(self, suffix: str) -> Pins:
         """These pins with more: ``llvm=19,iree=3.8.0``, whose releases are known to exist."""

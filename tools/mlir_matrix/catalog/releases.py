@@ -74,7 +74,7 @@ def spellings(release: str) -> Iterator[str]:
     yield from (".".join(numbers[:length]) for length in range(1, len(numbers) + 1))
 
 
-def nearest(releases: Iterable[str], missing: str) -> str | None:
+def nearest_release(releases: Iterable[str], missing: str) -> str | None:
     """Of some releases the one whose number is nearest to that of another, the newer number where two are as near."""
     given = number(missing)
 

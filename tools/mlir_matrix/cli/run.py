@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
     NewFile,
@@ -86,7 +87,7 @@ def command(form: str, junit: Path | None, quiet: bool, **given: Any) -> int:
 
 def _code(results: Sequence[TestResult]) -> int:
     code = exit_code(results)
-    if code == 0 and all(result.outcome in ("unsupported", "skipped") for result in results):
-        reasons = dict.fromkeys(result.reason for result in results if result.outcome == "skipped")
+    if code == 0 and all(result.outcome in (Outcome.UNSUPPORTED, Outcome.SKIPPED) for result in results):
+        reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
     return code

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from mlir_matrix.catalog.releases import nearest
+from mlir_matrix.catalog.releases import nearest_release
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.host import HostTool
@@ -136,7 +136,7 @@ def _nearest(releases: Releases) -> Iterator[tuple[str, str]]:
     for entry, release in releases:
         others = [other for other in entry.document.releases if other.release != release.release]
         lasting = [other for other in others if other.durability == "permanent"]
-        found = nearest((other.release for other in lasting or others), release.release)
+        found = nearest_release((other.release for other in lasting or others), release.release)
         if found is not None:
             made_of = distributions([(entry, release)]) or {entry.name: release.release}
             yield from ((f"{name} {version}", f"{entry.name}={found}") for name, version in made_of.items())

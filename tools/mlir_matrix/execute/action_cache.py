@@ -69,7 +69,7 @@ class Result:
         return self.outcome["outcome"] == "ok"
 
 
-class Store:
+class ActionCache:
     """Blobs and results under one folder."""
 
     def __init__(self, folder: Path, writer: Writer | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.action_cache import Result, Store
+from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.files import Cancelled
 from mlir_matrix.plan.graph import Action
 
@@ -31,7 +31,7 @@ class CLibraries:
         self,
         packages: Path,
         environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
-        store: Store,
+        store: ActionCache,
     ) -> None:
         self._packages = packages
         self._environments = environments

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlir_matrix.actions.runtime.child import failure
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import Result
@@ -29,7 +30,7 @@ BUILDING = frozenset({"link_kit"})
 
 def infrastructure(action: Action, reason: str, diagnostics: str = "") -> Done:
     """Return the end of an action that this machine could not execute."""
-    return Done(result=Result(outcome=failure(action.stage, "infra-error", reason, diagnostics)), cached=False)
+    return Done(result=Result(outcome=failure(action.stage, Outcome.INFRA_ERROR, reason, diagnostics)), cached=False)
 
 
 def lacking(action: Action, environment: UnavailableEnvironment) -> Done:

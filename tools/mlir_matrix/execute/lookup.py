@@ -14,7 +14,7 @@ from mlir_matrix.actions.runtime.collect import damaged, is_kept
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.execute.action_cache import Result, Store
+from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure, passed_on
 from mlir_matrix.execute.keys import Read, action_key, input_names
@@ -29,7 +29,7 @@ class Lookup:
         self,
         graph: Graph,
         roots: Sequence[Path],
-        store: Store,
+        store: ActionCache,
         *,
         memory_mb: int,
         libraries: CLibraries | None = None,
@@ -135,7 +135,7 @@ def cached_result(
     *,
     roots: Sequence[Path],
     environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
-    store: Store,
+    store: ActionCache,
 ) -> Result | None:
     """Return the result of an action as a run would find it; None where a run would execute anything."""
     lookup = Lookup(graph, roots, store, memory_mb=0)

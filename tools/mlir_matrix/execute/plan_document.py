@@ -104,8 +104,8 @@ def _test(test: Test, verdict: str | None) -> PlannedTest:
         "target": test.target,
         "workload": test.workload,
     }
-    if test.relation:
-        names["property"] = test.relation.name
+    if test.tested_property:
+        names["property"] = test.tested_property.name
     entry: PlannedTest = {
         **names,  # type: ignore[typeddict-item] # keys that may be absent follow
         "selected": test.selected,

@@ -22,7 +22,7 @@ from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_f
 from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.execute.action_cache import Result, Store, read_bytes, write_bytes
+from mlir_matrix.execute.action_cache import ActionCache, Result, read_bytes, write_bytes
 from mlir_matrix.execute.keys import Read, request
 from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file, write_all
 from mlir_matrix.paths import Home
@@ -107,7 +107,7 @@ class Folders:
         return folder
 
     def fill(
-        self, folder: str, prepared: Prepared, store: Store, copies: Mapping[str, str] = MappingProxyType({})
+        self, folder: str, prepared: Prepared, store: ActionCache, copies: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """Write the request and copies of the inputs. An action may change its copies, never the originals.
 
@@ -177,7 +177,7 @@ def _plain(path: str, folder: str, stop: threading.Event | None = None) -> str:
     return path
 
 
-def large_inputs(prepared: Prepared, store: Store) -> list[Read]:
+def large_inputs(prepared: Prepared, store: ActionCache) -> list[Read]:
     """Return the inputs of an action that are copied in a thread."""
     return [
         read
@@ -186,7 +186,7 @@ def large_inputs(prepared: Prepared, store: Store) -> list[Read]:
     ]
 
 
-def copy_inputs(reads: Sequence[Read], scratch: Path, store: Store, stop: threading.Event) -> dict[str, str]:
+def copy_inputs(reads: Sequence[Read], scratch: Path, store: ActionCache, stop: threading.Event) -> dict[str, str]:
     """Copy large inputs into the scratch folder, for :meth:`Folders.fill`. Raise LostBlob, ChangedSource or OSError."""
     copies: dict[str, str] = {}
     try:
@@ -224,13 +224,13 @@ def large_outputs(folder: str, action: Action) -> list[str]:
     return [f"{out}/{path}" for path, it in found.items() if stat.S_ISREG(it.st_mode) and it.st_size > LARGE]
 
 
-def hash_outputs(paths: Sequence[str], folder: str, store: Store, stop: threading.Event) -> None:
+def hash_outputs(paths: Sequence[str], folder: str, store: ActionCache, stop: threading.Event) -> None:
     """Hash the large outputs of an action that has ended, for :func:`collect`."""
     for path in paths:
         store.hash_large(_plain(path, folder, stop), stop)
 
 
-def collect(folder: str, action: Action, usage: Mapping[str, float], store: Store) -> Result:
+def collect(folder: str, action: Action, usage: Mapping[str, float], store: ActionCache) -> Result:
     """Read the outcome and move the outputs into the store. Raise DamagedFolderError, or OSError where the machine fails."""
     outcome = outcome_of(folder, action.stage, action.outputs)
     ok = outcome["outcome"] == "ok"

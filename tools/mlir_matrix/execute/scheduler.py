@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import Listener, Note, Tick, ignore
-from mlir_matrix.execute.action_cache import LostBlob, Result, Store
+from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infrastructure, lacking, passed_on
 from mlir_matrix.execute.large_files import Background
@@ -71,7 +72,7 @@ class Scheduler:
         self._by_digest = {environment.digest: environment for environment in self._resolved(environments)}
         self._scratch = new_scratch(home)
         self._files = FilePool(f"{self._scratch}/files")
-        self._store = Store(home.actions, self._files.write)
+        self._store = ActionCache(home.actions, self._files.write)
         self._libraries = CLibraries(home.packages, environments, self._store)
         self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb, libraries=self._libraries)
         self._ready = ReadyQueue(graph)
@@ -424,7 +425,7 @@ class Scheduler:
             if job.losses >= ATTEMPTS:
                 del self._jobs[job.prepared.key]
                 reason = f"its worker ended twice (environment {environment.name})"
-                outcome = failure(job.action.stage, "crashed", reason, words, signal="SIGKILL")
+                outcome = failure(job.action.stage, Outcome.CRASHED, reason, words, signal="SIGKILL")
                 self._finish_job(job, Done(result=Result(outcome=outcome), cached=False, executed=True))
             elif each.began or not hopeless:
                 self._retries.add(job)

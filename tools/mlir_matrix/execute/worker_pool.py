@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.events import PackageProgress
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Job
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool
@@ -107,7 +107,7 @@ class PoolContext:
     home: Home
     #: A folder that is removed with the run, on the disk of the store.
     scratch: Path
-    store: Store
+    store: ActionCache
     #: Writes the small files of actions' folders, and of the store.
     files: FilePool
     limits: Limits

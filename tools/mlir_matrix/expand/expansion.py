@@ -9,12 +9,22 @@ from itertools import chain
 from typing import ClassVar
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.catalog.pins import MARK, read_pins
+from mlir_matrix.catalog.pins import PINS_MARK, read_pins
 from mlir_matrix.errors import UsageError
-from mlir_matrix.expand.properties import Relation, relate
-from mlir_matrix.expand.recipes import Recipe, Unsupported
-from mlir_matrix.expand.routes import Connector, Road
-from mlir_matrix.expand.test_sets import IR_TARGET, Area, Box, Columns, Key, Row, Rule, Universe, walk
+from mlir_matrix.expand.properties import TestProperty, resolve_property
+from mlir_matrix.expand.recipes import ResolvedStep, Unsupported
+from mlir_matrix.expand.routes import Connector, Route
+from mlir_matrix.expand.test_sets import (
+    IR_TARGET,
+    CellTests,
+    Columns,
+    Namespace,
+    Rule,
+    TestKey,
+    TestPattern,
+    TestProduct,
+    walk,
+)
 from mlir_matrix.names import OF
 
 
@@ -33,9 +43,9 @@ class Test:
     #: What the suite varies: ``llvm=19``; empty where it varies nothing.
     pins: str
     #: None for IR tests (the step is ``pipeline``, the case ``workload``) and for tests that are not selected.
-    road: Road | None
+    route: Route | None
     #: What the step of an IR test is.
-    recipe: Recipe | None
+    resolved_step: ResolvedStep | None
     #: ``unsupported`` where that is already known, else None.
     outcome: Outcome | None
     #: ``in by FILE:LINE:COLUMN``, why it is unsupported, or who left it out and why.
@@ -45,7 +55,7 @@ class Test:
     #: True for what can run: neither unsupported nor left out.
     selected: bool
     #: What must hold between runs, where that is the test.
-    relation: Relation | None = None
+    tested_property: TestProperty | None = None
     #: Where a suite says that a weak pass, which a trivial output would be, too, is a failure; empty where none does.
     weak_fails: str = ""
 
@@ -57,7 +67,7 @@ class Test:
     @property
     def called(self) -> str:
         """The workload, with the property where the test is of one: ``matmul~scaling``."""
-        return f"{self.workload}{OF}{self.relation.name}" if self.relation else self.workload
+        return f"{self.workload}{OF}{self.tested_property.name}" if self.tested_property else self.workload
 
     @property
     def excluded(self) -> bool:
@@ -76,49 +86,49 @@ class Expansion:
     def __init__(
         self,
         name: str | None,
-        universe: Universe,
+        namespace: Namespace,
         connector: Connector,
-        areas: Sequence[Area],
+        products: Sequence[TestProduct],
         *,
-        excludes: Sequence[Box] = (),
-        expects: Sequence[Box] = (),
+        excludes: Sequence[TestPattern] = (),
+        expects: Sequence[TestPattern] = (),
         default: Expansion | None = None,
         weak_fails: str = "",
     ) -> None:
         """``name`` is None for the whole catalog; then ``default`` gives what is expected of the tests that are in it."""
         self.name = name
-        self.universe = universe
+        self.namespace = namespace
         self.connector = connector
-        self.areas = tuple(areas)
+        self.products = tuple(products)
         self.excludes = tuple(excludes)
         self.expects = tuple(expects)
         self.default = default
         self.weak_fails = weak_fails
 
-    def count(self, selector: Sequence[Box] | None = None) -> int:
+    def count(self, selector: Sequence[TestPattern] | None = None) -> int:
         """Count the tests that are in, unsupported ones included."""
-        return sum(len(row.column) for row in self._kept(selector))
+        return sum(len(cell_tests.column) for cell_tests in self._kept(selector))
 
-    def ids(self, selector: Sequence[Box] | None = None) -> Iterator[str]:
+    def ids(self, selector: Sequence[TestPattern] | None = None) -> Iterator[str]:
         """Return the identifiers of the tests that are in, unsupported ones included."""
         return chain.from_iterable(map(_ids, self._kept(selector)))
 
-    def tests(self, selector: Sequence[Box] | None = None, *, excluded: bool = False) -> Iterator[Test]:
+    def tests(self, selector: Sequence[TestPattern] | None = None, *, excluded: bool = False) -> Iterator[Test]:
         """Return the tests that are in; with ``excluded``, also those left out, each in its place."""
         expects = self.expects if self.default is None else self.default.expects
-        for row in walk(self.areas, selector, (*self.excludes, *expects)):
-            yield from self._tests(row, excluded)
+        for cell_tests in walk(self.products, selector, (*self.excludes, *expects)):
+            yield from self._tests(cell_tests, excluded)
 
     def test(self, identifier: str) -> Test | None:
         """Return a test by its identifier, excluded or not; None where no rule includes it."""
-        return next(self.tests(self.universe.exact(self.spelled(identifier)), excluded=True), None)
+        return next(self.tests(self.namespace.exact(self.spelled(identifier)), excluded=True), None)
 
     def spelled(self, glob: str) -> str:
         """A glob or an identifier with the pins that a person gives as its tests have them.
 
         ``@llvm=19.1.7`` names the tests of a suite that says 19. What names no releases stays as it is.
         """
-        test, mark, pins = glob.partition(MARK)
+        test, mark, pins = glob.partition(PINS_MARK)
         return f"{test}{mark}{self.spelling(pins)}" if pins else glob
 
     def spelling(self, pins: str) -> str:
@@ -128,7 +138,7 @@ class Expansion:
 
     @cached_property
     def _varied(self) -> dict[str, frozenset[tuple[str, str]] | None]:
-        return {pins: self._meaning(pins) for area in self.areas for pins in area.pins if pins}
+        return {pins: self._meaning(pins) for product in self.products for pins in product.pins if pins}
 
     def _meaning(self, pins: str) -> frozenset[tuple[str, str]] | None:
         """The releases in full that pins name, in whatever order; None where they name none."""
@@ -137,29 +147,40 @@ class Expansion:
         except UsageError:
             return None
 
-    def has(self, test: Key) -> bool:
+    def has(self, test: TestKey) -> bool:
         """Return whether a test is in: included by a rule, and not excluded."""
-        return any(test in area for area in self.areas) and not any(test in box for box in self.excludes)
+        return any(test in product for product in self.products) and not any(
+            test in pattern for pattern in self.excludes
+        )
 
-    def _kept(self, selector: Sequence[Box] | None) -> Iterator[Row]:
+    def _kept(self, selector: Sequence[TestPattern] | None) -> Iterator[CellTests]:
         """The rows without what is left out; an empty row may be among them."""
         columns = Columns()
-        for row in walk(self.areas, selector, self.excludes):
-            yield replace(row, column=columns.drop(row.column, row.marks)) if row.marks else row
+        for cell_tests in walk(self.products, selector, self.excludes):
+            yield (
+                replace(cell_tests, column=columns.drop(cell_tests.column, cell_tests.marks))
+                if cell_tests.marks
+                else cell_tests
+            )
 
-    def _tests(self, row: Row, excluded: bool) -> Iterator[Test]:
-        framework, pipeline, target, pins = row.framework, row.pipeline, row.target, row.pins
-        make = _Maker(row)
-        drops = [box for box in row.marks if box.rule.kind == "exclude"]
-        expects = [box for box in row.marks if box.rule.kind == "expect"]
-        reason = why_in(row.area.rule)
-        for workload in row.column:
+    def _tests(self, cell_tests: CellTests, excluded: bool) -> Iterator[Test]:
+        framework, pipeline, target, pins = (
+            cell_tests.framework,
+            cell_tests.pipeline,
+            cell_tests.target,
+            cell_tests.pins,
+        )
+        make = _Maker(cell_tests)
+        drops = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "exclude"]
+        expects = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "expect"]
+        reason = why_in(cell_tests.product.rule)
+        for workload in cell_tests.column:
             drop = _first(drops, workload)
             if drop is not None:
                 if excluded:
                     yield make(workload, reason=f"left out by {drop.position}: {drop.reason}")
                 continue
-            found, relation = self._found(row, workload)
+            found, tested_property = self._found(cell_tests, workload)
             if isinstance(found, Unsupported):
                 yield make(workload, reason=found.reason, outcome=Outcome.UNSUPPORTED)
                 continue
@@ -167,35 +188,44 @@ class Expansion:
             if expectation and self.default and not self.default.has((framework, pipeline, target, workload, pins)):
                 expectation = None
             yield make(
-                workload, reason=reason, found=found, expectation=expectation, selected=True, relation=relation,
+                workload, reason=reason, found=found, expectation=expectation, selected=True, tested_property=tested_property,
                 weak_fails=self._weak_fails((framework, pipeline, target, workload, pins)),
             )  # fmt: skip
 
-    def _weak_fails(self, test: Key) -> str:
+    def _weak_fails(self, test: TestKey) -> str:
         """Where a weak pass of a test is said to be a failure: in its suite, or in the default one where that has it."""
         if self.default is None:
             return self.weak_fails
         return self.default.weak_fails if self.default.weak_fails and self.default.has(test) else ""
 
-    def why_unsupported(self, row: Row, called: str) -> str:
+    def why_unsupported(self, cell_tests: CellTests, called: str) -> str:
         """Return why a test of a row is unsupported, excluded or not; empty where it is supported."""
-        found = self._found(row, called)[0]
+        found = self._found(cell_tests, called)[0]
         return found.reason if isinstance(found, Unsupported) else ""
 
-    def _found(self, row: Row, called: str) -> tuple[Road | Recipe | Unsupported, Relation | None]:
+    def _found(
+        self, cell_tests: CellTests, called: str
+    ) -> tuple[Route | ResolvedStep | Unsupported, TestProperty | None]:
         """What a test of a row takes, and the property that it is of; ``called`` is its name in the column."""
-        framework, pipeline, target, pins = row.framework, row.pipeline, row.target, row.pins
+        framework, pipeline, target, pins = (
+            cell_tests.framework,
+            cell_tests.pipeline,
+            cell_tests.target,
+            cell_tests.pins,
+        )
         if target == IR_TARGET:
-            return self.connector.recipe(pipeline, pins), None
-        stated = row.area.stated
-        if stated is None:
-            return self.connector.road(framework, pipeline, target, called, pins), None
+            return self.connector.resolved_step(pipeline, pins), None
+        suite_property = cell_tests.product.suite_property
+        if suite_property is None:
+            return self.connector.route(framework, pipeline, target, called, pins), None
         workload = called.partition(OF)[0]
-        road = self.connector.road(framework, pipeline, target, workload, pins)
-        if isinstance(road, Unsupported):
-            return road, None
-        relation = relate(self.connector, stated, (framework, pipeline, target, workload, pins), road)
-        return (relation, None) if isinstance(relation, Unsupported) else (road, relation)
+        route = self.connector.route(framework, pipeline, target, workload, pins)
+        if isinstance(route, Unsupported):
+            return route, None
+        tested_property = resolve_property(
+            self.connector, suite_property, (framework, pipeline, target, workload, pins), route
+        )
+        return (tested_property, None) if isinstance(tested_property, Unsupported) else (route, tested_property)
 
 
 def why_in(rule: Rule) -> str:
@@ -206,42 +236,44 @@ def why_in(rule: Rule) -> str:
 class _Maker:
     """Makes the tests of one row, which share their cell and pins."""
 
-    def __init__(self, row: Row) -> None:
-        self._prefix = f"{row.framework}/{row.pipeline}/{row.target}/"
-        self._cell = (row.framework, row.pipeline, row.target)
-        self._pins, self._suffix = row.pins, row.suffix
-        self._relation = Relation.of(row.area.stated) if row.area.stated else None
+    def __init__(self, cell_tests: CellTests) -> None:
+        self._prefix = f"{cell_tests.framework}/{cell_tests.pipeline}/{cell_tests.target}/"
+        self._cell = (cell_tests.framework, cell_tests.pipeline, cell_tests.target)
+        self._pins, self._suffix = cell_tests.pins, cell_tests.suffix
+        self._relation = (
+            TestProperty.of(cell_tests.product.suite_property) if cell_tests.product.suite_property else None
+        )
 
     def __call__(
         self,
         workload: str,
         *,
         reason: str,
-        found: Road | Recipe | None = None,
+        found: Route | ResolvedStep | None = None,
         outcome: Outcome | None = None,
         expectation: Rule | None = None,
         selected: bool = False,
-        relation: Relation | None = None,
+        tested_property: TestProperty | None = None,
         weak_fails: str = "",
     ) -> Test:
         name = self._prefix + workload + self._suffix
-        road, recipe = (None, found) if isinstance(found, Recipe) else (found, None)
+        route, resolved_step = (None, found) if isinstance(found, ResolvedStep) else (found, None)
         if self._relation:
-            workload, relation = workload.partition(OF)[0], relation or self._relation
+            workload, tested_property = workload.partition(OF)[0], tested_property or self._relation
         return Test(
-            name, *self._cell, workload, self._pins, road, recipe, outcome, reason, expectation, selected, relation,
+            name, *self._cell, workload, self._pins, route, resolved_step, outcome, reason, expectation, selected, tested_property,
             weak_fails,
         )  # fmt: skip
 
 
-def _first(boxes: Sequence[Box], workload: str) -> Rule | None:
+def _first(patterns: Sequence[TestPattern], workload: str) -> Rule | None:
     """The first rule, in the suite's order, whose box holds the workload; the cell is known to match."""
-    for box in boxes:
-        if workload in box.workloads:
-            return box.rule
+    for pattern in patterns:
+        if workload in pattern.workloads:
+            return pattern.rule
     return None
 
 
-def _ids(row: Row) -> list[str]:
-    prefix, suffix = f"{row.framework}/{row.pipeline}/{row.target}/", row.suffix
-    return [prefix + name + suffix for name in row.column]
+def _ids(cell_tests: CellTests) -> list[str]:
+    prefix, suffix = f"{cell_tests.framework}/{cell_tests.pipeline}/{cell_tests.target}/", cell_tests.suffix
+    return [prefix + name + suffix for name in cell_tests.column]

@@ -1,4 +1,4 @@
-"""Explain a test: the rules that match it, its road, and its plan."""
+"""Explain a test: the rules that match it, its route, and its plan."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Expansion, Test
-from mlir_matrix.expand.properties import Relation, in_words
-from mlir_matrix.expand.recipes import Recipe
-from mlir_matrix.expand.routes import Road
-from mlir_matrix.expand.test_sets import Box, Key, Rule
+from mlir_matrix.expand.properties import TestProperty, in_words
+from mlir_matrix.expand.recipes import ResolvedStep
+from mlir_matrix.expand.routes import Route
+from mlir_matrix.expand.test_sets import Rule, TestKey, TestPattern
 from mlir_matrix.names import SEGMENTS, printable
 
 SCHEMA = "mlir-matrix/explanation/v1"
@@ -60,7 +60,7 @@ class Explanation:
             "pipeline": test.pipeline,
             "target": test.target,
             "workload": test.workload,
-            **({"property": property_json(test.relation)} if test.relation else {}),
+            **({"property": property_json(test.tested_property)} if test.tested_property else {}),
             "suite": self.suite,
             "selected": test.selected,
             "outcome": test.outcome,
@@ -70,8 +70,8 @@ class Explanation:
             ],
             "rules": [_rule_json(applied) for applied in self.rules],
             "expectation": _expectation_json(test.expectation) if test.expectation else None,
-            "road": road_json(test.road) if test.road else None,
-            "recipe": _recipe_json(test.recipe) if test.recipe else None,
+            "road": route_json(test.route) if test.route else None,
+            "recipe": _resolved_step_json(test.resolved_step) if test.resolved_step else None,
             "actions": list(self.actions),
             "environments": list(self.environments),
             "tolerances": list(self.tolerances),
@@ -91,33 +91,37 @@ class Explanation:
         for applied in self.rules:
             of = f" of suite {applied.suite}" if applied.suite and applied.suite != self.suite else ""
             yield f"  {_rule_line(applied, of)}"
-        if test.relation:
+        if test.tested_property:
             yield ""
-            yield f"Property: {in_words(test.relation)} ({test.relation.position})"
-        if test.road:
+            yield f"Property: {in_words(test.tested_property)} ({test.tested_property.position})"
+        if test.route:
             yield ""
-            yield from _road_lines(test.framework, test.road)
-        if test.relation and test.relation.cell and test.relation.road:
-            yield f"Compared with {'/'.join(test.relation.cell)}/{test.workload}"
-            yield from _road_lines(test.relation.cell[0], test.relation.road)
-        if test.recipe:
+            yield from _route_lines(test.framework, test.route)
+        if test.tested_property and test.tested_property.cell and test.tested_property.route:
+            yield f"Compared with {'/'.join(test.tested_property.cell)}/{test.workload}"
+            yield from _route_lines(test.tested_property.cell[0], test.tested_property.route)
+        if test.resolved_step:
             yield ""
-            recipe = test.recipe
-            by = f"{recipe.tool} ({recipe.backend})" if recipe.backend == "programs" else recipe.tool
-            yield f"Step: {recipe.name} by {by} in {recipe.environment}"
-            yield from _variant_lines(test.recipe, "  ")
+            resolved_step = test.resolved_step
+            by = (
+                f"{resolved_step.tool} ({resolved_step.backend})"
+                if resolved_step.backend == "programs"
+                else resolved_step.tool
+            )
+            yield f"Step: {resolved_step.name} by {by} in {resolved_step.environment}"
+            yield from _variant_lines(test.resolved_step, "  ")
         yield ""
         yield "Defined in"
         yield from (f"  {kind} {name}: {position}" for kind, name, position in self.definitions)
-        for title, rows in (
+        for title, cells in (
             ("Actions", self.actions),
             ("Environments", self.environments),
             ("Tolerances", self.tolerances),
         ):
-            if rows:
+            if cells:
                 yield ""
                 yield title
-                yield from (f"  {_pairs(row)}" for row in rows)
+                yield from (f"  {_pairs(cell_tests)}" for cell_tests in cells)
 
 
 def explain(
@@ -148,34 +152,34 @@ def explain(
     return Explanation(test, expansion.name, rules, definitions, actions, environments, tolerances)
 
 
-def property_json(relation: Relation) -> dict[str, Any]:
+def property_json(tested_property: TestProperty) -> dict[str, Any]:
     """A property as JSON: what must hold, in words too, and what the test is compared with."""
-    law = relation.law.model_dump(exclude_none=True)
+    property_kind = tested_property.property_kind.model_dump(exclude_none=True)
     found: dict[str, Any] = {
-        "name": relation.name,
-        "law": law,
-        "words": in_words(relation),
-        "position": relation.position,
+        "name": tested_property.name,
+        "law": property_kind,
+        "words": in_words(tested_property),
+        "position": tested_property.position,
     }
-    if relation.cell and relation.road:
-        found |= {"cell": "/".join(relation.cell), "road": road_json(relation.road)}
+    if tested_property.cell and tested_property.route:
+        found |= {"cell": "/".join(tested_property.cell), "road": route_json(tested_property.route)}
     return found
 
 
-def road_json(road: Road) -> dict[str, Any]:
-    """A road as JSON: the kinds it passes, its steps, and where each value comes from."""
+def route_json(route: Route) -> dict[str, Any]:
+    """A route as JSON: the kinds it passes, its steps, and where each value comes from."""
     return {
-        "kind": road.kind,
-        "source": road.source,
-        "position": road.position,
-        "ends": road.ends,
-        "ingress": _recipe_json(road.ingress),
-        "linker": road.linker,
-        "runner": road.runner,
+        "kind": route.kind,
+        "source": route.source,
+        "position": route.position,
+        "ends": route.ends,
+        "ingress": _resolved_step_json(route.ingress),
+        "linker": route.linker,
+        "runner": route.runner,
         "steps": [
             {
                 "step": step.name,
-                **_recipe_json(step.recipe),
+                **_resolved_step_json(step.resolved_step),
                 "position": step.position,
                 "takes": step.takes,
                 "gives": step.gives,
@@ -189,32 +193,32 @@ def road_json(road: Road) -> dict[str, Any]:
                     for argument in step.arguments
                 ],
             }
-            for step in road.steps
+            for step in route.steps
         ],
     }
 
 
-def _recipe_json(recipe: Recipe) -> dict[str, Any]:
+def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, Any]:
     return {
-        "tool": recipe.tool,
-        "backend": recipe.backend,
-        "environment": recipe.environment,
-        "pins": dict(recipe.pins),
-        "variant": recipe.variant or None,
-        "because": recipe.because or None,
+        "tool": resolved_step.tool,
+        "backend": resolved_step.backend,
+        "environment": resolved_step.environment,
+        "pins": dict(resolved_step.pins),
+        "variant": resolved_step.variant or None,
+        "because": resolved_step.because or None,
     }
 
 
 def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
     """All rules of an expansion that hold the test, in the order in which they are asked."""
     key = (test.framework, test.pipeline, test.target, test.called, test.pins)
-    areas = [area.rule for area in expansion.areas if key in area]
+    products = [product.rule for product in expansion.products if key in product]
     excludes = _holding(expansion.excludes, key)
     expects = _holding(expansion.expects, key)
-    for index, rule in enumerate(_distinct(areas)):
+    for index, rule in enumerate(_distinct(products)):
         yield Applied(rule, expansion.name, wins=index == 0 and not excludes)
     for index, rule in enumerate(excludes):
-        yield Applied(rule, expansion.name, wins=index == 0 and bool(areas))
+        yield Applied(rule, expansion.name, wins=index == 0 and bool(products))
     for rule in expects:
         yield Applied(rule, expansion.name, wins=rule is test.expectation)
 
@@ -230,8 +234,8 @@ def _definitions(catalog: Catalog, test: Test) -> Iterator[tuple[str, str, str]]
     yield "workload", test.workload, catalog.workloads[test.workload].source.position()
 
 
-def _holding(boxes: Sequence[Box], key: Key) -> list[Rule]:
-    return _distinct([box.rule for box in boxes if key in box])
+def _holding(patterns: Sequence[TestPattern], key: TestKey) -> list[Rule]:
+    return _distinct([pattern.rule for pattern in patterns if key in pattern])
 
 
 def _distinct(rules: Sequence[Rule]) -> list[Rule]:
@@ -241,12 +245,12 @@ def _distinct(rules: Sequence[Rule]) -> list[Rule]:
 
 def _unknown(expansion: Expansion, identifier: str) -> str:
     shown = printable(identifier)
-    universe = expansion.universe
+    namespace = expansion.namespace
     if identifier.count("/") != SEGMENTS - 1:
         return f"'{shown}' is not the identifier of a test: framework/pipeline/target/workload"
-    if expansion.name and universe.knows(universe.exact(identifier)):
+    if expansion.name and namespace.knows(namespace.exact(identifier)):
         return f"no rule of suite {expansion.name} puts {shown} in"
-    return f"there is no test '{shown}': {universe.why_nothing(identifier)}"
+    return f"there is no test '{shown}': {namespace.why_nothing(identifier)}"
 
 
 def _rule_json(applied: Applied) -> dict[str, Any]:
@@ -278,20 +282,20 @@ def _rule_line(applied: Applied, of: str) -> str:
     return " · ".join(parts)
 
 
-def _road_lines(framework: str, road: Road) -> Iterator[str]:
-    yield f"Road: {framework} makes {road.kind} from {road.source} ({road.position})"
-    for step in road.steps:
+def _route_lines(framework: str, route: Route) -> Iterator[str]:
+    yield f"Route: {framework} makes {route.kind} from {route.source} ({route.position})"
+    for step in route.steps:
         yield f"  {step.name}: {step.takes} to {step.gives} ({step.position})"
-        yield from _variant_lines(step.recipe, "    ")
+        yield from _variant_lines(step.resolved_step, "    ")
         for argument in step.arguments:
             origin = "default" if argument.default else "set"
             yield f"    {argument.name} = {argument.value} ({origin} at {argument.position})"
 
 
-def _variant_lines(recipe: Recipe, indent: str) -> Iterator[str]:
-    if recipe.variant:
-        yield f"{indent}variant {recipe.variant}, because {recipe.because}"
+def _variant_lines(resolved_step: ResolvedStep, indent: str) -> Iterator[str]:
+    if resolved_step.variant:
+        yield f"{indent}variant {resolved_step.variant}, because {resolved_step.because}"
 
 
-def _pairs(row: dict[str, Any]) -> str:
-    return ", ".join(f"{key}: {value}" for key, value in row.items() if value not in (None, "", [], {}))
+def _pairs(cell_tests: dict[str, Any]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in cell_tests.items() if value not in (None, "", [], {}))

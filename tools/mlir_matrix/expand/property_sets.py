@@ -9,68 +9,74 @@ from mlir_matrix.catalog.models.suites import Suite
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.expansion import Expansion
 from mlir_matrix.expand.properties import selfish, senseless
-from mlir_matrix.expand.test_sets import Area, Box, Rule, Stated
+from mlir_matrix.expand.test_sets import Rule, SuiteProperty, TestPattern, TestProduct
 from mlir_matrix.names import OF
 
 #: The boxes of a rule that meet the suite's tests; raises CatalogError where there are none.
-Touching = Callable[[Rule], Iterable[Box]]
+Touching = Callable[[Rule], Iterable[TestPattern]]
 
 
-def property_areas(catalog: Catalog, suite: Entry[Suite], areas: Sequence[Area], touching: Touching) -> list[Area]:
+def property_products(
+    catalog: Catalog, suite: Entry[Suite], products: Sequence[TestProduct], touching: Touching
+) -> list[TestProduct]:
     """The tests with properties of a suite whose other tests are ``areas``."""
-    found: list[Area] = []
+    found: list[TestProduct] = []
     for index, document in enumerate(suite.document.properties):
         position = suite.source.position("properties", index)
-        stated = Stated(name=document.called, law=document.law, position=position)
+        suite_property = SuiteProperty(name=document.called, property_kind=document.property_kind, position=position)
         for number, glob in enumerate(document.tests):
             where = suite.source.position("properties", index, "tests", number)
             rule = Rule("property", where, glob, document.reason.strip())
-            made = list(_having(areas, stated, touching(rule)))
+            made = list(_having(products, suite_property, touching(rule)))
             if not made:
                 raise CatalogError(f"{where}: property {glob} matches IR tests alone, which are checked and not run")
-            for area in made:
-                _check_area(catalog, area, stated)
+            for product in made:
+                _check_product(catalog, product, suite_property)
             found += made
     _check_names(found)
     return found
 
 
-def _having(areas: Iterable[Area], stated: Stated, boxes: Iterable[Box]) -> Iterator[Area]:
-    for box in boxes:
-        for area in areas:
-            if not area.is_ir and (made := area.having(stated, box)):
+def _having(
+    products: Iterable[TestProduct], suite_property: SuiteProperty, patterns: Iterable[TestPattern]
+) -> Iterator[TestProduct]:
+    for pattern in patterns:
+        for product in products:
+            if not product.is_ir and (made := product.having(suite_property, pattern)):
                 yield made
 
 
-def _check_area(catalog: Catalog, area: Area, stated: Stated) -> None:
+def _check_product(catalog: Catalog, product: TestProduct, suite_property: SuiteProperty) -> None:
     """A property says something of each of its tests."""
-    why = selfish(stated.law, (area.frameworks, area.pipelines, area.targets))
+    why = selfish(suite_property.property_kind, (product.frameworks, product.pipelines, product.targets))
     if why:
-        raise CatalogError(f"{stated.position}: property {stated.name}: {why}")
-    for name in area.column:
+        raise CatalogError(f"{suite_property.position}: property {suite_property.name}: {why}")
+    for name in product.column:
         workload = name.partition(OF)[0]
-        why = senseless(catalog.workloads[workload].document, stated.law)
+        why = senseless(catalog.workloads[workload].document, suite_property.property_kind)
         if why:
-            raise CatalogError(f"{stated.position}: property {stated.name} of workload {workload}: {why}")
+            raise CatalogError(
+                f"{suite_property.position}: property {suite_property.name} of workload {workload}: {why}"
+            )
 
 
-def _check_names(areas: Sequence[Area]) -> None:
+def _check_names(products: Sequence[TestProduct]) -> None:
     """No test has two properties of one name."""
-    for number, area in enumerate(areas):
-        for other in areas[:number]:
-            assert area.stated is not None
-            assert other.stated is not None
-            if other.stated.position != area.stated.position and (name := _shared(area, other)):
+    for number, product in enumerate(products):
+        for other in products[:number]:
+            assert product.suite_property is not None
+            assert other.suite_property is not None
+            if other.suite_property.position != product.suite_property.position and (name := _shared(product, other)):
                 raise CatalogError(
-                    f"{area.stated.position}: {name} has a property of this name by {other.stated.position}; "
+                    f"{product.suite_property.position}: {name} has a property of this name by {other.suite_property.position}; "
                     "give one of them another 'name'"
                 )
 
 
-def _shared(area: Area, other: Area) -> str:
+def _shared(product: TestProduct, other: TestProduct) -> str:
     """The identifier of a test that is in both, without its pins; empty where there is none."""
     axes = zip(
-        (area.frameworks, area.pipelines, area.targets, area.column, area.pins),
+        (product.frameworks, product.pipelines, product.targets, product.column, product.pins),
         (other.frameworks, other.pipelines, other.targets, other.column, other.pins),
         strict=True,
     )
@@ -80,13 +86,19 @@ def _shared(area: Area, other: Area) -> str:
 
 def check_properties(expansion: Expansion) -> None:
     """Each pattern of a property must speak about a test that can run: else all would be unsupported, and the run green."""
-    idle: dict[Rule, str] = {area.rule: "" for area in expansion.areas if area.stated}
+    idle: dict[Rule, str] = {product.rule: "" for product in expansion.products if product.suite_property}
     if not idle:
         return
-    boxes = [Box.of(map(frozenset, _axes(area)), area.rule) for area in expansion.areas if area.stated]
-    for test in expansion.tests(boxes, excluded=True):
+    patterns = [
+        TestPattern.of(map(frozenset, _axes(product)), product.rule)
+        for product in expansion.products
+        if product.suite_property
+    ]
+    for test in expansion.tests(patterns, excluded=True):
         key = (test.framework, test.pipeline, test.target, test.called, test.pins)
-        for rule in dict.fromkeys(area.rule for area in expansion.areas if area.rule in idle and key in area):
+        for rule in dict.fromkeys(
+            product.rule for product in expansion.products if product.rule in idle and key in product
+        ):
             if test.selected:
                 idle.pop(rule)
             else:
@@ -97,5 +109,5 @@ def check_properties(expansion: Expansion) -> None:
         raise CatalogError(f"{rule.position}: property {rule.text} speaks about no test that can run: {why}")
 
 
-def _axes(area: Area) -> tuple[tuple[str, ...], ...]:
-    return area.frameworks, area.pipelines, area.targets, area.column
+def _axes(product: TestProduct) -> tuple[tuple[str, ...], ...]:
+    return product.frameworks, product.pipelines, product.targets, product.column

@@ -35,7 +35,7 @@ class Unsupported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class ResolvedStep:
     """A step, or a framework's ingress, under some pins."""
 
     name: str
@@ -56,7 +56,7 @@ class Recipe:
     because: str = ""
 
 
-def step_recipe(catalog: Catalog, name: str, pins: Pins) -> Recipe | Unsupported:
+def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsupported:
     """What a step is under some pins."""
     entry = catalog.steps[name]
     step = entry.document
@@ -79,7 +79,7 @@ def step_recipe(catalog: Catalog, name: str, pins: Pins) -> Recipe | Unsupported
     if patterns and backend == "programs":
         holder = _holder(releases)
         return Unsupported(f"step {name} applies PDL patterns, which takes Python bindings; there are none in {holder}")
-    return Recipe(
+    return ResolvedStep(
         name=name,
         tool=step.tool,
         environment=pins.reference(step.environment),
@@ -94,11 +94,11 @@ def step_recipe(catalog: Catalog, name: str, pins: Pins) -> Recipe | Unsupported
     )
 
 
-def ingress_recipe(entry: Entry[Framework], pins: Pins) -> Recipe:
+def resolve_importer(entry: Entry[Framework], pins: Pins) -> ResolvedStep:
     """What a framework's ingress is under some pins."""
     document = entry.document
     releases = pins.releases(document.environment)
-    return Recipe(
+    return ResolvedStep(
         name=entry.name,
         tool=document.tool,
         environment=pins.reference(document.environment),

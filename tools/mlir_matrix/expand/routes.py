@@ -1,7 +1,7 @@
-"""Find roads: the steps from the kind that a framework emits to a kind that a target accepts; or why there are none.
+"""Find routes: the steps from the kind that a framework emits to a kind that a target accepts; or why there are none.
 
-Roads follow from the declared kinds of steps and from the pins. A road belongs to a cell under a set of pins. Where a
-framework emits several kinds, the sources of a workload decide which road it takes.
+Routes follow from the declared kinds of steps and from the pins. A route belongs to a cell under a set of pins. Where a
+framework emits several kinds, the sources of a workload decide which route it takes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import ParameterValue, Pipeline, Step, StepUse, Target, Workload
-from mlir_matrix.catalog.pins import MARK, Pins
+from mlir_matrix.catalog.pins import PINS_MARK, Pins
 from mlir_matrix.errors import CatalogError
-from mlir_matrix.expand.recipes import Recipe, Unsupported, ingress_recipe, runner, step_recipe, unmet
+from mlir_matrix.expand.recipes import ResolvedStep, Unsupported, resolve_importer, resolve_step, runner, unmet
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The value that a step's parameter has on a road, and the line that gave it."""
+    """The value that a step's parameter has on a route, and the line that gave it."""
 
     name: str
     value: ParameterValue
@@ -28,7 +28,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class RoadStep:
+class RouteStep:
     """A step as a pipeline uses it: from one kind to the next, with all its parameters."""
 
     name: str
@@ -37,7 +37,7 @@ class RoadStep:
     arguments: tuple[Argument, ...]
     #: Where the pipeline, or the target, names the step.
     position: str
-    recipe: Recipe
+    resolved_step: ResolvedStep
 
     @property
     def parameters(self) -> dict[str, ParameterValue]:
@@ -46,16 +46,16 @@ class RoadStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Road:
+class Route:
     """From the kind that a framework emits to a kind that a target runs."""
 
     kind: str
     #: File in the workload's folder from which the framework makes ``kind``.
     source: str
-    steps: tuple[RoadStep, ...]
+    steps: tuple[RouteStep, ...]
     #: Where the pipeline opens this entry.
     position: str
-    ingress: Recipe
+    ingress: ResolvedStep
     #: The environments that link and run, as plans name them.
     linker: str
     runner: str
@@ -95,9 +95,9 @@ class Connector:
     def __init__(self, catalog: Catalog, pins: Pins | None = None) -> None:
         self.catalog = catalog
         self._pins = {"": pins or Pins(catalog)}
-        self._recipes: dict[tuple[str, str], Recipe | Unsupported] = {}
+        self._resolved_steps: dict[tuple[str, str], ResolvedStep | Unsupported] = {}
         self._chains: dict[tuple[str, str], _Chain] = {}
-        self._ways: dict[tuple[str, str, str, str], tuple[Road, ...] | Unsupported] = {}
+        self._routes: dict[tuple[str, str, str, str], tuple[Route, ...] | Unsupported] = {}
         self._choices: dict[tuple[str, str, tuple[str, ...]], int | Unsupported] = {}
 
     def pins(self, suffix: str = "") -> Pins:
@@ -107,52 +107,52 @@ class Connector:
             found = self._pins[suffix] = self._pins[""].override(suffix)
         return found
 
-    def recipe(self, step: str, pins: str = "") -> Recipe | Unsupported:
+    def resolved_step(self, step: str, pins: str = "") -> ResolvedStep | Unsupported:
         """What a step is."""
-        found = self._recipes.get((step, pins))
+        found = self._resolved_steps.get((step, pins))
         if found is None:
-            found = self._recipes[step, pins] = step_recipe(self.catalog, step, self.pins(pins))
+            found = self._resolved_steps[step, pins] = resolve_step(self.catalog, step, self.pins(pins))
         return found
 
-    def ways(self, framework: str, pipeline: str, target: str, pins: str = "") -> tuple[Road, ...] | Unsupported:
-        """All roads of a cell, the preferred one first; never an empty tuple."""
+    def routes(self, framework: str, pipeline: str, target: str, pins: str = "") -> tuple[Route, ...] | Unsupported:
+        """All routes of a cell, the preferred one first; never an empty tuple."""
         cell = (framework, pipeline, target, pins)
-        found = self._ways.get(cell)
+        found = self._routes.get(cell)
         if found is None:
-            found = self._ways[cell] = self._find_ways(framework, pipeline, target, pins)
+            found = self._routes[cell] = self._find_ways(framework, pipeline, target, pins)
         return found
 
-    def road(self, framework: str, pipeline: str, target: str, workload: str, pins: str = "") -> Road | Unsupported:
-        """The road of a test: the preferred one for which the workload has a source."""
-        ways = self.ways(framework, pipeline, target, pins)
-        if isinstance(ways, Unsupported):
-            return ways
+    def route(self, framework: str, pipeline: str, target: str, workload: str, pins: str = "") -> Route | Unsupported:
+        """The route of a test: the preferred one for which the workload has a source."""
+        routes = self.routes(framework, pipeline, target, pins)
+        if isinstance(routes, Unsupported):
+            return routes
         if self.catalog.workloads[workload].document.requires:
-            return self._fitting(framework, workload, ways, pins)
-        key = (framework, workload, tuple([route.source for route in ways]))
+            return self._fitting(framework, workload, routes, pins)
+        key = (framework, workload, tuple([route.source for route in routes]))
         choice = self._choices.get(key)
         if choice is None:
             choice = self._choices[key] = self._choose(*key)
-        return choice if isinstance(choice, Unsupported) else ways[choice]
+        return choice if isinstance(choice, Unsupported) else routes[choice]
 
-    def _fitting(self, framework: str, workload: str, ways: Sequence[Road], pins: str) -> Road | Unsupported:
-        """The road of a workload that does not go with all releases."""
-        found = self._choose(framework, workload, tuple([route.source for route in ways]))
+    def _fitting(self, framework: str, workload: str, routes: Sequence[Route], pins: str) -> Route | Unsupported:
+        """The route of a workload that does not go with all releases."""
+        found = self._choose(framework, workload, tuple([route.source for route in routes]))
         if isinstance(found, Unsupported):
             return found
         entry = self.catalog.workloads[workload]
         lacking = ""
-        for road in ways[found:]:
-            if road.source in entry.files:
-                why = self._lacking(entry, road, pins)
+        for route in routes[found:]:
+            if route.source in entry.files:
+                why = self._lacking(entry, route, pins)
                 if not why:
-                    return road
+                    return route
                 lacking = lacking or why
         return Unsupported(lacking)
 
-    def _lacking(self, workload: Entry[Workload], road: Road, pins: str) -> str:
-        for recipe in (road.ingress, *(step.recipe for step in road.steps)):
-            releases = self.pins(pins).releases(recipe.environment.partition(MARK)[0])
+    def _lacking(self, workload: Entry[Workload], route: Route, pins: str) -> str:
+        for resolved_step in (route.ingress, *(step.resolved_step for step in route.steps)):
+            releases = self.pins(pins).releases(resolved_step.environment.partition(PINS_MARK)[0])
             if lacking := unmet(f"workload {workload.name}", workload.document.requires, releases):
                 return lacking
         return ""
@@ -168,7 +168,7 @@ class Connector:
         return Unsupported(f"workload {workload} has no {framework} source ({alternatives(dict.fromkeys(sources))})")
 
     def uses(self, framework: str, pipeline: str, target: str) -> list[set[str]]:
-        """The components on each road of a cell, under whatever pins; none where it does not connect."""
+        """The components on each route of a cell, under whatever pins; none where it does not connect."""
         reached = self._reached(framework, pipeline, target)
         return [self._components(framework, target, links) for _, links in reached]
 
@@ -181,13 +181,13 @@ class Connector:
         emits = self.catalog.frameworks[framework].document.emits
         return [kind for kind in self.catalog.pipelines[pipeline].document.entry if kind in emits]
 
-    def _find_ways(self, framework: str, pipeline: str, target: str, pins: str) -> tuple[Road, ...] | Unsupported:
+    def _find_ways(self, framework: str, pipeline: str, target: str, pins: str) -> tuple[Route, ...] | Unsupported:
         reached = self._reached(framework, pipeline, target)
         if not reached:
             return Unsupported(self._apart(framework, pipeline, target))
-        roads = [self._road(framework, pipeline, target, kind, links, pins) for kind, links in reached]
-        good = tuple([road for road in roads if isinstance(road, Road)])
-        return good or next(road for road in roads if isinstance(road, Unsupported))
+        routes = [self._route(framework, pipeline, target, kind, links, pins) for kind, links in reached]
+        good = tuple([route for route in routes if isinstance(route, Route)])
+        return good or next(route for route in routes if isinstance(route, Unsupported))
 
     def _apart(self, framework: str, pipeline: str, target: str) -> str:
         """Why a cell does not connect."""
@@ -195,7 +195,7 @@ class Connector:
         if not kinds:
             emits = self.catalog.frameworks[framework].document.emits
             takes = self.catalog.pipelines[pipeline].document.entry
-            return f"{framework} emits {listed(emits)}; {pipeline} takes {alternatives(takes)}"
+            return f"{framework} emits {word_list(emits)}; {pipeline} takes {alternatives(takes)}"
         ends = dict.fromkeys(self._chain(pipeline, kind).links[-1].gives for kind in kinds)
         # A target gets on from the kinds that it runs, and from those that it generates code from.
         document = self.catalog.targets[target].document
@@ -203,16 +203,16 @@ class Connector:
         runs = dict.fromkeys((*document.accepts, *(kind for step in first for kind in step.accepts)))
         return f"pipeline {pipeline} ends in kind {alternatives(ends)}; target {target} runs {alternatives(runs)}"
 
-    def _road(
+    def _route(
         self, framework: str, pipeline: str, target: str, kind: str, links: Sequence[_Link], pins: str
-    ) -> Road | Unsupported:
-        """A road with the recipes that the pins make of it."""
+    ) -> Route | Unsupported:
+        """A route with the recipes that the pins make of it."""
         steps = []
         for link in links:
-            recipe = self.recipe(link.name, pins)
-            if isinstance(recipe, Unsupported):
-                return recipe
-            steps.append(RoadStep(link.name, link.takes, link.gives, link.arguments, link.position, recipe))
+            resolved_step = self.resolved_step(link.name, pins)
+            if isinstance(resolved_step, Unsupported):
+                return resolved_step
+            steps.append(RouteStep(link.name, link.takes, link.gives, link.arguments, link.position, resolved_step))
         begin, end, here = self.catalog.frameworks[framework], self.catalog.targets[target], self.pins(pins)
         runs = runner(end, here)
         if isinstance(runs, Unsupported):
@@ -220,14 +220,14 @@ class Connector:
         varied = [pair.partition("=")[0] for pair in pins.split(",")] if pins else []
         used = self._components(framework, target, links) if varied else ()
         if idle := [component for component in varied if component not in used]:
-            return Unsupported(f"nothing on the road of this cell uses {idle[0]}")
-        return Road(
+            return Unsupported(f"nothing on the route of this cell uses {idle[0]}")
+        return Route(
             kind, begin.document.emits[kind], tuple(steps), self._chain(pipeline, kind).position,
-            ingress_recipe(begin, here), here.reference(end.document.linker_environment), runs,
+            resolve_importer(begin, here), here.reference(end.document.linker_environment), runs,
         )  # fmt: skip
 
     def _components(self, framework: str, target: str, links: Sequence[_Link]) -> set[str]:
-        """The components that a road uses."""
+        """The components that a route uses."""
         document = self.catalog.targets[target].document
         environments = {self.catalog.steps[link.name].document.environment for link in links}
         environments.add(self.catalog.frameworks[framework].document.environment)
@@ -238,7 +238,7 @@ class Connector:
         """The steps to what a target runs; empty where it cannot be reached.
 
         The pipeline's as far as the target takes them: the longest part that ends in a kind it runs, else all of them and
-        then the target's own. At least one of the pipeline's shared steps must be in it: a road that runs none of them
+        then the target's own. At least one of the pipeline's shared steps must be in it: a route that runs none of them
         would test something else.
         """
         chain = self._chain(pipeline, kind)
@@ -259,13 +259,13 @@ class Connector:
         return chain
 
 
-def connect(catalog: Catalog, framework: str, pipeline: str, target: str) -> Road | Unsupported:
-    """The preferred road of one cell. For many cells, and for workloads, keep a :class:`Connector`."""
-    ways = Connector(catalog).ways(framework, pipeline, target)
-    return ways if isinstance(ways, Unsupported) else ways[0]
+def connect(catalog: Catalog, framework: str, pipeline: str, target: str) -> Route | Unsupported:
+    """The preferred route of one cell. For many cells, and for workloads, keep a :class:`Connector`."""
+    routes = Connector(catalog).routes(framework, pipeline, target)
+    return routes if isinstance(routes, Unsupported) else routes[0]
 
 
-def listed(names: Iterable[str], word: str = "and") -> str:
+def word_list(names: Iterable[str], word: str = "and") -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     *most, last = names
     return f"{', '.join(most)} {word} {last}" if most else last
@@ -273,7 +273,7 @@ def listed(names: Iterable[str], word: str = "and") -> str:
 
 def alternatives(names: Iterable[str]) -> str:
     """``a``, ``a or b``, ``a, b or c``."""
-    return listed(names, "or")
+    return word_list(names, "or")
 
 
 def _used(use: str | StepUse) -> tuple[str, Mapping[str, ParameterValue]]:

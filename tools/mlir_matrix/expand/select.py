@@ -25,12 +25,12 @@ from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.suite import everything, expand, varied
-from mlir_matrix.expand.test_sets import NO_PINS, Box
+from mlir_matrix.expand.test_sets import NO_PINS, TestPattern
 from mlir_matrix.names import OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, in_order, name_glob, printable, test_glob
 
 T = TypeVar("T")
 #: Boxes of the globs; None: all.
-Selector = Sequence[Box] | None
+Selector = Sequence[TestPattern] | None
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Choice:
     """What was asked for: expansions, and the boxes of the globs in each of them (None: all)."""
 
     expansions: tuple[Expansion, ...]
-    selectors: tuple[tuple[Box, ...] | None, ...]
+    selectors: tuple[tuple[TestPattern, ...] | None, ...]
 
     def ids(self) -> Iterator[str]:
         """The identifiers of the chosen tests, unsupported ones too, each once."""
@@ -67,13 +67,13 @@ class Choice:
         return next((test for test in found if not test.excluded), found[0] if found else None)
 
     def _once(self, read: Callable[[Expansion, Selector], Iterator[T]], key: Callable[[T], str]) -> Iterator[T]:
-        parts = [read(expansion, boxes) for expansion, boxes in zip(self.expansions, self.selectors, strict=True)]
+        parts = [read(expansion, patterns) for expansion, patterns in zip(self.expansions, self.selectors, strict=True)]
         return parts[0] if len(parts) == 1 else _unique(chain(*parts), key)
 
     def _left_out(self) -> Iterator[Test]:
         seen = set(self.ids())
-        for expansion, boxes in zip(self.expansions, self.selectors, strict=True):
-            for test in expansion.tests(boxes, excluded=True):
+        for expansion, patterns in zip(self.expansions, self.selectors, strict=True):
+            for test in expansion.tests(patterns, excluded=True):
                 if test.excluded and test.id not in seen:
                     seen.add(test.id)
                     yield test
@@ -117,7 +117,7 @@ def granted(catalog: Catalog, tests: Iterable[Test], devices: Collection[str] = 
 
 
 def _withheld(lacking: Mapping[str, Sequence[str]], test: Test) -> Test:
-    targets = (test.target, test.relation.cell[2] if test.relation and test.relation.cell else "")
+    targets = (test.target, test.tested_property.cell[2] if test.tested_property and test.tested_property.cell else "")
     target = next((name for name in targets if name in lacking), None)
     if target is None or not test.selected:
         return test
@@ -170,17 +170,17 @@ def is_identifier(glob: str) -> bool:
     return exact and all(part is None or part.literal for part in (found.property, found.pins))
 
 
-def _boxes(expansion: Expansion, globs: Iterable[str]) -> Iterator[Box]:
+def _boxes(expansion: Expansion, globs: Iterable[str]) -> Iterator[TestPattern]:
     for glob in globs:
         yield from _boxes_of(expansion, glob)
 
 
-def _boxes_of(expansion: Expansion, glob: str) -> tuple[Box, ...]:
+def _boxes_of(expansion: Expansion, glob: str) -> tuple[TestPattern, ...]:
     """The boxes of a glob. Where no suite varies pins, those of other globs are none of its business."""
-    boxes = expansion.universe.boxes(expansion.spelled(glob))
+    patterns = expansion.namespace.patterns(expansion.spelled(glob))
     if expansion.name is None:
-        return tuple(replace(box, pins="".__eq__) if box.pins is None else box for box in boxes)
-    return boxes
+        return tuple(replace(pattern, pins="".__eq__) if pattern.pins is None else pattern for pattern in patterns)
+    return patterns
 
 
 def _unique(items: Iterable[T], key: Callable[[T], str]) -> Iterator[T]:
@@ -215,10 +215,10 @@ def _check_identifier(expansions: Sequence[Expansion], identifier: str) -> None:
 
 
 def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:
-    universe = expansions[0].universe
+    namespace = expansions[0].namespace
     pins = glob.partition("@")[2]
-    if not universe.knows(universe.boxes(glob)):
-        return universe.why_nothing(glob)
+    if not namespace.knows(namespace.patterns(glob)):
+        return namespace.why_nothing(glob)
     if not pins:
         return "the catalog has it, the suite does not; name it without the suite"
     if OF in glob:

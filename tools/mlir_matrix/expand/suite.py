@@ -7,9 +7,9 @@ that several rules put in belongs to the first.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import Catalog, Entry
@@ -17,12 +17,22 @@ from mlir_matrix.catalog.models.suites import Block, Expectation, Suite
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expand.expansion import Expansion
-from mlir_matrix.expand.property_sets import check_properties, property_areas
-from mlir_matrix.expand.routes import Connector, listed
-from mlir_matrix.expand.test_sets import NO_PINS, Area, Box, Row, Rule, Universe, ir_area, unknown, walk
+from mlir_matrix.expand.property_sets import check_properties, property_products
+from mlir_matrix.expand.routes import Connector, word_list
+from mlir_matrix.expand.test_sets import (
+    NO_PINS,
+    CellTests,
+    Namespace,
+    Rule,
+    TestPattern,
+    TestProduct,
+    ir_product,
+    unknown,
+    walk,
+)
 from mlir_matrix.names import OF, SEGMENT_NAMES, PatternError
 
-Key = tuple[str | int, ...]
+YamlPath = tuple[str | int, ...]
 #: What nobody can expect, and why.
 NEVER_EXPECTED: dict[str, str] = {
     Outcome.UNSUPPORTED: "it follows from the files and needs no expectation",
@@ -44,33 +54,37 @@ def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> E
 
 def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansion:
     document, place = suite.document, suite.source.position
-    universe = Universe(catalog, [stated.called for stated in document.properties])
+    namespace = Namespace(catalog, [suite_property.called for suite_property in document.properties])
     connector = Connector(catalog, pins)
-    areas: list[Area] = []
+    products: list[TestProduct] = []
     derived = pins is None or not (pins.overrides or pins.swaps)
     for index, block in enumerate(document.blocks):
-        made = list(_block_areas(universe, suite, block, ("blocks", index)))
+        made = list(_block_areas(namespace, suite, block, ("blocks", index)))
         if derived and block.pins:
             _check_pins(suite, block, ("blocks", index, "pins"), made, connector)
-        areas += made
-    areas += _step_areas(universe, suite)
+        products += made
+    products += _step_areas(namespace, suite)
     for index, glob in enumerate(document.include):
-        areas += _include_areas(universe, Rule("include", place("include", index), glob))
+        products += _include_areas(namespace, Rule("include", place("include", index), glob))
     if document.properties:
-        areas += property_areas(catalog, suite, areas, lambda rule: list(_touching(universe, areas, suite.name, rule)))
-    excludes: list[Box] = []
+        products += property_products(
+            catalog, suite, products, lambda rule: list(_touching(namespace, products, suite.name, rule))
+        )
+    excludes: list[TestPattern] = []
     for index, exclusion in enumerate(document.exclude):
         for number, glob in enumerate(exclusion.tests):
             rule = Rule("exclude", place("exclude", index, "tests", number), glob, exclusion.reason.strip())
-            touching = list(_touching(universe, areas, suite.name, rule))
-            excludes += [_with_properties(universe, box) for box in touching] if document.properties else touching
-    expects: list[Box] = []
+            touching = list(_touching(namespace, products, suite.name, rule))
+            excludes += (
+                [_with_properties(namespace, pattern) for pattern in touching] if document.properties else touching
+            )
+    expects: list[TestPattern] = []
     for index, expectation in enumerate(document.expect):
         for rule in _expectation_rules(suite, expectation, index):
-            expects += _touching(universe, areas, suite.name, rule)
+            expects += _touching(namespace, products, suite.name, rule)
     weak_fails = place("weak") if document.weak == "fail" else ""
     expansion = Expansion(
-        suite.name, universe, connector, areas, excludes=excludes, expects=expects, weak_fails=weak_fails
+        suite.name, namespace, connector, products, excludes=excludes, expects=expects, weak_fails=weak_fails
     )
     if derived:
         check_properties(expansion)
@@ -78,9 +92,9 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     return expansion
 
 
-def _with_properties(universe: Universe, box: Box) -> Box:
+def _with_properties(namespace: Namespace, pattern: TestPattern) -> TestPattern:
     """A test that is left out takes its properties along."""
-    return replace(box, workloads=box.workloads | universe.having(box.workloads))
+    return replace(pattern, workloads=pattern.workloads | namespace.having(pattern.workloads))
 
 
 def varied(suite: Entry[Suite], pins: Pins) -> Iterator[tuple[int, str]]:
@@ -113,13 +127,13 @@ def everything(
     usual = _expand(catalog, suite, pins) if suite else None
     if usual:
         varied = tuple(dict.fromkeys(usual.spelling(each) for each in varied))
-    stated = [each.called for entry in catalog.suites.values() for each in entry.document.properties]
-    universe = Universe(catalog, stated)
-    areas = universe.everything(Rule("catalog", ""), varied)
-    return Expansion(None, universe, Connector(catalog, pins), areas, default=usual)
+    suite_property = [each.called for entry in catalog.suites.values() for each in entry.document.properties]
+    namespace = Namespace(catalog, suite_property)
+    products = namespace.everything(Rule("catalog", ""), varied)
+    return Expansion(None, namespace, Connector(catalog, pins), products, default=usual)
 
 
-def _block_areas(universe: Universe, suite: Entry[Suite], block: Block, key: Key) -> Iterator[Area]:
+def _block_areas(namespace: Namespace, suite: Entry[Suite], block: Block, key: YamlPath) -> Iterator[TestProduct]:
     """The areas of a block: one, or with ``zip`` one for each step that its axes make together.
 
     Zipped axes pair their entries, before globs are resolved: the first entry of each, then the second of each. A glob
@@ -137,17 +151,17 @@ def _block_areas(universe: Universe, suite: Entry[Suite], block: Block, key: Key
             raise CatalogError(f"{where}: axis {axis} is in product too; it can only be in one of them")
     rule = Rule("block", position, describe(block))
     fixed: dict[str, tuple[str, ...]] = {
-        axis: _resolve(universe, suite, entries, (*key, "product", axis)) for axis, entries in block.product.items()
+        axis: _resolve(namespace, suite, entries, (*key, "product", axis)) for axis, entries in block.product.items()
     }
     for index in range(max(lengths.values(), default=1) or 1):
         moving: dict[str, tuple[str, ...]] = {
-            axis: _resolve(universe, suite, entries[index : index + 1], (*key, "zip", axis), first=index)
+            axis: _resolve(namespace, suite, entries[index : index + 1], (*key, "zip", axis), first=index)
             for axis, entries in block.zip.items()
         }
         axes = fixed | moving
-        columns = [axes.get(axis) or universe.axis(segment) for segment, axis in enumerate(SEGMENT_NAMES)]
+        columns = [axes.get(axis) or namespace.axis(segment) for segment, axis in enumerate(SEGMENT_NAMES)]
         if all(columns):
-            yield Area.of(columns, rule, _varied(block))
+            yield TestProduct.of(columns, rule, _varied(block))
 
 
 def _varied(block: Block) -> tuple[str, ...]:
@@ -156,15 +170,17 @@ def _varied(block: Block) -> tuple[str, ...]:
         [f"{component}={release}" for release in dict.fromkeys(releases)]
         for component, releases in sorted(block.pins.items())
     ]
-    return tuple(",".join(pairs) for pairs in product(*axes))
+    return tuple(",".join(pairs) for pairs in itertools.product(*axes))
 
 
-def _check_pins(suite: Entry[Suite], block: Block, key: Key, areas: Iterable[Area], connector: Connector) -> None:
-    """Some road of a block uses what it varies: else all of its tests would be unsupported, and the run green."""
+def _check_pins(
+    suite: Entry[Suite], block: Block, key: YamlPath, products: Iterable[TestProduct], connector: Connector
+) -> None:
+    """Some route of a block uses what it varies: else all of its tests would be unsupported, and the run green."""
     asked, used = block.pins.keys(), set[str]()
     connects = False
-    for area in areas:
-        for cell in product(area.frameworks, area.pipelines, area.targets):
+    for product in products:
+        for cell in itertools.product(product.frameworks, product.pipelines, product.targets):
             for components in connector.uses(*cell):
                 if asked <= components:
                     return
@@ -173,12 +189,12 @@ def _check_pins(suite: Entry[Suite], block: Block, key: Key, areas: Iterable[Are
     if connects:
         idle = next((component for component in asked if component not in used), None)
         where = suite.source.position(*key, *([idle] if idle else []))
-        what = idle or f"all of {listed(asked)}"
-        raise CatalogError(f"{where}: no road of this block uses {what}: all of its tests would be unsupported")
+        what = idle or f"all of {word_list(asked)}"
+        raise CatalogError(f"{where}: no route of this block uses {what}: all of its tests would be unsupported")
 
 
 def _resolve(
-    universe: Universe, suite: Entry[Suite], entries: Sequence[str], key: Key, *, first: int = 0
+    namespace: Namespace, suite: Entry[Suite], entries: Sequence[str], key: YamlPath, *, first: int = 0
 ) -> tuple[str, ...]:
     """The names that the axis at ``key`` lists, in its order, each once; ``first`` is the first entry's index there."""
     axis = str(key[-1])
@@ -187,57 +203,57 @@ def _resolve(
     segment = SEGMENT_NAMES.index(axis)
     found: dict[str, None] = {}
     for index, entry in enumerate(entries, first):
-        names = universe.matching(segment, entry)
-        matched = [name for name in universe.axis(segment) if name in names]
+        names = namespace.matching(segment, entry)
+        matched = [name for name in namespace.axis(segment) if name in names]
         if not matched and entry != "*":
             where = suite.source.position(*key, index)
-            raise CatalogError(f"{where}: {unknown(axis, entry, universe.axis(segment))}")
+            raise CatalogError(f"{where}: {unknown(axis, entry, namespace.axis(segment))}")
         found.update(dict.fromkeys(matched))
     return tuple(found)
 
 
-def _step_areas(universe: Universe, suite: Entry[Suite]) -> Iterator[Area]:
+def _step_areas(namespace: Namespace, suite: Entry[Suite]) -> Iterator[TestProduct]:
     """The IR tests of the steps that a suite lists."""
     for index, entry in enumerate(suite.document.steps):
         position = suite.source.position("steps", index)
-        steps = universe.steps_matching(entry)
+        steps = namespace.steps_matching(entry)
         if not steps and entry != "*":
-            raise CatalogError(f"{position}: {unknown('step with IR tests', entry, universe.steps_matching('*'))}")
+            raise CatalogError(f"{position}: {unknown('step with IR tests', entry, namespace.steps_matching('*'))}")
         for step in steps:
-            yield ir_area(step, universe.cases(step), Rule("steps", position, entry))
+            yield ir_product(step, namespace.cases(step), Rule("steps", position, entry))
 
 
-def _include_areas(universe: Universe, rule: Rule) -> list[Area]:
-    areas = [area for box in _boxes(universe, rule) for area in universe.areas(box, rule)]
-    if not areas:
-        why = universe.why_nothing(rule.text)
-        if "@" in rule.text and universe.knows(_boxes(universe, rule)):
+def _include_areas(namespace: Namespace, rule: Rule) -> list[TestProduct]:
+    products = [product for pattern in _boxes(namespace, rule) for product in namespace.products(pattern, rule)]
+    if not products:
+        why = namespace.why_nothing(rule.text)
+        if "@" in rule.text and namespace.knows(_boxes(namespace, rule)):
             why = "tests with pins come from a block with 'pins'"
         elif OF in rule.text:
             why = "tests with a property come from 'properties'"
         raise CatalogError(f"{rule.position}: include {rule.text} matches nothing: {why}")
-    return areas
+    return products
 
 
-def _touching(universe: Universe, areas: Iterable[Area], name: str, rule: Rule) -> Iterator[Box]:
+def _touching(namespace: Namespace, products: Iterable[TestProduct], name: str, rule: Rule) -> Iterator[TestPattern]:
     """The boxes of a rule that meet the suite's tests; there must be one."""
     found = False
-    for box in _boxes(universe, rule):
-        if any(area.touches(box) for area in areas):
+    for pattern in _boxes(namespace, rule):
+        if any(product.touches(pattern) for product in products):
             found = True
-            yield box
+            yield pattern
     if not found:
-        why = universe.why_nothing(rule.text)
-        if universe.knows(_boxes(universe, rule)):
+        why = namespace.why_nothing(rule.text)
+        if namespace.knows(_boxes(namespace, rule)):
             why = f"the tests that it names are not in suite {name}"
             if "@" in rule.text:
                 why = f"suite {name} has no such tests with these pins"
         raise CatalogError(f"{rule.position}: {rule.kind} {rule.text} matches nothing: {why}")
 
 
-def _boxes(universe: Universe, rule: Rule) -> tuple[Box, ...]:
+def _boxes(namespace: Namespace, rule: Rule) -> tuple[TestPattern, ...]:
     try:
-        return universe.boxes(rule.text, rule)
+        return namespace.patterns(rule.text, rule)
     except PatternError as error:
         raise CatalogError(f"{rule.position}: {error}") from None
 
@@ -260,21 +276,23 @@ def _expectation_rules(suite: Entry[Suite], expectation: Expectation, index: int
 
 def _check_expectations(expansion: Expansion) -> None:
     """Each expectation must speak about a test that can run, and no two may expect different outcomes of one test."""
-    idle = {box.rule: "" for box in expansion.expects}
-    for row in walk(expansion.areas, expansion.expects, (*expansion.expects, *expansion.excludes)):
-        expects = [box for box in row.marks if box.rule.kind == "expect"]
-        if len({box.rule.outcome for box in expects}) > 1 or any(box.rule in idle for box in expects):
-            _check_row(expansion, row, expects, idle)
+    idle = {pattern.rule: "" for pattern in expansion.expects}
+    for cell_tests in walk(expansion.products, expansion.expects, (*expansion.expects, *expansion.excludes)):
+        expects = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "expect"]
+        if len({pattern.rule.outcome for pattern in expects}) > 1 or any(pattern.rule in idle for pattern in expects):
+            _check_row(expansion, cell_tests, expects, idle)
     for rule, why in idle.items():
         raise CatalogError(f"{rule.position}: expectation {rule.text} speaks about no test that can run: {why}")
 
 
-def _check_row(expansion: Expansion, row: Row, expects: Sequence[Box], idle: dict[Rule, str]) -> None:
+def _check_row(
+    expansion: Expansion, cell_tests: CellTests, expects: Sequence[TestPattern], idle: dict[Rule, str]
+) -> None:
     """Check the tests of one row: rules that speak about any leave ``idle``; for others it learns why they do not."""
-    excludes = [box for box in row.marks if box.rule.kind == "exclude"]
-    for workload in row.column:
-        rules = [box.rule for box in expects if workload in box.workloads]
-        why = _why_out(expansion, row, workload, excludes)
+    excludes = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "exclude"]
+    for workload in cell_tests.column:
+        rules = [pattern.rule for pattern in expects if workload in pattern.workloads]
+        why = _why_out(expansion, cell_tests, workload, excludes)
         for rule in rules:
             if not why:
                 idle.pop(rule, None)
@@ -283,19 +301,19 @@ def _check_row(expansion: Expansion, row: Row, expects: Sequence[Box], idle: dic
         other = next((rule for rule in rules if rule.outcome != rules[0].outcome), None)
         if other and not why:
             raise CatalogError(
-                f"{other.position}: {other.text} expects {other.outcome} of {row.name(workload)}, "
+                f"{other.position}: {other.text} expects {other.outcome} of {cell_tests.name(workload)}, "
                 f"but {rules[0].position}: {rules[0].text} expects {rules[0].outcome}; a test has one expected outcome"
             )
 
 
-def _why_out(expansion: Expansion, row: Row, workload: str, excludes: Sequence[Box]) -> str:
+def _why_out(expansion: Expansion, cell_tests: CellTests, workload: str, excludes: Sequence[TestPattern]) -> str:
     """Why a test of a row cannot run; empty where it can."""
-    for box in excludes:
-        if workload in box.workloads:
-            return f"{box.rule.position} leaves {row.name(workload)} out"
-    if row.area.is_ir:
+    for pattern in excludes:
+        if workload in pattern.workloads:
+            return f"{pattern.rule.position} leaves {cell_tests.name(workload)} out"
+    if cell_tests.product.is_ir:
         return ""
-    return expansion.why_unsupported(row, workload)
+    return expansion.why_unsupported(cell_tests, workload)
 
 
 def describe(block: Block) -> str:

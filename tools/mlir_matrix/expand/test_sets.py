@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.catalog.models.suites import Law
+from mlir_matrix.catalog.models.suites import PropertyKind
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.names import OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
 
 #: Framework and target of the IR tests of steps: ``mlir/<step>/ir/<case>``.
 IR_FRAMEWORK, IR_TARGET = "mlir", "ir"
 #: Framework, pipeline, target, workload (``matmul~scaling`` for a property) and pins (``llvm=19``; empty where none vary).
-Key = tuple[str, str, str, str, str]
+TestKey = tuple[str, str, str, str, str]
 #: Framework, pipeline, target and pins.
 Cell = tuple[str, str, str, str]
 #: Of tests whose suite varies no pins.
@@ -44,8 +45,11 @@ SELECTION = Rule("select", "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Box:
+class TestPattern:
     """One set of names for each segment and a test of pins (None: any); ``rule`` is the one that it comes from."""
+
+    #: For pytest, which would take the name for one of its own.
+    __test__: ClassVar[bool] = False
 
     frameworks: frozenset[str]
     pipelines: frozenset[str]
@@ -57,7 +61,7 @@ class Box:
     @classmethod
     def of(
         cls, names: Iterable[frozenset[str]], rule: Rule = SELECTION, pins: Callable[[str], bool] | None = None
-    ) -> Box:
+    ) -> TestPattern:
         """A box of four sets in the order of the segments."""
         first, second, third, fourth = names
         return cls(first, second, third, fourth, rule, pins)
@@ -66,7 +70,7 @@ class Box:
         """Whether tests with these pins may be in it."""
         return self.pins is None or self.pins(pins)
 
-    def __contains__(self, test: Key) -> bool:
+    def __contains__(self, test: TestKey) -> bool:
         framework, pipeline, target, workload, pins = test
         return (
             framework in self.frameworks
@@ -78,20 +82,23 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Stated:
+class SuiteProperty:
     """A property as a suite states it: its name, what must hold, and where that stands."""
 
     name: str
-    law: Law
+    property_kind: PropertyKind
     position: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Area:
+class TestProduct:
     """Four ordered axes without repetition and the pins that vary, and the rule that put their product in.
 
     Where it is of tests with a property, the names in the column hold it: ``matmul~scaling``.
     """
+
+    #: For pytest, which would take the name for one of its own.
+    __test__: ClassVar[bool] = False
 
     frameworks: tuple[str, ...]
     pipelines: tuple[str, ...]
@@ -99,32 +106,32 @@ class Area:
     column: tuple[str, ...]
     rule: Rule
     pins: tuple[str, ...] = NO_PINS
-    stated: Stated | None = None
+    suite_property: SuiteProperty | None = None
 
     @classmethod
-    def of(cls, axes: Iterable[tuple[str, ...]], rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Area:
+    def of(cls, axes: Iterable[tuple[str, ...]], rule: Rule, pins: tuple[str, ...] = NO_PINS) -> TestProduct:
         """An area of four axes in the order of the segments."""
         first, second, third, fourth = axes
         return cls(first, second, third, fourth, rule, pins)
 
-    def having(self, stated: Stated, box: Box) -> Area | None:
+    def having(self, suite_property: SuiteProperty, pattern: TestPattern) -> TestProduct | None:
         """The tests with a property of those that are in a box too; None where there are none."""
         frameworks, pipelines, targets, workloads = (
             tuple([name for name in axis if name in names])
             for axis, names in (
-                (self.frameworks, box.frameworks),
-                (self.pipelines, box.pipelines),
-                (self.targets, box.targets),
-                (self.column, box.workloads),
+                (self.frameworks, pattern.frameworks),
+                (self.pipelines, pattern.pipelines),
+                (self.targets, pattern.targets),
+                (self.column, pattern.workloads),
             )
         )
-        pins = tuple(filter(box.takes, self.pins))
+        pins = tuple(filter(pattern.takes, self.pins))
         if not (frameworks and pipelines and targets and workloads and pins):
             return None
-        column = tuple([having(name, stated.name) for name in workloads])
-        return Area(frameworks, pipelines, targets, column, box.rule, pins, stated)
+        column = tuple([having(name, suite_property.name) for name in workloads])
+        return TestProduct(frameworks, pipelines, targets, column, pattern.rule, pins, suite_property)
 
-    def __contains__(self, test: Key) -> bool:
+    def __contains__(self, test: TestKey) -> bool:
         framework, pipeline, target, workload, pins = test
         return (
             framework in self.frameworks
@@ -139,18 +146,18 @@ class Area:
         """Whether these are IR tests of a step."""
         return self.targets == (IR_TARGET,)
 
-    def touches(self, box: Box) -> bool:
+    def touches(self, pattern: TestPattern) -> bool:
         """Whether any test is in both."""
         return not (
-            box.frameworks.isdisjoint(self.frameworks)
-            or box.pipelines.isdisjoint(self.pipelines)
-            or box.targets.isdisjoint(self.targets)
-            or box.workloads.isdisjoint(self.column)
-            or not any(map(box.takes, self.pins))
+            pattern.frameworks.isdisjoint(self.frameworks)
+            or pattern.pipelines.isdisjoint(self.pipelines)
+            or pattern.targets.isdisjoint(self.targets)
+            or pattern.workloads.isdisjoint(self.column)
+            or not any(map(pattern.takes, self.pins))
         )
 
 
-class Universe:
+class Namespace:
     """All names that a catalog has for each segment; turns globs into boxes and areas."""
 
     def __init__(self, catalog: Catalog, properties: Iterable[str] = ()) -> None:
@@ -195,56 +202,58 @@ class Universe:
             found = self._matching[key] = names if pattern == "*" else frozenset(name_glob(pattern).select(names))
         return found
 
-    def boxes(self, glob: str, rule: Rule = SELECTION) -> tuple[Box, ...]:
+    def patterns(self, glob: str, rule: Rule = SELECTION) -> tuple[TestPattern, ...]:
         """The boxes of a test glob; together they hold exactly the identifiers that it matches.
 
         Raises PatternError where the glob cannot be read or cannot have four segments.
         """
         found = test_glob(glob)
         pins = found.pins.matches if found.pins else None
-        boxes = tuple(
-            Box.of((self.matching(segment, part.pattern) for segment, part in enumerate(parts)), rule, pins)
+        patterns = tuple(
+            TestPattern.of((self.matching(segment, part.pattern) for segment, part in enumerate(parts)), rule, pins)
             for parts in found.segments
         )
         if found.property is None:
-            return boxes
-        return tuple(replace(box, workloads=self.having(box.workloads, found.property.pattern)) for box in boxes)
+            return patterns
+        return tuple(
+            replace(pattern, workloads=self.having(pattern.workloads, found.property.pattern)) for pattern in patterns
+        )
 
     def having(self, workloads: Iterable[str], pattern: str = "*") -> frozenset[str]:
         """Workloads with each of the properties that a pattern matches, as tests name them."""
         properties = name_glob(pattern).select(self._properties)
         return frozenset(having(workload, name) for workload in workloads for name in properties)
 
-    def exact(self, identifier: str) -> tuple[Box, ...]:
+    def exact(self, identifier: str) -> tuple[TestPattern, ...]:
         """The box of one identifier, taken literally."""
         test, _, pins = identifier.partition("@")
         segments = test.split("/")
         names = (frozenset((name,)) for name in segments)
-        return (Box.of(names, SELECTION, pins.__eq__),) if len(segments) == SEGMENTS else ()
+        return (TestPattern.of(names, SELECTION, pins.__eq__),) if len(segments) == SEGMENTS else ()
 
-    def areas(self, box: Box, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Iterator[Area]:
+    def products(self, pattern: TestPattern, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Iterator[TestProduct]:
         """The tests of the catalog that are in a box, in the catalog's order: those of cells, then the IR tests.
 
         ``pins`` are those that tests of cells may have.
         """
-        pins = tuple(filter(box.takes, pins))
-        chosen = (box.frameworks, box.pipelines, box.targets, box.workloads)
+        pins = tuple(filter(pattern.takes, pins))
+        chosen = (pattern.frameworks, pattern.pipelines, pattern.targets, pattern.workloads)
         axes = [tuple(n for n in axis if n in names) for axis, names in zip(self._axes, chosen, strict=True)]
         if all(axes) and pins:
-            yield Area.of(axes, rule, pins)
-        if box.takes("") and IR_FRAMEWORK in box.frameworks and IR_TARGET in box.targets:
+            yield TestProduct.of(axes, rule, pins)
+        if pattern.takes("") and IR_FRAMEWORK in pattern.frameworks and IR_TARGET in pattern.targets:
             for step, cases in self._cases.items():
-                column = tuple(case for case in cases if case in box.workloads)
-                if step in box.pipelines and column:
-                    yield ir_area(step, column, rule)
+                column = tuple(case for case in cases if case in pattern.workloads)
+                if step in pattern.pipelines and column:
+                    yield ir_product(step, column, rule)
 
-    def everything(self, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> tuple[Area, ...]:
+    def everything(self, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> tuple[TestProduct, ...]:
         """All tests of the catalog, with each of some pins."""
-        return tuple(self.areas(Box.of(self._names), rule, pins))
+        return tuple(self.products(TestPattern.of(self._names), rule, pins))
 
-    def knows(self, boxes: Iterable[Box]) -> bool:
+    def knows(self, patterns: Iterable[TestPattern]) -> bool:
         """Whether the catalog has a test in any of the boxes, whatever pins they ask for."""
-        return any(True for box in boxes for _ in self.areas(replace(box, pins=None), box.rule))
+        return any(True for pattern in patterns for _ in self.products(replace(pattern, pins=None), pattern.rule))
 
     def why_nothing(self, glob: str) -> str:
         """Why a glob matches no test: the segment that is unknown, or nothing better."""
@@ -271,21 +280,21 @@ def unknown(kind: str, pattern: str, names: Iterable[str]) -> str:
     return f"there is no {kind} '{printable(pattern)}'{did_you_mean(pattern, names)}"
 
 
-def ir_area(step: str, column: tuple[str, ...], rule: Rule) -> Area:
+def ir_product(step: str, column: tuple[str, ...], rule: Rule) -> TestProduct:
     """The IR tests of one step."""
-    return Area((IR_FRAMEWORK,), (step,), (IR_TARGET,), column, rule)
+    return TestProduct((IR_FRAMEWORK,), (step,), (IR_TARGET,), column, rule)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class CellTests:
     """A cell, a column of workloads in it, and the marks on the cell: boxes that may hold a part of the column."""
 
     framework: str
     pipeline: str
     target: str
     column: tuple[str, ...]
-    area: Area
-    marks: tuple[Box, ...] = ()
+    product: TestProduct
+    marks: tuple[TestPattern, ...] = ()
     pins: str = ""
 
     def name(self, workload: str) -> str:
@@ -298,40 +307,52 @@ class Row:
         return f"@{self.pins}" if self.pins else ""
 
 
-def walk(areas: Sequence[Area], select: Sequence[Box] | None = None, marks: Sequence[Box] = ()) -> Iterator[Row]:
+def walk(
+    products: Sequence[TestProduct], select: Sequence[TestPattern] | None = None, marks: Sequence[TestPattern] = ()
+) -> Iterator[CellTests]:
     """All rows of the areas in order, each test once, narrowed to the boxes of ``select`` (None: all).
 
     Each row comes with those of ``marks`` that touch its cell. Time and memory follow the cells that are selected.
     """
     columns = Columns()
     seen = _Seen()
-    for area in areas:
-        for row in _rows(area, select, marks, columns):
-            column = row.column if len(areas) == 1 else seen.new(row)
-            if len(column) == len(row.column):
-                yield row
+    for product in products:
+        for cell_tests in _cells(product, select, marks, columns):
+            column = cell_tests.column if len(products) == 1 else seen.new(cell_tests)
+            if len(column) == len(cell_tests.column):
+                yield cell_tests
             elif column:
-                yield Row(row.framework, row.pipeline, row.target, column, area, row.marks, row.pins)
+                yield CellTests(
+                    cell_tests.framework,
+                    cell_tests.pipeline,
+                    cell_tests.target,
+                    column,
+                    product,
+                    cell_tests.marks,
+                    cell_tests.pins,
+                )
 
 
-def _rows(area: Area, select: Sequence[Box] | None, marks: Sequence[Box], columns: Columns) -> Iterator[Row]:
+def _cells(
+    product: TestProduct, select: Sequence[TestPattern] | None, marks: Sequence[TestPattern], columns: Columns
+) -> Iterator[CellTests]:
     """The rows of one area. Boxes are narrowed axis by axis: the innermost loop meets only those that can match."""
-    for framework in area.frameworks:
-        select_f = None if select is None else [box for box in select if framework in box.frameworks]
-        marks_f = [box for box in marks if framework in box.frameworks]
-        for pipeline in () if select_f == [] else area.pipelines:
-            select_p = None if select_f is None else [box for box in select_f if pipeline in box.pipelines]
-            marks_p = [box for box in marks_f if pipeline in box.pipelines]
-            for target in () if select_p == [] else area.targets:
-                select_t = None if select_p is None else [box for box in select_p if target in box.targets]
-                marks_t = [box for box in marks_p if target in box.targets]
-                for pins in () if select_t == [] else area.pins:
-                    column = area.column
+    for framework in product.frameworks:
+        select_f = None if select is None else [pattern for pattern in select if framework in pattern.frameworks]
+        marks_f = [pattern for pattern in marks if framework in pattern.frameworks]
+        for pipeline in () if select_f == [] else product.pipelines:
+            select_p = None if select_f is None else [pattern for pattern in select_f if pipeline in pattern.pipelines]
+            marks_p = [pattern for pattern in marks_f if pipeline in pattern.pipelines]
+            for target in () if select_p == [] else product.targets:
+                select_t = None if select_p is None else [pattern for pattern in select_p if target in pattern.targets]
+                marks_t = [pattern for pattern in marks_p if target in pattern.targets]
+                for pins in () if select_t == [] else product.pins:
+                    column = product.column
                     if select_t is not None:
-                        column = columns.keep(column, [box for box in select_t if box.takes(pins)])
+                        column = columns.keep(column, [pattern for pattern in select_t if pattern.takes(pins)])
                     if column:
-                        touching = tuple([box for box in marks_t if box.takes(pins)]) if marks_t else ()
-                        yield Row(framework, pipeline, target, column, area, touching, pins)
+                        touching = tuple([pattern for pattern in marks_t if pattern.takes(pins)]) if marks_t else ()
+                        yield CellTests(framework, pipeline, target, column, product, touching, pins)
 
 
 class Columns:
@@ -340,16 +361,16 @@ class Columns:
     def __init__(self) -> None:
         self._cut: dict[tuple[tuple[str, ...], frozenset[frozenset[str]], bool], tuple[str, ...]] = {}
 
-    def keep(self, column: tuple[str, ...], boxes: Sequence[Box]) -> tuple[str, ...]:
+    def keep(self, column: tuple[str, ...], patterns: Sequence[TestPattern]) -> tuple[str, ...]:
         """The part of a column that is in any of the boxes; their cell is known to match."""
-        return self._part(column, boxes, inside=True)
+        return self._part(column, patterns, inside=True)
 
-    def drop(self, column: tuple[str, ...], boxes: Sequence[Box]) -> tuple[str, ...]:
+    def drop(self, column: tuple[str, ...], patterns: Sequence[TestPattern]) -> tuple[str, ...]:
         """The part of a column that is in none of the boxes."""
-        return self._part(column, boxes, inside=False)
+        return self._part(column, patterns, inside=False)
 
-    def _part(self, column: tuple[str, ...], boxes: Sequence[Box], *, inside: bool) -> tuple[str, ...]:
-        sets = frozenset([box.workloads for box in boxes])
+    def _part(self, column: tuple[str, ...], patterns: Sequence[TestPattern], *, inside: bool) -> tuple[str, ...]:
+        sets = frozenset([pattern.workloads for pattern in patterns])
         key = (column, sets, inside)
         found = self._cut.get(key)
         if found is None:
@@ -364,17 +385,17 @@ class _Seen:
     def __init__(self) -> None:
         self._columns: dict[Cell, tuple[str, ...] | set[str]] = {}
 
-    def new(self, row: Row) -> tuple[str, ...]:
+    def new(self, cell_tests: CellTests) -> tuple[str, ...]:
         """The part of the row's column that no earlier row of its cell had."""
-        cell = (row.framework, row.pipeline, row.target, row.pins)
+        cell = (cell_tests.framework, cell_tests.pipeline, cell_tests.target, cell_tests.pins)
         before = self._columns.get(cell)
         if before is None:
-            self._columns[cell] = row.column
-            return row.column
-        if before == row.column:
+            self._columns[cell] = cell_tests.column
+            return cell_tests.column
+        if before == cell_tests.column:
             return ()
         names = before if isinstance(before, set) else set(before)
-        fresh = tuple([name for name in row.column if name not in names])
+        fresh = tuple([name for name in cell_tests.column if name not in names])
         if fresh:
             names.update(fresh)
             self._columns[cell] = names

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from mlir_matrix.digest import canonical
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.layers import Layer, root_members, unit_members
-from mlir_matrix.images.spec import Blueprint
+from mlir_matrix.images.spec import ImageSpec
 from mlir_matrix.images.tar import Member, in_pieces, pack, size_of, text
 from mlir_matrix.paths import Home
 
@@ -16,12 +16,12 @@ from mlir_matrix.paths import Home
 Tell = Callable[[int, int], None]
 
 
-def archive(specs: Sequence[Blueprint], home: Home, tell: Tell = lambda _done, _of: None) -> Iterator[bytes]:
+def archive(specs: Sequence[ImageSpec], home: Home, tell: Tell = lambda _done, _of: None) -> Iterator[bytes]:
     """Yield the archive in pieces. Raise InfrastructureError if a package has changed since its layer was measured."""
     return in_pieces(_archive(specs, home, tell))
 
 
-def _archive(specs: Sequence[Blueprint], home: Home, tell: Tell) -> Iterator[bytes]:
+def _archive(specs: Sequence[ImageSpec], home: Home, tell: Tell) -> Iterator[bytes]:
     layers = {layer.digest: (layer, spec) for spec in specs for layer in spec.layers}
     for number, (layer, spec) in enumerate(layers.values()):
         tell(number, len(layers))
@@ -36,7 +36,7 @@ def _archive(specs: Sequence[Blueprint], home: Home, tell: Tell) -> Iterator[byt
     tell(len(layers), len(layers))
 
 
-def layer_members(layer: Layer, spec: Blueprint, home: Home) -> list[Member]:
+def layer_members(layer: Layer, spec: ImageSpec, home: Home) -> list[Member]:
     """Return the members of a layer. Raise InfrastructureError for a file that no image can hold."""
     if layer.folder:
         return unit_members(home.packages / layer.folder)

@@ -14,7 +14,7 @@ from mlir_matrix.events import PackageListener, PackageProgress
 from mlir_matrix.images.archive import archive
 from mlir_matrix.images.daemon import Daemon
 from mlir_matrix.images.layers import PACKAGES, known, measure
-from mlir_matrix.images.spec import Blueprint, draw, tag_of
+from mlir_matrix.images.spec import ImageSpec, draw, tag_of
 from mlir_matrix.images.verify import differences, doubts
 from mlir_matrix.paths import Home
 from mlir_matrix.text import counted
@@ -56,7 +56,7 @@ def ensure(
     return {image.environment_digest: image for image in images if image}
 
 
-def find(spec: Blueprint, daemon: Daemon) -> Image | None:
+def find(spec: ImageSpec, daemon: Daemon) -> Image | None:
     """Return the daemon's image if it is what the spec says, else None."""
     said = daemon.image(spec.tag)
     if said is None or differences(spec, said):
@@ -78,7 +78,7 @@ def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: 
         listener(PackageProgress(package=label, done=True))
 
 
-def _make(specs: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: PackageListener) -> None:
+def _make(specs: Sequence[ImageSpec], *, home: Home, daemon: Daemon, listener: PackageListener) -> None:
     names = ", ".join(spec.environment.name for spec in specs)
     label = f"image of {names}" if len(specs) == 1 else f"images of {names}"
 
@@ -89,14 +89,14 @@ def _make(specs: Sequence[Blueprint], *, home: Home, daemon: Daemon, listener: P
     listener(PackageProgress(package=label, done=True))
 
 
-def _made(spec: Blueprint, daemon: Daemon) -> Image:
+def _made(spec: ImageSpec, daemon: Daemon) -> Image:
     image = find(spec, daemon)
     if image is None:
         raise InfrastructureError(f"the container daemon loaded {spec.tag} but has another image, or none")
     return image
 
 
-def pull(environment: ResolvedEnvironment, spec: Blueprint | None, registry: str, daemon: Daemon) -> str:
+def pull(environment: ResolvedEnvironment, spec: ImageSpec | None, registry: str, daemon: Daemon) -> str:
     """Pull the image of an environment. Return why it is not used, or an empty string.
 
     Without a ``spec``, because packages are not installed, only the labels of the image are checked.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from mlir_matrix.catalog.pins import MARK, read_pins
+from mlir_matrix.catalog.pins import PINS_MARK, read_pins
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable
@@ -31,7 +31,7 @@ def sealed(session: Session, references: Sequence[str]) -> tuple[list[ResolvedEn
 
 def reference_of(session: Session, name: str) -> str:
     """Return an environment's name as plans have it, from ``mlir@llvm=19``. Raise UsageError."""
-    base, mark, suffix = name.partition(MARK)
+    base, mark, suffix = name.partition(PINS_MARK)
     if base not in session.catalog.environments:
         near = did_you_mean(base, [*session.catalog.environments, *session.catalog.suites])
         raise UsageError(f"there is no environment or suite '{printable(base)}'{near}")
@@ -44,7 +44,7 @@ def reference_of(session: Session, name: str) -> str:
 def _references(session: Session, name: str) -> Iterator[str]:
     from mlir_matrix.expand.select import choose, is_suite  # who names an environment need not wait for this
 
-    base = name.partition(MARK)[0]
+    base = name.partition(PINS_MARK)[0]
     if base in session.catalog.environments or (is_suite(base) and base not in session.catalog.suites):
         yield reference_of(session, name)
         return

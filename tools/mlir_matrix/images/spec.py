@@ -28,7 +28,7 @@ _SHORT = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blueprint:
+class ImageSpec:
     """Layers and configuration of an image."""
 
     environment: ResolvedEnvironment = field(compare=False)
@@ -105,7 +105,7 @@ def is_measured(environment: ResolvedEnvironment, home: Home) -> bool:
     return all(known(unit, folder, home) for unit, folder in named if folder)
 
 
-def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, anew: bool = False) -> Blueprint:
+def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, anew: bool = False) -> ImageSpec:
     """Return the spec of a sealed environment. Packages with unknown layers are read and must be installed.
 
     ``anew`` reads all of them. Raise InfrastructureError if one is missing or damaged.
@@ -117,7 +117,7 @@ def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, 
     units = in_order(environment, settings.first)
     find = measure if anew else unit_layer
     layers = (first, *(find(unit, unit.folder_for(interpreter.tag), home) for unit in units))
-    return Blueprint(environment=environment, interpreter=interpreter.prefix.folder, layers=layers, user=settings.user)
+    return ImageSpec(environment=environment, interpreter=interpreter.prefix.folder, layers=layers, user=settings.user)
 
 
 def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Package]:

@@ -13,7 +13,7 @@ from mlir_matrix.digest import digest_pieces
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.archive import layer_members
 from mlir_matrix.images.layers import FORMAT
-from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, Blueprint
+from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, ImageSpec
 from mlir_matrix.images.tar import pack
 from mlir_matrix.paths import Home
 
@@ -28,7 +28,7 @@ _WHITEOUT = ".wh."
 _GZIP = b"\x1f\x8b"
 
 
-def differences(spec: Blueprint, said: Mapping[str, Any]) -> list[str]:
+def differences(spec: ImageSpec, said: Mapping[str, Any]) -> list[str]:
     """Return what differs, from the daemon's description of the image; empty if it is the same.
 
     Daemons identify an image by the digest of its configuration, which covers everything. Docker with containerd's store uses
@@ -48,7 +48,7 @@ def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[st
     return list(_labels(wanted, {key: labels[key] for key in wanted if key in labels}))
 
 
-def _settings(spec: Blueprint, found: Mapping[str, Any]) -> Iterator[str]:
+def _settings(spec: ImageSpec, found: Mapping[str, Any]) -> Iterator[str]:
     for key, value in spec.settings.items():
         if key == "Labels":
             yield from _labels(value, found.get(key) or {})
@@ -65,7 +65,7 @@ def _labels(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str
             yield f"its label {key} is {_shown(found.get(key))}, not {_shown(wanted.get(key))}"
 
 
-def _layers(spec: Blueprint, said: Mapping[str, Any]) -> Iterator[str]:
+def _layers(spec: ImageSpec, said: Mapping[str, Any]) -> Iterator[str]:
     found = (said.get("RootFS") or {}).get("Layers") or []
     for layer, digest in zip_longest(spec.layers, found):
         if layer is None:
@@ -81,7 +81,7 @@ def _shown(value: Any, most: int = 120) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def changed_files(spec: Blueprint, found: Sequence[str], saved: Iterable[bytes], home: Home) -> list[str]:
+def changed_files(spec: ImageSpec, found: Sequence[str], saved: Iterable[bytes], home: Home) -> list[str]:
     """Return the first few files that were changed, added or lost.
 
     ``found``: the digests of the image's layers; ``saved``: the image as the daemon exports it.

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.plan.audit import Plant
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.plan.audit import Mutant
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.audit import (
@@ -38,7 +39,7 @@ LOOSE = 8.0
 #: The mutation that is none.
 UNMUTATED = "unmutated"
 #: How a kernel that was called may fail.
-_RAN = ("run-failed", "crashed", "timed-out")
+_RAN = (Outcome.RUN_FAILED, Outcome.CRASHED, Outcome.TIMED_OUT)
 _COUNTS = ("planted", "mattered", "caught", "by_runner")
 
 
@@ -153,30 +154,30 @@ class Found:
         return enough and not (total["allowed_flagged"] or total["weak"] or total["not_audited"])
 
 
-def fold(found: Found, plant: Plant, reports: Sequence[Mapping[str, Any]], exact: frozenset[str]) -> None:
+def fold(found: Found, mutant: Mutant, reports: Sequence[Mapping[str, Any]], exact: frozenset[str]) -> None:
     """Add what became of a plant; ``reports``: what ``audit`` wrote for its draws; ``exact``: layers without any bound."""
-    test = plant.test.id
+    test = mutant.test.id
     entries = [entry for report in reports for entry in report["plants"]]
-    if plant.kind == "trivial":
+    if mutant.kind == "trivial":
         for entry in entries:
             found.weak.setdefault((test, entry["output"]), []).append(entry["draw"])
-    elif plant.kind == "allowed":
-        if not plant.mutation:
+    elif mutant.kind == "allowed":
+        if not mutant.mutation:
             found.draws[test] = len(entries)
         for entry in entries:
-            _fold_allowed(found, plant, entry, exact)
+            _fold_allowed(found, mutant, entry, exact)
         wrong = [flagged for flagged in found.flagged if flagged["test"] == test and flagged["mutation"] == UNMUTATED]
         if wrong:
             # Whatever is planted in what is wrong already would be caught.
             found.failed[test] = f"it does not pass as it is: {wrong[0]['reason']}"
     else:
         for entry in entries:
-            _fold_mistake(found, plant, entry)
+            _fold_mistake(found, mutant, entry)
 
 
-def _fold_allowed(found: Found, plant: Plant, entry: Mapping[str, Any], exact: frozenset[str]) -> None:
+def _fold_allowed(found: Found, mutant: Mutant, entry: Mapping[str, Any], exact: frozenset[str]) -> None:
     found.allowed += 1
-    told: AuditRun = {"test": plant.test.id, "mutation": plant.mutation or UNMUTATED, "draw": entry["draw"]}
+    told: AuditRun = {"test": mutant.test.id, "mutation": mutant.mutation or UNMUTATED, "draw": entry["draw"]}
     if entry["caught"]:
         reason = entry.get("failed") or entry["reason"]
         found.flagged.append({**told, "layer": entry["layer"], "reason": reason})
@@ -185,15 +186,15 @@ def _fold_allowed(found: Found, plant: Plant, entry: Mapping[str, Any], exact: f
     for layer, used in entry.get("used", ()):
         if layer not in exact:
             found.used[layer] = max(found.used.get(layer, 0.0), float(used))
-            found.wins.setdefault(layer, set()).add(plant.test.id)
+            found.wins.setdefault(layer, set()).add(mutant.test.id)
 
 
-def _fold_mistake(found: Found, plant: Plant, entry: Mapping[str, Any]) -> None:
-    mutation = plant.mutation or entry["mutation"]
-    tally = _tally(found, plant, mutation)
+def _fold_mistake(found: Found, mutant: Mutant, entry: Mapping[str, Any]) -> None:
+    mutation = mutant.mutation or entry["mutation"]
+    tally = _tally(found, mutant, mutation)
     where = entry.get("where", "")
     # Which element it is depends on the draw.
-    tally.sites.add((plant.site, where.partition("element")[0]))
+    tally.sites.add((mutant.site, where.partition("element")[0]))
     tally.planted += 1
     if not entry["matters"]:
         return
@@ -207,10 +208,10 @@ def _fold_mistake(found: Found, plant: Plant, entry: Mapping[str, Any]) -> None:
     else:
         found.misses.append(
             {
-                "test": plant.test.id,
+                "test": mutant.test.id,
                 "mutation": mutation,
-                "site": plant.site,
-                "where": entry["where"] or f"site {plant.site} of {plant.sites}",
+                "site": mutant.site,
+                "where": entry["where"] or f"site {mutant.site} of {mutant.sites}",
                 "output": entry["output"],
                 "index": entry["index"],
                 "error": entry["error"],
@@ -223,30 +224,30 @@ def _fold_mistake(found: Found, plant: Plant, entry: Mapping[str, Any]) -> None:
         )
 
 
-def fold_failure(found: Found, plant: Plant, outcome: Mapping[str, str]) -> None:
+def fold_failure(found: Found, mutant: Mutant, outcome: Mapping[str, str]) -> None:
     """Add a plant whose kernel did not come as far as being judged.
 
     A mistake that ran is caught by that; one that does not compile is none, and a liberty that fails is flagged.
     """
-    draws = [draw for report in plant.reports for draw in report.draws]
+    draws = [draw for report in mutant.reports for draw in report.draws]
     reason = f"{outcome['outcome']}: {outcome['reason']}"
-    if plant.kind == "mutant" and outcome["outcome"] not in _RAN:
+    if mutant.kind == "mutant" and outcome["outcome"] not in _RAN:
         found.rejected += len(draws)
-    elif plant.kind == "mutant":
+    elif mutant.kind == "mutant":
         for draw in draws:
-            _fold_mistake(found, plant, {"draw": draw, "matters": True, "caught": True, "failed": reason, "layer": ""})
-    elif plant.mutation:
+            _fold_mistake(found, mutant, {"draw": draw, "matters": True, "caught": True, "failed": reason, "layer": ""})
+    elif mutant.mutation:
         for draw in draws:
             entry = {"draw": draw, "matters": False, "caught": True, "failed": reason, "layer": ""}
-            _fold_allowed(found, plant, entry, frozenset())
+            _fold_allowed(found, mutant, entry, frozenset())
     else:
-        found.failed[plant.test.id] = reason
+        found.failed[mutant.test.id] = reason
 
 
-def _tally(found: Found, plant: Plant, mutation: str) -> Tally:
-    key = (plant.test.id, mutation)
+def _tally(found: Found, mutant: Mutant, mutation: str) -> Tally:
+    key = (mutant.test.id, mutation)
     if key not in found.tallies:
-        found.tallies[key] = Tally(test=plant.test.id, workload=plant.test.workload, mutation=mutation)
+        found.tallies[key] = Tally(test=mutant.test.id, workload=mutant.test.workload, mutation=mutation)
     return found.tallies[key]
 
 

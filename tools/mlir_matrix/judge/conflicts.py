@@ -14,6 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.models.base import Step
 from mlir_matrix.catalog.pins import Pins
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mlir_matrix.report.schemas.conflicts import ConflictPair, Conflicts, KnownConflict, RepeatedPair
 
 #: Outcomes that say nothing about the code under test.
-_UNKNOWN = frozenset({"skipped", "timed-out", "infra-error", "unsupported"})
+_UNKNOWN = frozenset({Outcome.SKIPPED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.UNSUPPORTED})
 #: Test that made an output, test whose directives it was held against: whether it satisfies them.
 Held = Mapping[tuple[str, str], bool]
 
@@ -111,7 +112,9 @@ def found(
 def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limits) -> Seen:
     """Run the tests under some pins; check each output against the directives of all tests with the same input."""
     chosen = choose(current.catalog, arguments, pins=pins).tests()
-    tests = {test.id: test for test in chosen if test.is_ir and test.recipe and test.recipe.tool == "passes"}
+    tests = {
+        test.id: test for test in chosen if test.is_ir and test.resolved_step and test.resolved_step.tool == "passes"
+    }
     planner = Planner(current.catalog, current.tolerance, pins)
     verdicts = {name: planner.add(test) for name, test in tests.items()}
     printed = {name: planner.printed(test) for name, test in tests.items()}
@@ -133,7 +136,7 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
 def _passed(done: Done) -> bool | None:
     """Return whether an action passed; None where that says nothing about the code."""
     outcome = str(done.result.outcome["outcome"])
-    if outcome == "infra-error":
+    if outcome == Outcome.INFRA_ERROR:
         raise InfrastructureError(str(done.result.outcome.get("reason", outcome)))
     return None if outcome in _UNKNOWN else done.result.ok
 
@@ -150,7 +153,7 @@ def read_results(path: Path) -> Seen:
         entries = None
     if entries is None:
         raise UsageError(f"--results {path}: not a document of results; make one with: matrix run --format json")
-    return Seen({name: outcome == "pass" for name, outcome in outcomes.items() if outcome not in _UNKNOWN})
+    return Seen({name: outcome == Outcome.PASS for name, outcome in outcomes.items() if outcome not in _UNKNOWN})
 
 
 def listed(current: Session, arguments: Sequence[str], chosen: set[str]) -> dict[tuple[str, str], KnownConflict]:

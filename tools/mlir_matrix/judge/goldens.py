@@ -13,7 +13,7 @@ from mlir_matrix.catalog.golden_files import LARGEST_TREE, golden_name, is_sketc
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.files import write_file
 from mlir_matrix.plan.goldens import Update
@@ -75,7 +75,7 @@ class Failure:
 def gather(
     current: Session, entries: Iterable[Entry[Workload]], updates: Mapping[str, Update], done: Mapping[str, Done]
 ) -> tuple[list[Golden], list[Failure]]:
-    store = Store(current.home.actions)
+    store = ActionCache(current.home.actions)
     goldens: list[Golden] = []
     failures: list[Failure] = []
     for entry in entries:
@@ -97,7 +97,7 @@ def gather(
     return goldens, failures
 
 
-def _weak(current: Session, update: Update, store: Store, done: Done) -> dict[str, tuple[GoldenWeak, ...]]:
+def _weak(current: Session, update: Update, store: ActionCache, done: Done) -> dict[str, tuple[GoldenWeak, ...]]:
     """What passes though no program is needed for it, by output; the action that says so is done."""
     passing = json.loads(store.read_blob(done.result.outputs["weak"]))["outputs"]
     found: dict[str, list[GoldenWeak]] = {name: [] for name in update.made}
@@ -111,7 +111,7 @@ def _weak(current: Session, update: Update, store: Store, done: Done) -> dict[st
 
 
 def _golden(
-    entry: Entry[Workload], name: str, digest: str, store: Store, difference: GoldenDifference | None
+    entry: Entry[Workload], name: str, digest: str, store: ActionCache, difference: GoldenDifference | None
 ) -> Golden:
     document = entry.document
     path = entry.golden / golden_name(document, name)

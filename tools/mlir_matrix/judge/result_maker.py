@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.actions.runtime.collect import is_measurable
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.expand.expansion import Test
@@ -102,7 +103,11 @@ class ResultMaker:
                 # Whoever executes can have it made again.
                 raise
             except OSError as error:
-                outcome = {"outcome": "infra-error", "stage": "judge", "reason": f"the cached verdict is lost: {error}"}
+                outcome = {
+                    "outcome": Outcome.INFRA_ERROR,
+                    "stage": "judge",
+                    "reason": f"the cached verdict is lost: {error}",
+                }
             else:
                 if test.weak_fails and weak_outputs(verdict):
                     verdict = _refused(verdict, test.weak_fails)
@@ -162,7 +167,7 @@ class ResultMaker:
 
 def weak_outputs(verdict: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return, by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right."""
-    outputs = verdict["outputs"] if verdict["outcome"] == "pass" else ()
+    outputs = verdict["outputs"] if verdict["outcome"] == Outcome.PASS else ()
     return {each["name"]: each["weak"] for each in outputs if "weak" in each and "weak_reason" not in each}
 
 
@@ -185,7 +190,7 @@ def _names(test: Test) -> dict[str, Any]:
         "pipeline": test.pipeline,
         "target": test.target,
         "workload": test.workload,
-        "relation": test.relation.name if test.relation else "",
+        "relation": test.tested_property.name if test.tested_property else "",
     }
 
 
@@ -193,7 +198,7 @@ def _compare(test: Test, outcome: str) -> tuple[bool, ExpectedOutcome | None]:
     """Whether the outcome is the expected one. Strict: an expected failure that passes is not as expected."""
     rule = test.expectation
     if rule is None:
-        return outcome == "pass" or outcome in NOT_RUN, None
+        return outcome == Outcome.PASS or outcome in NOT_RUN, None
     expectation: ExpectedOutcome = {
         "outcome": cast("Outcome", rule.outcome),
         "reason": rule.reason,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.events import Event
 from mlir_matrix.names import OF
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "mlir-matrix/results/v1"
 #: What a run reports about tests that it did not have to run.
-NOT_RUN = frozenset({"unsupported", "skipped"})
+NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ class TestResult:
             entry["expectation"] = self.expectation
         if self.weak:
             entry["weak"] = {name: list(passes) for name, passes in self.weak.items()}
-        if self.outcome != "pass" and self.verdict is not None:
+        if self.outcome != Outcome.PASS and self.verdict is not None:
             entry["verdict"] = self.verdict
         if self.diagnostics:
             entry["diagnostics"] = self.diagnostics
@@ -176,6 +177,6 @@ def to_document(
 def exit_code(results: Iterable[TestResult]) -> int:
     """0: all as expected; 1: something under test is not; 3: nothing under test failed, but the infrastructure did."""
     wrong = [result for result in results if not result.expected]
-    if any(result.outcome != "infra-error" for result in wrong):
+    if any(result.outcome != Outcome.INFRA_ERROR for result in wrong):
         return 1
     return 3 if wrong else 0

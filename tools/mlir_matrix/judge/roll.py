@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import KNOWN_GOOD
 from mlir_matrix.catalog.models.toolchains import Component, KnownGood, Passed, Release
@@ -212,11 +213,11 @@ def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> Findings:
     broken = tuple(
         Break(id=result.id, outcome=result.outcome, reason=result.reason)
         for result in results
-        if not result.expected and result.outcome != "infra-error"
+        if not result.expected and result.outcome != Outcome.INFRA_ERROR
     )
     if broken:
         return Findings(broken=broken)
-    hindered = [result for result in results if result.outcome in ("infra-error", "skipped")]
+    hindered = [result for result in results if result.outcome in (Outcome.INFRA_ERROR, Outcome.SKIPPED)]
     if hindered:
         count = sum(result.outcome == hindered[0].outcome for result in hindered)
         return Findings(reason=f"{count} of its tests: {hindered[0].outcome}: {hindered[0].reason}")

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.digest import digest_bytes, digest_value
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.fingerprint import Fingerprint, program_facts
@@ -155,7 +156,7 @@ class UnchangedRuns:
 
 def _is_lasting(result: TestResult) -> bool:
     """Return whether a result is what an unchanged run gives again."""
-    return result.expected and (result.cached or result.outcome == "unsupported")
+    return result.expected and (result.cached or result.outcome == Outcome.UNSUPPORTED)
 
 
 def _is_below(path: str) -> bool:
@@ -164,7 +165,7 @@ def _is_below(path: str) -> bool:
 
 def _entry(result: TestResult) -> dict[str, Any]:
     entry = {each.name: getattr(result, each.name) for each in fields(TestResult)}
-    if result.outcome == "pass":
+    if result.outcome == Outcome.PASS:
         # It is large, and no report shows it.
         entry["verdict"] = None
     return entry

@@ -48,7 +48,7 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plant:
+class Mutant:
     """One mutation at one site of a test, over all draws."""
 
     test: Test
@@ -65,11 +65,11 @@ class Plant:
 
 
 def _middle(test: Test) -> int | None:
-    """How many steps of a test's road lead to loops, where an environment with Python bindings makes them; else None."""
-    assert test.road is not None
-    for number, step in enumerate(test.road.steps, 1):
+    """How many steps of a test's route lead to loops, where an environment with Python bindings makes them; else None."""
+    assert test.route is not None
+    for number, step in enumerate(test.route.steps, 1):
         if step.gives == _LOOPS:
-            return number if step.recipe.bindings else None
+            return number if step.resolved_step.bindings else None
     return None
 
 
@@ -87,15 +87,15 @@ def plan_sites(planner: Planner, tests: Iterable[Test]) -> dict[str, str]:
 def _mutate(
     planner: Planner, test: Test, middle: int, loops: Produced, told: MutateParams, outputs: Mapping[str, str]
 ) -> str:
-    assert test.road is not None
-    recipe = test.road.steps[middle - 1].recipe
-    if recipe.bindings:
-        told = {**told, "bindings": recipe.bindings}
+    assert test.route is not None
+    resolved_step = test.route.steps[middle - 1].resolved_step
+    if resolved_step.bindings:
+        told = {**told, "bindings": resolved_step.bindings}
     return planner.graph.add(
         f"mutate/{test.workload}",
         tool="mutate",
         stage=Stage.LOWER,
-        environment=recipe.environment,
+        environment=resolved_step.environment,
         params=told,
         inputs={"ir": loops},
         outputs=outputs,
@@ -124,18 +124,18 @@ class Auditor:
         self._chains = planner.chains
         self._made: dict[tuple[str, tuple[int, ...]], dict[str, Input]] = {}
 
-    def plants(self, test: Test, sites: Mapping[str, int], outputs: Sequence[str]) -> Iterator[Plant]:
+    def mutants(self, test: Test, sites: Mapping[str, int], outputs: Sequence[str]) -> Iterator[Mutant]:
         """All plants of a test: ``sites`` counts those of each mutation of IR, ``outputs`` names mutations of outputs."""
         kernel = self._chains.compile(test)
-        yield self._plant(test, kernel, "allowed", "")
+        yield self._judged(test, kernel, "allowed", "")
         if outputs:
-            yield self._plant(test, kernel, "outputs", "", mutations=outputs)
+            yield self._judged(test, kernel, "outputs", "", mutations=outputs)
         yield self._trivial(test)
         for mutation, count in sites.items():
             for site in spread(count):
                 yield self._mutant(test, mutation, site, count)
 
-    def _mutant(self, test: Test, mutation: str, site: int, sites: int) -> Plant:
+    def _mutant(self, test: Test, mutation: str, site: int, sites: int) -> Mutant:
         middle = _middle(test)
         assert middle is not None
         loops = self._chains.lower(test, 0, self._chains.enter(test), middle)
@@ -144,12 +144,12 @@ class Auditor:
         )
         kernel = self._chains.lower(test, middle, Produced(planting, "ir"))
         kind = "allowed" if mutation.startswith(ALLOWED) else "mutant"
-        return self._plant(test, kernel, kind, mutation, site=site, sites=sites, planting=planting)
+        return self._judged(test, kernel, kind, mutation, site=site, sites=sites, planting=planting)
 
-    def _plant(
+    def _judged(
         self, test: Test, kernel: Produced, kind: str, mutation: str, *, site: int = 0, sites: int = 0, planting: str = "",
         mutations: Sequence[str] = (),
-    ) -> Plant:  # fmt: skip
+    ) -> Mutant:  # fmt: skip
         workload = self._catalog.workloads[test.workload]
         reports = []
         for draws in self._chunks(workload.document):
@@ -160,11 +160,11 @@ class Auditor:
                     files[f"actual-{draw}-{name}"] = Produced(ran, f"out-{draw}-{name}")
             judged = self._audit(test, kind, draws, files, mutations=mutations)
             reports.append(Report(draws=draws, ran=ran, judged=judged))
-        return Plant(
+        return Mutant(
             test=test, mutation=mutation, site=site, sites=sites, kind=kind, planting=planting, reports=tuple(reports)
         )
 
-    def _trivial(self, test: Test) -> Plant:
+    def _trivial(self, test: Test) -> Mutant:
         workload = self._catalog.workloads[test.workload]
         arguments = list(workload.document.inputs)
         reports = []
@@ -175,7 +175,7 @@ class Auditor:
                 files |= {f"arg-{draw}-{name}": Produced(made, name) for name in workload.document.inputs}
             judged = self._audit(test, "trivial", draws, files, arguments=arguments)
             reports.append(Report(draws=draws, ran="", judged=judged))
-        return Plant(test=test, mutation="", site=0, sites=0, kind="trivial", planting="", reports=tuple(reports))
+        return Mutant(test=test, mutation="", site=0, sites=0, kind="trivial", planting="", reports=tuple(reports))
 
     def _chunks(self, workload: Workload) -> list[tuple[int, ...]]:
         draws = draws_of(workload, self._seeds)

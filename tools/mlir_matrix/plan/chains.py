@@ -14,20 +14,20 @@ from mlir_matrix.actions.runtime.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import ParameterValue, Step, Workload
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.recipes import KEEPS_IR, Recipe
-from mlir_matrix.expand.routes import Argument, Road, RoadStep
+from mlir_matrix.expand.recipes import KEEPS_IR, ResolvedStep
+from mlir_matrix.expand.routes import Argument, Route, RouteStep
 from mlir_matrix.plan.graph import Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import choose_backend, file_of, plain, signature
+from mlir_matrix.plan.parameters import choose_backend, file_of, json_value, signature
 from mlir_matrix.plan.run_kernels import Kernels
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Use:
-    """A step with its parameters, as roads use it: what its actions have in common, and those that are there already."""
+    """A step with its parameters, as routes use it: what its actions have in common, and those that are there already."""
 
     name: str
     step: Step
-    recipe: Recipe
+    resolved_step: ResolvedStep
     params: StepParams
     files: Mapping[str, Input]
     #: What it gives: the name of the output, and its file; and whether that depends on the CPU of this machine.
@@ -48,26 +48,26 @@ class Chains:
         self._kernels = Kernels(catalog, graph, numpy)
         self._imports: dict[tuple[str | int, ...], Produced] = {}
         self._signatures: dict[tuple[str | int, ...], ImportParams] = {}
-        #: By identity, because tests of a cell share their road, and comparing roads costs more than planning a step.
-        self._roads: dict[int, tuple[Road, tuple[_Use, ...]]] = {}
-        self._uses: dict[RoadStep, _Use] = {}
+        #: By identity, because tests of a cell share their route, and comparing routes costs more than planning a step.
+        self._routes: dict[int, tuple[Route, tuple[_Use, ...]]] = {}
+        self._uses: dict[RouteStep, _Use] = {}
         #: The uses of steps by themselves, by step.
         self._alone: dict[str, _Use] = {}
 
     def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Produced:
         """Import a test's workload by its framework; ``workload``: the same with dimensions of other sizes."""
-        assert test.road is not None
-        return self._import(test.framework, test.road, workload or self._catalog.workloads[test.workload])
+        assert test.route is not None
+        return self._import(test.framework, test.route, workload or self._catalog.workloads[test.workload])
 
     def lower(self, test: Test, begin: int, artifact: Produced, end: int | None = None) -> Produced:
-        """Apply the steps of a test's road from number ``begin`` to before ``end`` (None: all) to an artifact."""
-        assert test.road is not None
-        for use in self._uses_of(test.road)[begin:end]:
+        """Apply the steps of a test's route from number ``begin`` to before ``end`` (None: all) to an artifact."""
+        assert test.route is not None
+        for use in self._uses_of(test.route)[begin:end]:
             artifact = use.made.get(artifact) or self._new_step(use, artifact)
         return artifact
 
     def compile(self, test: Test) -> Produced:
-        """Return what a test's whole road makes of its workload."""
+        """Return what a test's whole route makes of its workload."""
         return self.lower(test, 0, self.enter(test))
 
     def run(
@@ -90,28 +90,28 @@ class Chains:
         """Add one action that calls a kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``."""
         return self._kernels.run_draws(artifact, test, self._catalog.workloads[test.workload], draws)
 
-    def step(self, name: str, recipe: Recipe, artifact: Input) -> Produced:
+    def step(self, name: str, resolved_step: ResolvedStep, artifact: Input) -> Produced:
         """Apply a step by itself, with the defaults of its parameters."""
-        use = cached(self._alone, name, lambda: self._new_use(_alone(self._catalog.steps[name], recipe)))
+        use = cached(self._alone, name, lambda: self._new_use(_alone(self._catalog.steps[name], resolved_step)))
         return self._new_step(use, artifact)
 
-    def _import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
-        names = (framework, road.kind, workload.name, road.ingress.environment)
+    def _import(self, framework: str, route: Route, workload: Entry[Workload]) -> Produced:
+        names = (framework, route.kind, workload.name, route.ingress.environment)
         key: tuple[str | int, ...] = (*names, *workload.document.dims.values())
-        return cached(self._imports, key, lambda: self._new_import(framework, road, workload))
+        return cached(self._imports, key, lambda: self._new_import(framework, route, workload))
 
-    def _new_import(self, framework: str, road: Road, workload: Entry[Workload]) -> Produced:
-        source = file_of(self._catalog, workload.root, workload.files[road.source])
+    def _new_import(self, framework: str, route: Route, workload: Entry[Workload]) -> Produced:
+        source = file_of(self._catalog, workload.root, workload.files[route.source])
         params = self._signature(workload).copy()
-        choose_backend(params, road.ingress)
+        choose_backend(params, route.ingress)
         action = self.graph.add(
             f"import/{framework}/{workload.name}",
-            tool=road.ingress.tool,
+            tool=route.ingress.tool,
             stage=Stage.IMPORT,
-            environment=road.ingress.environment,
+            environment=route.ingress.environment,
             params=params,
             inputs={"source": source},
-            outputs={"ir": self._catalog.kinds[road.kind].document.file},
+            outputs={"ir": self._catalog.kinds[route.kind].document.file},
         )
         return Produced(action, "ir")
 
@@ -119,47 +119,47 @@ class Chains:
         key: tuple[str | int, ...] = (workload.name, *workload.document.dims.values())
         return cached(self._signatures, key, lambda: signature(workload.document))
 
-    def _uses_of(self, road: Road) -> tuple[_Use, ...]:
-        return cached(self._roads, id(road), lambda: (road, tuple(self._use(step) for step in road.steps)))[1]
+    def _uses_of(self, route: Route) -> tuple[_Use, ...]:
+        return cached(self._routes, id(route), lambda: (route, tuple(self._use(step) for step in route.steps)))[1]
 
-    def _use(self, step: RoadStep) -> _Use:
+    def _use(self, step: RouteStep) -> _Use:
         return cached(self._uses, step, lambda: self._new_use(step))
 
-    def _new_use(self, use: RoadStep) -> _Use:
+    def _new_use(self, use: RouteStep) -> _Use:
         """Parameters and files of a step; the same for whatever comes in."""
         entry = self._catalog.steps[use.name]
         step: Step = entry.document
-        recipe = use.recipe
+        resolved_step = use.resolved_step
         params: StepParams = {}
-        choose_backend(params, recipe)
-        if recipe.passes is not None:
-            params = PassesParams(**params, passes=fill(" ".join(recipe.passes.split()), use.parameters))
-        if step.tool != "passes" or recipe.schedule is not None:
-            params["parameters"] = {name: plain(value) for name, value in use.parameters.items()}
+        choose_backend(params, resolved_step)
+        if resolved_step.passes is not None:
+            params = PassesParams(**params, passes=fill(" ".join(resolved_step.passes.split()), use.parameters))
+        if step.tool != "passes" or resolved_step.schedule is not None:
+            params["parameters"] = {name: json_value(value) for name, value in use.parameters.items()}
         files: dict[str, Input] = {
             name: file_of(self._catalog, entry.root, entry.folder / path)
             for name, path in (
-                ("schedule", recipe.schedule),
-                ("patterns", recipe.patterns),
+                ("schedule", resolved_step.schedule),
+                ("patterns", resolved_step.patterns),
                 ("directives", step.directives),
             )
             if path is not None
         }
         # What others give is called by its kind (``object``).
-        output = "ir" if recipe.tool in KEEPS_IR else use.gives
+        output = "ir" if resolved_step.tool in KEEPS_IR else use.gives
         outputs = {output: self._catalog.kinds[use.gives].document.file}
-        native = _is_native(step, recipe, use.parameters)
+        native = _is_native(step, resolved_step, use.parameters)
         return _Use(
-            name=use.name, step=step, recipe=recipe, params=params, files=files, output=output,
+            name=use.name, step=step, resolved_step=resolved_step, params=params, files=files, output=output,
             outputs=outputs, native=native,
         )  # fmt: skip
 
     def _new_step(self, use: _Use, artifact: Input) -> Produced:
         action = self.graph.add(
             use.name,
-            tool=use.recipe.tool,
+            tool=use.resolved_step.tool,
             stage=Stage(use.step.stage),
-            environment=use.recipe.environment,
+            environment=use.resolved_step.environment,
             params=use.params,
             inputs={"ir": artifact, **use.files},
             outputs=use.outputs,
@@ -169,13 +169,13 @@ class Chains:
         return made
 
 
-def _is_native(step: Step, recipe: Recipe, parameters: Mapping[str, ParameterValue]) -> bool:
+def _is_native(step: Step, resolved_step: ResolvedStep, parameters: Mapping[str, ParameterValue]) -> bool:
     """Bindings cannot but generate code for the CPU that they are on; programs do so where they are told, else for any."""
-    by_programs = recipe.tool == "object" and recipe.backend == "programs"
+    by_programs = resolved_step.tool == "object" and resolved_step.backend == "programs"
     return parameters.get("cpu") == "native" if by_programs else step.native
 
 
-def _alone(entry: Entry[Step], recipe: Recipe) -> RoadStep:
+def _alone(entry: Entry[Step], resolved_step: ResolvedStep) -> RouteStep:
     """A step as its IR tests use it: by itself, with the defaults of its parameters."""
     step = entry.document
     arguments = tuple(
@@ -183,4 +183,4 @@ def _alone(entry: Entry[Step], recipe: Recipe) -> RoadStep:
         for name, parameter in step.parameters.items()
     )
     takes = step.accepts[0]
-    return RoadStep(entry.name, takes, step.gives or takes, arguments, entry.source.position(), recipe)
+    return RouteStep(entry.name, takes, step.gives or takes, arguments, entry.source.position(), resolved_step)

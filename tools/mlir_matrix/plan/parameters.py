@@ -20,7 +20,7 @@ from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import Output, ParameterValue, Tensor, Workload
-from mlir_matrix.expand.recipes import Recipe
+from mlir_matrix.expand.recipes import ResolvedStep
 from mlir_matrix.plan.graph import File, Graph, Produced
 from mlir_matrix.tolerances.resolve import Resolved
 
@@ -38,17 +38,17 @@ def sizes(shape: Iterable[int | str], dims: Mapping[str, int]) -> list[int]:
     return [size if isinstance(size, int) else dims[size] for size in shape]
 
 
-def plain(value: ParameterValue) -> Value:
+def json_value(value: ParameterValue) -> Value:
     """A parameter's value as actions are given it, in JSON."""
     return list(value) if isinstance(value, tuple) else value
 
 
-def choose_backend(params: StepParams | ImportParams | SameIrParams, recipe: Recipe) -> None:
+def choose_backend(params: StepParams | ImportParams | SameIrParams, resolved_step: ResolvedStep) -> None:
     """Write the backend of a tool, where it has two, and the package of bindings, where the environment names one."""
-    if recipe.backend:
-        params["backend"] = recipe.backend
-    if recipe.bindings:
-        params["bindings"] = recipe.bindings
+    if resolved_step.backend:
+        params["backend"] = resolved_step.backend
+    if resolved_step.bindings:
+        params["bindings"] = resolved_step.bindings
 
 
 #: How far apart the seeds of two draws of an input are; a prime, so that inputs with neighbouring seeds do not meet.

@@ -16,7 +16,7 @@ from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import VERDICT, choose_backend, file_of, judged, like_outputs
-from mlir_matrix.plan.properties import Laws, Tolerate
+from mlir_matrix.plan.properties import PropertyPlanner, Tolerate
 
 #: What many actions share is one object.
 _NO_PARAMS: NoParams = {}
@@ -53,7 +53,7 @@ class Planner:
         self.chains = Chains(catalog, self.graph, self._numpy)
         self._catalog = catalog
         self._tolerate = tolerate
-        self._laws = Laws(self.chains, catalog, tolerate, self._numpy)
+        self._properties = PropertyPlanner(self.chains, catalog, tolerate, self._numpy)
         #: Parameters of judges, by workload and layers.
         self._judging: dict[tuple[str, tuple[tuple[str, float, float], ...]], JudgeParams] = {}
         #: By workload: its goldens, and the inputs that are like an output.
@@ -62,8 +62,8 @@ class Planner:
 
     def add(self, test: Test) -> str:
         """Add what a test needs and return its last action."""
-        if test.relation is not None:
-            return self._laws.add(test)
+        if test.tested_property is not None:
+            return self._properties.add(test)
         return self._ir_test(test) if test.is_ir else self._execution_test(test)
 
     def _execution_test(self, test: Test) -> str:
@@ -116,8 +116,8 @@ class Planner:
 
     def alone(self, test: Test) -> Produced:
         """Apply the step of an IR test to the test's IR."""
-        assert test.recipe is not None
-        return self.chains.step(test.pipeline, test.recipe, self._case(test))
+        assert test.resolved_step is not None
+        return self.chains.step(test.pipeline, test.resolved_step, self._case(test))
 
     def check(self, test: Test, ir: Produced) -> str:
         """Add the action that checks IR by the directives of an IR test."""
@@ -133,15 +133,15 @@ class Planner:
 
     def printed(self, test: Test) -> str:
         """Add the action that prints the IR of an IR test in MLIR's own form, with MLIR's value names."""
-        recipe = test.recipe
-        assert recipe is not None
+        resolved_step = test.resolved_step
+        assert resolved_step is not None
         params: PassesParams = {"passes": ""}
-        choose_backend(params, recipe)
+        choose_backend(params, resolved_step)
         return self.graph.add(
             "printed",
-            tool=recipe.tool,
+            tool=resolved_step.tool,
             stage=Stage.LOWER,
-            environment=recipe.environment,
+            environment=resolved_step.environment,
             params=params,
             inputs={"ir": self._case(test)},
             outputs={"ir": "input.mlir"},

@@ -1,6 +1,6 @@
 """Properties as actions: up to the kernel all is what the test without the property has; then other inputs, and a comparison.
 
-What is compared with what is derived from the workload's named dimensions and the two roads; see ``expand/properties``.
+What is compared with what is derived from the workload's named dimensions and the two routes; see ``expand/properties``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EQUAL: Bounds = {
 _EXACTLY = {"numeric": "exact"}
 
 
-class Laws:
+class PropertyPlanner:
     """Adds tests of properties to a graph."""
 
     def __init__(self, chains: Chains, catalog: Catalog, tolerate: Tolerate, numpy: str) -> None:
@@ -51,21 +51,21 @@ class Laws:
 
     def add(self, test: Test) -> str:
         """Add what a test of a property needs and return its last action."""
-        assert test.relation is not None
-        law = test.relation.law
+        assert test.tested_property is not None
+        property_kind = test.tested_property.property_kind
         workload = self._catalog.workloads[test.workload]
-        if isinstance(law, SameIr):
-            return self._same_ir(test, law)
-        if isinstance(law, Agreement):
+        if isinstance(property_kind, SameIr):
+            return self._same_ir(test, property_kind)
+        if isinstance(property_kind, Agreement):
             return self._agreement(test)
-        if isinstance(law, Batch):
-            return self._batch(test, law, workload)
+        if isinstance(property_kind, Batch):
+            return self._batch(test, property_kind, workload)
         document = workload.document
-        if isinstance(law, Scaling):
-            given: dict[str, Op] = {name: _scale(factor) for name, factor in law.inputs.items()}
-            gives: dict[str, Op] = {name: _scale(factor) for name, factor in law.outputs.items()}
+        if isinstance(property_kind, Scaling):
+            given: dict[str, Op] = {name: _scale(factor) for name, factor in property_kind.inputs.items()}
+            gives: dict[str, Op] = {name: _scale(factor) for name, factor in property_kind.outputs.items()}
         else:
-            given, gives = _permute(document.inputs, law), _permute(document.outputs, law)
+            given, gives = _permute(document.inputs, property_kind), _permute(document.outputs, property_kind)
         artifact = self._chains.compile(test)
         made = self._transformed(workload, given)
         runs = [self._chains.run(test, artifact, arguments=made)]
@@ -73,12 +73,12 @@ class Laws:
 
     def _other(self, test: Test) -> Test:
         """The test that one is compared with."""
-        relation = test.relation
-        assert relation is not None
-        assert relation.cell is not None
-        framework, pipeline, target = relation.cell
+        tested_property = test.tested_property
+        assert tested_property is not None
+        assert tested_property.cell is not None
+        framework, pipeline, target = tested_property.cell
         return replace(
-            test, framework=framework, pipeline=pipeline, target=target, road=relation.road, relation=None,
+            test, framework=framework, pipeline=pipeline, target=target, route=tested_property.route, tested_property=None,
             expectation=None,
         )  # fmt: skip
 
@@ -87,24 +87,24 @@ class Laws:
         runs = [self._chains.run(each, self._chains.compile(each)) for each in (test, other)]
         return self._relate(test, runs[:1], runs[1], {}, other=other)
 
-    def _batch(self, test: Test, law: Batch, workload: Entry[Workload]) -> str:
+    def _batch(self, test: Test, property_kind: Batch, workload: Entry[Workload]) -> str:
         document = workload.document
-        size = document.dims[law.dim]
+        size = document.dims[property_kind.dim]
         whole, runs = self._chains.compile(test), []
         for start, stop in ((0, (size + 1) // 2), ((size + 1) // 2, size)):
-            dims = {**document.dims, law.dim: stop - start}
+            dims = {**document.dims, property_kind.dim: stop - start}
             part = replace(workload, document=document.model_copy(update={"dims": dims}))
             artifact = whole
-            if law.dim not in document.dynamic:
+            if property_kind.dim not in document.dynamic:
                 artifact = self._chains.lower(test, 0, self._chains.enter(test, part))
             ops: dict[str, Op] = {
                 name: {"kind": "slice", "axis": found[0], "start": start, "stop": stop}
                 for name, tensor in document.inputs.items()
-                if (found := axes(tensor, law.dim))
+                if (found := axes(tensor, property_kind.dim))
             }
             made = self._transformed(workload, ops)
             runs.append(self._chains.run(test, artifact, workload=part, arguments=made))
-        join = {name: axes(output, law.dim)[0] for name, output in document.outputs.items()}
+        join = {name: axes(output, property_kind.dim)[0] for name, output in document.outputs.items()}
         return self._relate(test, runs, self._chains.run(test, whole), {}, join=join)
 
     def _transformed(self, workload: Entry[Workload], ops: Mapping[str, Op]) -> dict[str, Produced]:
@@ -135,13 +135,13 @@ class Laws:
         other: Test | None = None,
         join: Mapping[str, int] | None = None,
     ) -> str:
-        assert test.relation is not None
+        assert test.tested_property is not None
         names = self._catalog.workloads[test.workload].document.outputs
         inputs: dict[str, Input] = {f"other-{name}": Produced(base, f"out-{name}") for name in names}
         for number, run in enumerate(runs):
             inputs |= {f"part{number}-{name}": Produced(run, f"out-{name}") for name in names}
         params: RelateParams = {
-            "relation": in_words(test.relation),
+            "relation": in_words(test.tested_property),
             "outputs": self._specs(test, other or test, ops),
             "ops": dict(ops),
             "join": dict(join or {}),
@@ -160,10 +160,10 @@ class Laws:
 
     def _specs(self, test: Test, other: Test, ops: Mapping[str, Op]) -> list[JudgedOutput]:
         """What the judge is told of each output: to be equal, or within the sum of both tests' tolerances."""
-        assert test.relation is not None
+        assert test.tested_property is not None
         document = self._catalog.workloads[test.workload].document
-        law = test.relation.law
-        exact = not isinstance(law, SameIr) and law.within == "exact"
+        property_kind = test.tested_property.property_kind
+        exact = not isinstance(property_kind, SameIr) and property_kind.within == "exact"
         bounds = [(self._tolerate(test, name), self._tolerate(other, name)) for name in document.outputs]
         found: list[JudgedOutput] = []
         for spec, (own, its) in zip(judged(self._catalog, document, [own for own, _ in bounds]), bounds, strict=True):
@@ -176,28 +176,28 @@ class Laws:
                 found.append({**spec, **_sum(own, its, _factor(ops.get(spec["name"])), spec["layer"])})
         return found
 
-    def _same_ir(self, test: Test, law: SameIr) -> str:
-        assert test.relation is not None
-        assert test.road is not None
+    def _same_ir(self, test: Test, property_kind: SameIr) -> str:
+        assert test.tested_property is not None
+        assert test.route is not None
         other = self._other(test)
         ends = []
         for each in (test, other):
-            assert each.road is not None
-            ends.append(self._chains.lower(each, 0, self._chains.enter(each), place(each.road, law.at)))
-        recipe = reader(test.road, law.at)
-        assert recipe is not None
+            assert each.route is not None
+            ends.append(self._chains.lower(each, 0, self._chains.enter(each), place(each.route, property_kind.at)))
+        resolved_step = reader(test.route, property_kind.at)
+        assert resolved_step is not None
         params: SameIrParams = {
-            "relation": in_words(test.relation),
-            "other": "/".join(test.relation.cell or ()),
+            "relation": in_words(test.tested_property),
+            "other": "/".join(test.tested_property.cell or ()),
             "same": ends[0] == ends[1],
             "backend": "bindings",
         }
-        choose_backend(params, recipe)
+        choose_backend(params, resolved_step)
         return self._chains.graph.add(
             f"same-ir/{test.workload}",
             tool="same_ir",
             stage=Stage.JUDGE,
-            environment=recipe.environment,
+            environment=resolved_step.environment,
             params=params,
             inputs={"ir": ends[0], "other": ends[1]},
             outputs=VERDICT,
@@ -208,9 +208,11 @@ def _scale(factor: float) -> Op:
     return {"kind": "scale", "factor": factor}
 
 
-def _permute(tensors: Mapping[str, Tensor | Output], law: Permutation) -> dict[str, Op]:
+def _permute(tensors: Mapping[str, Tensor | Output], property_kind: Permutation) -> dict[str, Op]:
     return {
-        name: {"kind": "permute", "axes": found} for name, tensor in tensors.items() if (found := axes(tensor, law.dim))
+        name: {"kind": "permute", "axes": found}
+        for name, tensor in tensors.items()
+        if (found := axes(tensor, property_kind.dim))
     }
 
 

@@ -11,9 +11,9 @@ from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import ParameterValue, Target, Workload
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.routes import Road
+from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import add_inputs, plain, signature
+from mlir_matrix.plan.parameters import add_inputs, json_value, signature
 
 #: The one driver, relative to this repository: kernels of every catalog are linked with it.
 DRIVER_SOURCES = tuple(
@@ -70,19 +70,19 @@ class Kernels:
 
         ``arguments``: by input, instead of those of the draw.
         """
-        road = test.road
-        assert road is not None
+        route = test.route
+        assert route is not None
         # What only some targets are told of a pipeline: those that generate code as they run it.
         values = self._catalog.pipelines[test.pipeline].document.codegen
         given = _inputs(workload, draw, arguments)
-        key = (artifact, test.target, test.workload, road.linker, road.runner, tuple(values.items()), given)
-        return cached(self._runs, key, lambda: self._new_run(artifact, test.target, road, workload, values, given))
+        key = (artifact, test.target, test.workload, route.linker, route.runner, tuple(values.items()), given)
+        return cached(self._runs, key, lambda: self._new_run(artifact, test.target, route, workload, values, given))
 
     def _new_run(
         self,
         artifact: Produced,
         target: str,
-        road: Road,
+        route: Route,
         workload: Entry[Workload],
         values: Mapping[str, ParameterValue],
         given: _Inputs,
@@ -93,22 +93,22 @@ class Kernels:
         if jit:
             library = cached(
                 self._libraries,
-                (target, road.linker),
-                lambda: self._kit(document.triple, road.linker, "library", "driver.so"),
+                (target, route.linker),
+                lambda: self._kit(document.triple, route.linker, "library", "driver.so"),
             )
-            told: CodegenParams = {"parameters": {name: plain(value) for name, value in values.items()}}
-            compiling = (artifact, library, road.runner, tuple(values.items()))
-            compiled = cached(self._compiled, compiling, lambda: self._compile(artifact, library, road.runner, told))
+            told: CodegenParams = {"parameters": {name: json_value(value) for name, value in values.items()}}
+            compiling = (artifact, library, route.runner, tuple(values.items()))
+            compiled = cached(self._compiled, compiling, lambda: self._compile(artifact, library, route.runner, told))
             kernel = {"ir": compiled, "driver": library}
             key = (workload.name, document.runner, document.devices, tuple(values.items()))
             params = cached(self._told, key, lambda: RunParams(**params, **told))
         else:
-            kernel = {"kernel": self._linked(artifact, target, road)}
+            kernel = {"kernel": self._linked(artifact, target, route)}
         return self._graph.add(
             f"run/{workload.name}",
             tool=document.tool,
             stage=Stage.RUN,
-            environment=road.runner,
+            environment=route.runner,
             params=params,
             inputs={**kernel, **arguments},
             outputs=outputs,
@@ -120,11 +120,11 @@ class Kernels:
 
         A draw that fails does not fail the action. Raises ValueError for a target that compiles kernels in memory.
         """
-        road, document = test.road, self._catalog.targets[test.target].document
-        assert road is not None
+        route, document = test.route, self._catalog.targets[test.target].document
+        assert route is not None
         if document.tool == JIT:
             raise ValueError(f"target {test.target} links no kernels")
-        inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, road)}
+        inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, route)}
         outputs = {"failures": "failures.json"}
         for draw in draws:
             arguments, params, results = self._ran(workload, document, _inputs(workload, draw))
@@ -134,17 +134,17 @@ class Kernels:
             f"run/{workload.name}",
             tool="run",
             stage=Stage.RUN,
-            environment=road.runner,
+            environment=route.runner,
             params=RunParams(**params, draws=list(draws)),
             inputs=inputs,
             outputs=outputs,
             native=bool(document.devices),
         )
 
-    def _linked(self, artifact: Produced, target: str, road: Road) -> Produced:
+    def _linked(self, artifact: Produced, target: str, route: Route) -> Produced:
         triple = self._catalog.targets[target].document.triple
-        key = (artifact, target, road.linker)
-        return cached(self._links, key, lambda: self._link(artifact, triple, road.linker))
+        key = (artifact, target, route.linker)
+        return cached(self._links, key, lambda: self._link(artifact, triple, route.linker))
 
     def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
         """Add the compilation as its own action: a failed compilation must not count as a failed run."""

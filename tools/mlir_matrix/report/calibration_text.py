@@ -11,7 +11,7 @@ from rich.markup import escape
 from mlir_matrix.report.layout import columns
 from mlir_matrix.text import counted
 from mlir_matrix.tolerances.calibration import CONFIDENCE, Calibration, usual_gap
-from mlir_matrix.tolerances.patch import MARK
+from mlir_matrix.tolerances.patch import CALIBRATED
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.golden import CalibratedLayer
@@ -91,7 +91,7 @@ def sentence(row: Row, report: Report) -> str:
     pins = ", ".join(f"{name} {release}" for name, release in report.pins.items()) or "known-good pins"
     was = ", ".join(f"{key} {bound}" for key, bound in row.bounds.items() if key in row.proposed)
     return (
-        f"{MARK}{report.draws} draws of {counted(found.tests, 'test')} on {where} ({pins}): the largest error took "
+        f"{CALIBRATED}{report.draws} draws of {counted(found.tests, 'test')} on {where} ({pins}): the largest error took "
         f"{found.values[-1]:.2g} of {was}. A Gumbel distribution of the largest errors, fitted to those of the worst test, has "
         f"false alarms in at most {found.wanted:.0e} of runs beyond these bounds, with {CONFIDENCE:.0%} confidence."
     )

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.plan.graph import File, Input, Produced
@@ -43,7 +43,7 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
 
 def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done], session: Session) -> dict[Input, Path]:
     """Write what the actions of a test read of catalogs and what they made; the files by what they are in the plan."""
-    store = Store(session.home.actions)
+    store = ActionCache(session.home.actions)
     number = 0
     kept: dict[Input, Path] = {}
     for identifier in plan.graph.needed_by(plan.verdicts[test]):

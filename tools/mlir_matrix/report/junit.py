@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.files import write_output
 from mlir_matrix.judge.results import NOT_RUN, TestResult
 
@@ -27,7 +28,7 @@ def _case(parent: ElementTree.Element, result: TestResult) -> None:
     if result.outcome in NOT_RUN:
         ElementTree.SubElement(case, "skipped", message=_text(f"{result.outcome}: {result.reason}"))
     elif not result.expected:
-        tag = "error" if result.outcome == "infra-error" else "failure"
+        tag = "error" if result.outcome == Outcome.INFRA_ERROR else "failure"
         wanted = f"expected {result.expectation['outcome']}, got {result.outcome}: " if result.expectation else ""
         problem = ElementTree.SubElement(case, tag, type=result.outcome, message=_text(wanted + result.reason))
         problem.text = _text(result.diagnostics)
@@ -49,8 +50,8 @@ def write_junit(path: Path, results: Sequence[TestResult]) -> None:
             "testsuite",
             name=cell,
             tests=str(len(members)),
-            failures=str(sum(not r.expected and r.outcome != "infra-error" for r in members)),
-            errors=str(sum(r.outcome == "infra-error" for r in members)),
+            failures=str(sum(not r.expected and r.outcome != Outcome.INFRA_ERROR for r in members)),
+            errors=str(sum(r.outcome == Outcome.INFRA_ERROR for r in members)),
             skipped=str(sum(r.outcome in NOT_RUN or (r.expected and r.expectation is not None) for r in members)),
             time=f"{sum(r.duration_s for r in members):.4f}",
         )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.events import Event, Listener, Note, PackageProgress, Tick, ignore
 from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.execute.job import ActionDone, ActionStarted
@@ -47,8 +48,8 @@ def _short(text: str) -> str:
 def result_line(result: TestResult) -> str:
     """One test in one line."""
     note = "" if result.expected else "  UNEXPECTED"
-    why = f"  {harmless(_short(result.reason))}" if result.outcome != "pass" and result.reason else ""
-    if result.expected and result.outcome != "pass" and result.expectation:
+    why = f"  {harmless(_short(result.reason))}" if result.outcome != Outcome.PASS and result.reason else ""
+    if result.expected and result.outcome != Outcome.PASS and result.expectation:
         note = "  (expected)"
     return f"{result.outcome:<14} {result.id}{note}{why}"
 
@@ -181,7 +182,7 @@ class LiveProgress:
 
         width = 30
         filled = width * self._results // max(1, self._total)
-        # Verdicts come late, since the longest roads go first: actions show that it moves.
+        # Verdicts come late, since the longest routes go first: actions show that it moves.
         done = f" {self._results}/{self._total} tests, {self._actions} actions done  {now - self._began:.0f} s"
         trouble = f"  {self._unexpected} unexpected" if self._unexpected else ""
         lines = [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]

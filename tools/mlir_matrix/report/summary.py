@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, summarise, weak_words
 from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
 from mlir_matrix.text import counted, harmless
@@ -45,7 +46,9 @@ def print_summary(
 
 def _close(results: Sequence[TestResult]) -> list[str]:
     """Tests that pass, but only just: an error that creeps up shows here before it fails."""
-    used = [(float(result.metrics.get("error_used", 0)), result.id) for result in results if result.outcome == "pass"]
+    used = [
+        (float(result.metrics.get("error_used", 0)), result.id) for result in results if result.outcome == Outcome.PASS
+    ]
     close = sorted(((share, name) for share, name in used if share >= _CLOSE), reverse=True)
     if not close:
         return []
@@ -109,7 +112,7 @@ def _print_failure(console: Console, result: TestResult, folder: Path | None, co
             f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}", markup=False, soft_wrap=True
         )
     console.print(f"  {harmless(result.reason)}", markup=False, soft_wrap=True)
-    if result.verdict is not None and result.outcome == "mismatch":
+    if result.verdict is not None and result.outcome == Outcome.MISMATCH:
         from mlir_matrix.compare.report import render  # imports NumPy
 
         _indent(console, render(dict(result.verdict)))
@@ -130,7 +133,7 @@ def _indent(console: Console, text: str) -> None:
 
 def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
     summary = summarise(run.results)
-    counts = sorted(summary["by_outcome"].items(), key=lambda item: (item[0] != "pass", item[0]))
+    counts = sorted(summary["by_outcome"].items(), key=lambda item: (item[0] != Outcome.PASS, item[0]))
     ran = sum(result.outcome not in NOT_RUN for result in run.results)
     if run.interrupted:
         state = "[bold red]interrupted[/]: the same command goes on from here"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mlir_matrix.catalog.models.base import Output, Workload
 from mlir_matrix.plan.parameters import sizes
 from mlir_matrix.tolerances.bounds import EPS, substituted
-from mlir_matrix.tolerances.numerics import Fact, shown
+from mlir_matrix.tolerances.numerics import NumericsAttribute, shown
 from mlir_matrix.tolerances.resolve import BOUNDS, Resolved
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _AT: Mapping[Literal["zero", "median", "largest"], str] = {
 def explained(
     identifier: str,
     workload: Workload,
-    facts: Sequence[Fact],
+    attributes: Sequence[NumericsAttribute],
     bounds: Mapping[str, Resolved],
     *,
     magnitudes: Mapping[str, Mapping[str, float]],
@@ -49,8 +49,14 @@ def explained(
         "schema": "mlir-matrix/golden-explanation/v1",
         "id": identifier,
         "facts": [
-            {"name": fact.name, "value": fact.value, "by": fact.by, "position": fact.position, "counts": fact.counts}
-            for fact in facts
+            {
+                "name": attribute.name,
+                "value": attribute.value,
+                "by": attribute.by,
+                "position": attribute.position,
+                "counts": attribute.counts,
+            }
+            for attribute in attributes
         ],
         "outputs": [
             _output(workload, name, output, bounds[name], magnitudes.get(name, {}), verdicts.get(name))
@@ -134,10 +140,10 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"  {line}" for line in _output_lines(output))
 
 
-def _facts(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for fact in facts:
-        heard = "" if fact["counts"] else ", but a more specific word counts"
-        yield f"{fact['name']} = {shown(fact['value'])}, by {fact['by']} ({fact['position']}){heard}"
+def _facts(attributes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for attribute in attributes:
+        heard = "" if attribute["counts"] else ", but a more specific word counts"
+        yield f"{attribute['name']} = {shown(attribute['value'])}, by {attribute['by']} ({attribute['position']}){heard}"
 
 
 def _output_lines(output: Mapping[str, Any]) -> Iterator[str]:

@@ -16,12 +16,12 @@ from mlir_matrix.catalog.models.base import Pipeline, Target, Workload
 
 Value = str | bool
 #: The attributes of a test, sorted by name; hashable.
-Facts = tuple[tuple[str, Value], ...]
-Stater = Entry[Workload] | Entry[Target] | Entry[Pipeline]
+NumericsAttributes = tuple[tuple[str, Value], ...]
+NumericsSource = Entry[Workload] | Entry[Target] | Entry[Pipeline]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fact:
+class NumericsAttribute:
     """An attribute of a test, and the entry that states it."""
 
     name: str
@@ -38,23 +38,23 @@ class Numerics:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._known: dict[tuple[str, str, str], Facts] = {}
+        self._known: dict[tuple[str, str, str], NumericsAttributes] = {}
 
-    def of(self, workload: str, target: str, pipeline: str) -> Facts:
+    def of(self, workload: str, target: str, pipeline: str) -> NumericsAttributes:
         """Return the attributes of a workload on a target through a pipeline."""
         key = (workload, target, pipeline)
-        facts = self._known.get(key)
-        if facts is None:
+        attributes = self._known.get(key)
+        if attributes is None:
             merged: dict[str, Value] = {}
-            for _, entry in self._staters(*key):
+            for _, entry in self._sources(*key):
                 merged |= entry.document.numerics
-            facts = self._known[key] = tuple(sorted(merged.items()))
-        return facts
+            attributes = self._known[key] = tuple(sorted(merged.items()))
+        return attributes
 
-    def stated(self, workload: str, target: str, pipeline: str) -> tuple[Fact, ...]:
+    def stated(self, workload: str, target: str, pipeline: str) -> tuple[NumericsAttribute, ...]:
         """Return the same with the entry that states each, overridden ones included; by name."""
         found = [
-            Fact(
+            NumericsAttribute(
                 name=name,
                 value=value,
                 by=f"{kind} {entry.name}",
@@ -64,15 +64,15 @@ class Numerics:
             for kind, entry, stronger in self._ranked(workload, target, pipeline)
             for name, value in entry.document.numerics.items()
         ]
-        return tuple(sorted(found, key=lambda fact: (fact.name, not fact.counts)))
+        return tuple(sorted(found, key=lambda attribute: (attribute.name, not attribute.counts)))
 
-    def _ranked(self, *key: str) -> Iterator[tuple[str, Stater, list[tuple[str, Stater]]]]:
+    def _ranked(self, *key: str) -> Iterator[tuple[str, NumericsSource, list[tuple[str, NumericsSource]]]]:
         """Return the entries that state attributes, each with those that override it."""
-        staters = self._staters(*key)
-        for place, (kind, entry) in enumerate(staters):
-            yield kind, entry, staters[place + 1 :]
+        sources = self._sources(*key)
+        for place, (kind, entry) in enumerate(sources):
+            yield kind, entry, sources[place + 1 :]
 
-    def _staters(self, *key: str) -> list[tuple[str, Stater]]:
+    def _sources(self, *key: str) -> list[tuple[str, NumericsSource]]:
         """Return the entries that state attributes of a test, the one of highest priority last."""
         workload, target, pipeline = key
         return [
@@ -85,8 +85,8 @@ class Numerics:
 def vocabulary(catalog: Catalog) -> Mapping[str, tuple[Value, ...]]:
     """Return every attribute that the catalog states, with all its values."""
     found: dict[str, dict[Value, None]] = {}
-    staters: tuple[Mapping[str, Stater], ...] = (catalog.workloads, catalog.targets, catalog.pipelines)
-    for entries in staters:
+    sources: tuple[Mapping[str, NumericsSource], ...] = (catalog.workloads, catalog.targets, catalog.pipelines)
+    for entries in sources:
         for entry in entries.values():
             for name, value in entry.document.numerics.items():
                 found.setdefault(name, {})[value] = None

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 #: How a sentence begins that a calibration adds to a rationale, and takes out when it is done again.
-MARK = "Calibrated over "
+CALIBRATED = "Calibrated over "
 _WIDTH = 118
 #: The new text for the characters from the first position to the second one.
 Edit = tuple[int, int, str]
@@ -101,11 +101,11 @@ def _rationale(text: str, node: Any, sentence: str) -> Edit:
     """The edit that ends a rationale with a sentence, in place of that of an earlier calibration."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.style not in ("|", ">"):
-        kept = node.value.partition(MARK)[0].rstrip()
+        kept = node.value.partition(CALIBRATED)[0].rstrip()
         return start, end, json.dumps(f"{kept} {sentence}".strip(), ensure_ascii=False)
     header, *lines = text[start:end].rstrip().split("\n")
     indent = next(line[: len(line) - len(line.lstrip())] for line in lines if line.strip())
-    earlier = next((at for at, line in enumerate(lines) if line.strip().startswith(MARK)), len(lines))
+    earlier = next((at for at, line in enumerate(lines) if line.strip().startswith(CALIBRATED)), len(lines))
     added = textwrap.wrap(
         sentence, width=_WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False,
         break_on_hyphens=False,

@@ -20,7 +20,7 @@ from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.names import NameGlob
 from mlir_matrix.tolerances.bounds import evaluate
-from mlir_matrix.tolerances.numerics import Facts, Numerics, Value, shown
+from mlir_matrix.tolerances.numerics import Numerics, NumericsAttributes, Value, shown
 
 #: What a layer can match on, from general to specific.
 KEYS = ("workload", "output", "dtype", "target", "numerics", "pipeline", "framework")
@@ -72,7 +72,7 @@ def resolve(
     pipeline: str,
     framework: str,
     dims: Mapping[str, int],
-    numerics: Facts = (),
+    numerics: NumericsAttributes = (),
 ) -> Resolved:
     """The bounds of one output; ``numerics`` is what is stated about the test (:class:`mlir_matrix.tolerances.numerics.Numerics`).
 
@@ -103,31 +103,31 @@ def resolve_everywhere(catalog: Catalog, numerics: Numerics, name: str) -> list[
     return list(found.values())
 
 
-_rankings: dict[int, tuple[tuple[LocatedLayer, ...], Ranking]] = {}
+_rankings: dict[int, tuple[tuple[LocatedLayer, ...], LayerRanking]] = {}
 
 
-def ranking(layers: tuple[LocatedLayer, ...]) -> Ranking:
+def ranking(layers: tuple[LocatedLayer, ...]) -> LayerRanking:
     """The ranking of these layers; the last ones are kept, by identity (layers are compared by nothing else)."""
     kept = _rankings.get(id(layers))
     if kept is None:
         if len(_rankings) >= 4:
             _rankings.clear()
-        kept = _rankings[id(layers)] = (layers, Ranking(layers))
+        kept = _rankings[id(layers)] = (layers, LayerRanking(layers))
     return kept[1]
 
 
 #: What is asked for of each key.
-Query = tuple[str | Facts, ...]
+Query = tuple[str | NumericsAttributes, ...]
 
 
-class Ranking:
+class LayerRanking:
     """The layers by rank, and the masks of those that match a value of a key."""
 
     def __init__(self, layers: Sequence[LocatedLayer]) -> None:
-        found = [(Ranked(layer), position) for position, layer in enumerate(layers)]
+        found = [(RankedLayer(layer), position) for position, layer in enumerate(layers)]
         #: From general to specific; the number of a layer is its bit.
         self.ranked = [ranked for ranked, _ in sorted(found, key=lambda entry: (entry[0].rank, entry[1]))]
-        self._masks: dict[tuple[int, str | Facts], int] = {}
+        self._masks: dict[tuple[int, str | NumericsAttributes], int] = {}
 
     def resolve(self, query: Query, dims: Mapping[str, int], dtype: str) -> Resolved:
         mask = -1
@@ -150,7 +150,7 @@ class Ranking:
             _consider=lambda: tuple(self._consider(query, winner)),
         )
 
-    def mask(self, key: int, value: str | Facts) -> int:
+    def mask(self, key: int, value: str | NumericsAttributes) -> int:
         """The layers that match a value of the key with this number, a bit each."""
         mask = self._masks.get((key, value))
         if mask is None:
@@ -171,7 +171,7 @@ class Ranking:
             yield Considered(location=ranked.location, applies=failed is None, why=why)
 
 
-class Ranked:
+class RankedLayer:
     """A layer with what it wants of each key (the folder's workload apart), and its rank."""
 
     def __init__(self, layer: LocatedLayer) -> None:
@@ -184,14 +184,14 @@ class Ranked:
         if layer.workload is not None:
             self._want(0, (layer.workload,))
         #: The facts that it asks for, each with the values that will do.
-        self.facts = asked(layer)
+        self.attributes = asked(layer)
 
     def _want(self, key: int, patterns: Sequence[str]) -> None:
         self._globs.setdefault(key, []).append(tuple(NameGlob(pattern) for pattern in patterns))
 
     @property
     def rank(self) -> tuple[int, int]:
-        return max(self._wanted(), default=-1), len(self._globs) + len(self.facts)
+        return max(self._wanted(), default=-1), len(self._globs) + len(self.attributes)
 
     @property
     def keys(self) -> str:
@@ -199,19 +199,19 @@ class Ranked:
         return ", ".join(KEYS[key] for key in self._wanted())
 
     def _wanted(self) -> list[int]:
-        return sorted([*self._globs, *([_NUMERICS] if self.facts else [])])
+        return sorted([*self._globs, *([_NUMERICS] if self.attributes else [])])
 
-    def matches(self, key: int, value: str | Facts) -> bool:
+    def matches(self, key: int, value: str | NumericsAttributes) -> bool:
         """Whether it applies where the key with this number has this value."""
         if isinstance(value, str):
             return all(any(glob.matches(value) for glob in globs) for globs in self._globs.get(key, ()))
         stated = dict(value)
-        return all(name in stated and stated[name] in wanted for name, wanted in self.facts.items())
+        return all(name in stated and stated[name] in wanted for name, wanted in self.attributes.items())
 
     def wanted(self, key: int) -> str:
         """What it wants of a key, for people."""
         if key == _NUMERICS:
-            return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.facts.items())
+            return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.attributes.items())
         return " and ".join(" or ".join(glob.pattern for glob in globs) for globs in self._globs[key])
 
     @property
@@ -219,14 +219,16 @@ class Ranked:
         """All that it wants, for people."""
         return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
 
-    def why_not(self, key: int, value: str | Facts) -> str:
+    def why_not(self, key: int, value: str | NumericsAttributes) -> str:
         """Why it does not apply where a key has this value."""
         if isinstance(value, str):
             return f"its {KEYS[key]} is {self.wanted(key)}, not {value}"
         stated = dict(value)
-        name = next(name for name, wanted in self.facts.items() if name not in stated or stated[name] not in wanted)
+        name = next(
+            name for name, wanted in self.attributes.items() if name not in stated or stated[name] not in wanted
+        )
         found = f"not {shown(stated[name])}" if name in stated else "and here nothing states it"
-        return f"its {name} is {_or(self.facts[name])}, {found}"
+        return f"its {name} is {_or(self.attributes[name])}, {found}"
 
 
 def asked(layer: LocatedLayer) -> dict[str, tuple[Value, ...]]:

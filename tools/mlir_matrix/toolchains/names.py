@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.catalog.pins import MARK, find_release
+from mlir_matrix.catalog.pins import PINS_MARK, find_release
 from mlir_matrix.catalog.releases import spellings
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.interpreter import SUPPORTED
@@ -74,7 +74,7 @@ def things(session: Session, names: Iterable[str]) -> Iterator[Thing]:
 
 def _things(session: Session, name: str) -> Iterator[Thing]:
     catalog = session.catalog
-    base, mark, wanted = name.partition(MARK)
+    base, mark, wanted = name.partition(PINS_MARK)
     if base in catalog.environments and (not mark or "=" in wanted):
         # As a person names it, or as plans do: with its pins.
         reference = name if mark else session.pins.reference(base)
@@ -99,18 +99,18 @@ def _needed(session: Session, name: str) -> Iterator[Thing]:
     from mlir_matrix.expand.select import choose, is_suite  # who names a release need not wait for this
 
     catalog = session.catalog
-    base = name.partition(MARK)[0]
+    base = name.partition(PINS_MARK)[0]
     if is_suite(base) and base not in catalog.suites:
         known = [*catalog.environments, *catalog.components, *catalog.suites]
         raise UsageError(f"there is no environment, component or suite '{printable(name)}'{did_you_mean(base, known)}")
     plan = session.plan(choose(catalog, [name], pins=session.pins).tests())
     for reference in dict.fromkeys(action.environment for action in plan.graph.actions.values()):
-        yield Thing(name=reference, releases=session.releases(reference), environment=reference.partition(MARK)[0])
+        yield Thing(name=reference, releases=session.releases(reference), environment=reference.partition(PINS_MARK)[0])
 
 
 def of_release(session: Session, entry: Entry[Component], release: Release) -> Thing:
     """One release of a component. Wheels come with the smallest environment that has the component."""
-    name = f"{entry.name}{MARK}{release.release}"
+    name = f"{entry.name}{PINS_MARK}{release.release}"
     if provider_of(entry.document, release) != "pypi":
         return Thing(name=name, releases=[(entry, release)], component=entry.name)
     holders = sorted(
@@ -169,10 +169,10 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Installed]]:
                 name = path.name.removesuffix(f"-{tag}{PLATFORM}")
                 packages = read_lock(path)
                 yield from ((name, package.folder(tag), package) for package in packages)
-                libraries = c_libraries(session, name.partition(MARK)[0], packages)
+                libraries = c_libraries(session, name.partition(PINS_MARK)[0], packages)
                 yield from (("", library.folder, library) for library in libraries)
         for lock in map(read_debian_lock, debian_lock_files(folder)):
-            yield f"{lock.component}{MARK}{lock.release}", lock.folder, lock
+            yield f"{lock.component}{PINS_MARK}{lock.release}", lock.folder, lock
     for entry in session.catalog.components.values():
         for release in entry.document.releases:
             if provider_of(entry.document, release) == "source":

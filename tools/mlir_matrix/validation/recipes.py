@@ -41,7 +41,7 @@ def check(checker: Checker) -> None:
         _target(checker, target)
     for pipeline in catalog.pipelines.values():
         if _steps_known(checker, pipeline):
-            _roads(checker, pipeline)
+            _routes(checker, pipeline)
 
 
 def _framework(checker: Checker, framework: Entry[Framework]) -> None:
@@ -190,9 +190,9 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
     if document.runner:
         _runner(checker, target, document.runner[0])
     if _uses_known(checker, target, _with_keys(document.codegen, "codegen")) and document.codegen:
-        road = [*_with_keys(document.codegen, "codegen")]
-        first = catalog.steps[_name(road[0][0])].document.accepts[0]
-        end = _follow(checker, target, first, road, set())
+        route = [*_with_keys(document.codegen, "codegen")]
+        first = catalog.steps[_name(route[0][0])].document.accepts[0]
+        end = _follow(checker, target, first, route, set())
         if end is not None and end not in document.accepts:
             takes = " or ".join(document.accepts)
             checker.wrong(target, f"these steps end with the kind {end}; the target takes {takes}", "codegen")
@@ -323,12 +323,12 @@ def _wanted(default: ParameterValue) -> str:
     return f"a list{' with items ' if kinds else ''}{' or '.join(kinds)} like its default"
 
 
-def _roads(checker: Checker, pipeline: Entry[Pipeline]) -> None:
+def _routes(checker: Checker, pipeline: Entry[Pipeline]) -> None:
     """Check that the steps of each entry connect without a circle and end at a kind that a target accepts."""
     broken: set[tuple[Key, ...]] = set()
     for kind, entry_steps in pipeline.document.entry.items():
-        road = [*_with_keys(entry_steps, "entry", kind), *_with_keys(pipeline.document.steps, "steps")]
-        end = _follow(checker, pipeline, kind, road, broken)
+        route = [*_with_keys(entry_steps, "entry", kind), *_with_keys(pipeline.document.steps, "steps")]
+        end = _follow(checker, pipeline, kind, route, broken)
         if end is not None:
             _ends(checker, pipeline, kind, end)
 
@@ -337,12 +337,12 @@ def _follow(
     checker: Checker,
     pipeline: Entry[Pipeline] | Entry[Target],
     kind: str,
-    road: Iterable[tuple[str | StepUse, tuple[Key, ...]]],
+    route: Iterable[tuple[str | StepUse, tuple[Key, ...]]],
     broken: set[tuple[Key, ...]],
 ) -> str | None:
-    """Return the kind at the end of a road; None, and a problem, where it breaks. ``broken``: where earlier roads broke."""
+    """Return the kind at the end of a route; None, and a problem, where it breaks. ``broken``: where earlier routes broke."""
     at, left, entered = kind, set[str](), "in this entry"
-    for use, keys in road:
+    for use, keys in route:
         name = _name(use)
         step = checker.catalog.steps[name].document
         if not checker.catalog.kinds.keys() >= {*step.accepts, step.gives or at}:
@@ -353,7 +353,7 @@ def _follow(
             takes = " or ".join(step.accepts)
             problem = f"step '{name}' takes {takes}, but {entered} the kind is {at} (entry '{kind}')"
         elif gives in left:
-            problem = f"a circle: step '{name}' goes back to the kind {gives}, which the road left (entry '{kind}')"
+            problem = f"a circle: step '{name}' goes back to the kind {gives}, which the route left (entry '{kind}')"
         if problem:
             if keys not in broken:
                 checker.wrong(pipeline, problem, *keys)
@@ -374,4 +374,4 @@ def _ends(checker: Checker, pipeline: Entry[Pipeline], kind: str, end: str) -> N
                 accepted.update(catalog.steps[_name(use)].document.accepts)
     if accepted and end not in accepted:
         takes = ", ".join(sorted(accepted))
-        checker.wrong(pipeline, f"this road ends with the kind {end}; targets take {takes}", "entry", kind)
+        checker.wrong(pipeline, f"this route ends with the kind {end}; targets take {takes}", "entry", kind)

@@ -13,8 +13,8 @@ from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.tolerances.bounds import evaluate, vacuous
-from mlir_matrix.tolerances.numerics import Facts, Numerics, Stater, Value, shown, vocabulary
-from mlir_matrix.tolerances.resolve import BOUNDS, KEYS, Ranking, asked, ranking
+from mlir_matrix.tolerances.numerics import Numerics, NumericsAttributes, NumericsSource, Value, shown, vocabulary
+from mlir_matrix.tolerances.resolve import BOUNDS, KEYS, LayerRanking, asked, ranking
 from mlir_matrix.validation.checker import Checker
 
 
@@ -141,7 +141,7 @@ def _dead(checker: Checker) -> None:
                 _report(checker, ranks, bit, masks)
 
 
-def _report(checker: Checker, ranks: Ranking, bit: int, masks: Iterable[int]) -> None:
+def _report(checker: Checker, ranks: LayerRanking, bit: int, masks: Iterable[int]) -> None:
     """Add the problem of a layer that never wins, with the reason."""
     layer, wishes = ranks.ranked[bit].layer, ranks.ranked[bit].wishes
     hiding = {mask.bit_length() - 1 for mask in masks if mask >> bit & 1}
@@ -153,18 +153,18 @@ def _report(checker: Checker, ranks: Ranking, bit: int, masks: Iterable[int]) ->
     checker.wrong(layer.source, message, "layers", layer.index)
 
 
-def _combined(catalog: Catalog, ranks: Ranking) -> set[int]:
+def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
     """Return the distinct sets of layers that match outputs of tests; empty where no test is possible."""
     key = {name: number for number, name in enumerate(KEYS)}
     frameworks = {ranks.mask(key["framework"], name) for name in catalog.frameworks}
-    relevant = {name for ranked in ranks.ranked for name in ranked.facts}
-    numerics, facts = Numerics(catalog), dict[Facts, int]()
+    relevant = {name for ranked in ranks.ranked for name in ranked.attributes}
+    numerics, attributes = Numerics(catalog), dict[NumericsAttributes, int]()
 
     def stated(workload: str, target: str, pipeline: str) -> int:
-        found = tuple(fact for fact in numerics.of(workload, target, pipeline) if fact[0] in relevant)
-        mask = facts.get(found)
+        found = tuple(attribute for attribute in numerics.of(workload, target, pipeline) if attribute[0] in relevant)
+        mask = attributes.get(found)
         if mask is None:
-            mask = facts[found] = ranks.mask(key["numerics"], found)
+            mask = attributes[found] = ranks.mask(key["numerics"], found)
         return mask
 
     outputs: dict[object, tuple[str, int]] = {}
@@ -175,16 +175,18 @@ def _combined(catalog: Catalog, ranks: Ranking) -> set[int]:
             outputs.setdefault((mask, _said(workload, relevant)), (name, mask))
     targets = _alike(ranks, key["target"], catalog.targets, relevant)
     pipelines = _alike(ranks, key["pipeline"], catalog.pipelines, relevant)
-    roads = list(product(targets, pipelines))
+    routes = list(product(targets, pipelines))
     found = {
         left & right & middle & stated(workload, target, pipeline)
         for workload, left in outputs.values()
-        for (target, middle), (pipeline, right) in roads
+        for (target, middle), (pipeline, right) in routes
     }
     return {mask & framework for mask in found for framework in frameworks}
 
 
-def _alike(ranks: Ranking, key: int, entries: Mapping[str, Stater], relevant: Set[str]) -> list[tuple[str, int]]:
+def _alike(
+    ranks: LayerRanking, key: int, entries: Mapping[str, NumericsSource], relevant: Set[str]
+) -> list[tuple[str, int]]:
     """Return one of each group of targets or pipelines that no layer tells apart, with the layers that match it."""
     sorts: dict[object, tuple[str, int]] = {}
     for name, entry in entries.items():
@@ -193,6 +195,6 @@ def _alike(ranks: Ranking, key: int, entries: Mapping[str, Stater], relevant: Se
     return list(sorts.values())
 
 
-def _said(entry: Stater, relevant: Set[str]) -> Facts:
+def _said(entry: NumericsSource, relevant: Set[str]) -> NumericsAttributes:
     """Return the numerics attributes of an entry that any layer asks for."""
-    return tuple(sorted(fact for fact in entry.document.numerics.items() if fact[0] in relevant))
+    return tuple(sorted(attribute for attribute in entry.document.numerics.items() if attribute[0] in relevant))

@@ -174,7 +174,7 @@ def _requires(checker: Checker, entry: Entry[Step] | Entry[Workload], requires: 
 def _component_known(checker: Checker, entry: Entry[Step] | Entry[Workload], component: str, *keys: Key) -> bool:
     """Whether there is such a component, and a step's environment has it: what a step says of others never counts.
 
-    A workload speaks of whatever is on its roads.
+    A workload speaks of whatever is on its routes.
     """
     if not checker.known(entry, "component", component, checker.catalog.components, *keys):
         return False

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.bazel_layout import MARK, Staged, layout_of
+from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK, Staged, layout_of
 
 
 def layout(**more: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_what_is_about_the_moment_fails_the_command(root: Path, word: str) -> No
     staged = Staged(layout(), str(root))
     staged.open()
     told = finish(staged, {"outcome": word, "stage": "lower", "reason": "slow"}, None)
-    assert json.loads(told.splitlines()[-1].removeprefix(MARK))["outcome"] == word
+    assert json.loads(told.splitlines()[-1].removeprefix(OUTCOME_MARK))["outcome"] == word
     assert not (root / "made/result.json").exists()
 
 
@@ -100,7 +100,7 @@ def test_what_builds_our_own_is_never_to_blame(root: Path) -> None:
     staged = Staged(layout(building=True), str(root))
     staged.open()
     told = finish(staged, {"outcome": "lower-failed", "stage": "lower", "reason": "no zig"}, None)
-    assert json.loads(told.splitlines()[-1].removeprefix(MARK))["outcome"] == "infra-error"
+    assert json.loads(told.splitlines()[-1].removeprefix(OUTCOME_MARK))["outcome"] == "infra-error"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.bazel_layout import MARK
+from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.actions.runtime.worker import Worker
 from mlir_matrix.environments.interpreter import own
@@ -239,7 +239,7 @@ def test_a_layout_that_gets_no_process_leaves_no_folder(tmp_path: Path, monkeypa
     worker.perform({"arguments": [json.dumps(layout)], "sandboxDir": str(tmp_path)})
     reason, told = worker.trouble.splitlines()
     assert reason == "the machine failed: no process for it: Resource temporarily unavailable"
-    assert json.loads(told.removeprefix(MARK))["outcome"] == "infra-error"
+    assert json.loads(told.removeprefix(OUTCOME_MARK))["outcome"] == "infra-error"
     assert list((tmp_path / "made").iterdir()) == []
 
 

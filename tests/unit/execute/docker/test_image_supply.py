@@ -15,7 +15,7 @@ from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.docker import image_supply as module
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker.image_supply import ImageSupply
@@ -68,7 +68,7 @@ def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any])
     with selectors.DefaultSelector() as selector:
         context = PoolContext(
             selector=selector, wake=lambda: making.woken.put(1), tools={GOOD.digest: {"judge"}}, home=home,
-            scratch=tmp_path, store=Store(tmp_path), files=FilePool(str(tmp_path / "files")), limits=Limits(jobs=1),
+            scratch=tmp_path, store=ActionCache(tmp_path), files=FilePool(str(tmp_path / "files")), limits=Limits(jobs=1),
         )  # fmt: skip
         made = ImageSupply(context, fake(), User(inside="0:0"), Containers())
         yield made

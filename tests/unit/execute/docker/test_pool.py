@@ -15,7 +15,7 @@ import pytest
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker import pool as module
 from mlir_matrix.execute.docker.pool import ContainerPool
@@ -84,7 +84,7 @@ def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
             tools={HERE: {"run"}, OTHER: {"run"}},
             home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
             scratch=tmp_path / "scratch",
-            store=Store(tmp_path),
+            store=ActionCache(tmp_path),
             files=FilePool(str(tmp_path / "scratch" / "files")),
             limits=Limits(jobs=2),
         )

@@ -58,7 +58,7 @@ def test_form(name: str) -> None:
 
 def test_comments_describe_keys() -> None:
     schema = export.schema("pipeline")
-    assert schema["properties"]["steps"]["description"] == "The steps that all roads share."
+    assert schema["properties"]["steps"]["description"] == "The steps that all routes share."
     assert schema["$defs"]["StepUse"]["description"] == "A step in a pipeline, with values for its parameters."
     assert set(schema["$defs"]["StepUse"]["properties"]) == {"step", "with"}
     assert export.schema("suite")["$defs"]["Block"]["properties"]["pins"]["description"].startswith(

@@ -37,9 +37,10 @@ from mlir_matrix.actions.runtime.collect import (
     remove_folder,
 )
 from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
+from mlir_matrix.actions.runtime.outcomes import Outcome
 
 #: Begins the line that tells an outcome which nobody may keep.
-MARK = "matrix-outcome: "
+OUTCOME_MARK = "matrix-outcome: "
 
 
 class Staged:
@@ -88,7 +89,7 @@ class Staged:
         """
         try:
             if trouble:
-                return _told(failure(self.stage, "infra-error", trouble))
+                return _told(failure(self.stage, Outcome.INFRA_ERROR, trouble))
             names = self._layout["request"]["outputs"]
             inside = {name: path.partition("/")[2] for name, path in names.items()}
             try:
@@ -96,13 +97,13 @@ class Staged:
             except DamagedFolderError as error:
                 outcome = error.outcome
             if outcome["outcome"] != "ok" and self._layout["building"]:
-                outcome = {**outcome, "outcome": "infra-error"}
+                outcome = {**outcome, "outcome": Outcome.INFRA_ERROR}
             if not is_kept(outcome):
                 return _told(outcome)
             self._deliver(outcome, names, usage)
         except OSError as error:
             if error.errno in MACHINE_ERRORS:
-                return _told(failure(self.stage, "infra-error", f"the machine failed: {error.strerror}"))
+                return _told(failure(self.stage, Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}"))
             raise
         finally:
             remove_folder(self._around)
@@ -168,4 +169,4 @@ def layout_of(arguments: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _told(outcome: Mapping[str, str]) -> str:
-    return f"{outcome['reason']}\n{MARK}{json.dumps(outcome, sort_keys=True)}"
+    return f"{outcome['reason']}\n{OUTCOME_MARK}{json.dumps(outcome, sort_keys=True)}"

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed, is_verdict
+from mlir_matrix.actions.runtime.outcomes import Outcome
 
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
@@ -69,7 +70,7 @@ def failed_outcome(stage: str) -> str:
 
 def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
     """The outcome of a process that was ended by a signal it caused."""
-    return failure(stage, "crashed", f"{signal_name} while at stage {stage}", diagnostics, signal=signal_name)
+    return failure(stage, Outcome.CRASHED, f"{signal_name} while at stage {stage}", diagnostics, signal=signal_name)
 
 
 def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
@@ -145,7 +146,7 @@ def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space
             isolation.drop_privileges()
             os.environ["HOME"] = os.environ["TMPDIR"] = os.getcwd()
         except OSError as error:
-            outcome = failure(str(request["stage"]), "infra-error", f"the machine failed: {error.strerror}")
+            outcome = failure(str(request["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
         else:
             outcome = perform(request)
         # The action may have closed or replaced these.
@@ -199,9 +200,9 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     missing = [output for output, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
         reason = f"internal error: the tool {name} did not write {', '.join(missing)}"
-        return failure(stage, "infra-error", reason)
+        return failure(stage, Outcome.INFRA_ERROR, reason)
     if _free_bytes() < _NONE:
-        return failure(stage, "infra-error", "the machine failed: the disk is full")
+        return failure(stage, Outcome.INFRA_ERROR, "the machine failed: the disk is full")
     return {"outcome": "ok", "stage": stage}
 
 
@@ -233,23 +234,23 @@ def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
         case ActionFailed() if wants_room(".", error.diagnostics):
             # Not all programs say why they failed.
             reason = f"the machine failed: the disk is full, or nearly; {error.reason}"
-            return failure(stage, "infra-error", reason, error.diagnostics)
+            return failure(stage, Outcome.INFRA_ERROR, reason, error.diagnostics)
         case ActionFailed():
             return failure(stage, outcome, error.reason, error.diagnostics)
         case ActionCrashed():
             return crash(stage, error.signal, error.diagnostics)
         case MachineFailed():
-            return failure(stage, "infra-error", str(error))
+            return failure(stage, Outcome.INFRA_ERROR, str(error))
         case OSError() if error.errno in MACHINE_ERRORS:
-            return failure(stage, "infra-error", f"the machine failed: {error.strerror}")
+            return failure(stage, Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
         case MemoryError():
             # What filled the memory hangs on the frames.
             traceback.clear_frames(error.__traceback__)
-            outcome = outcome if is_verdict(error) else "infra-error"
+            outcome = outcome if is_verdict(error) else Outcome.INFRA_ERROR
             return failure(stage, outcome, "out of memory within the action's limit", _trace(error))
         case _ if not is_verdict(error):
             reason = f"internal error: the tool {tool} raised {_first_line(error)}"
-            return failure(stage, "infra-error", reason, _trace(error))
+            return failure(stage, Outcome.INFRA_ERROR, reason, _trace(error))
         case SystemExit():
             return failure(
                 stage, outcome, f"the source ended its process: SystemExit({error.code!r:.100})", _trace(error)

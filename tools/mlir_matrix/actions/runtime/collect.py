@@ -16,9 +16,10 @@ from typing import Any
 
 from mlir_matrix.actions.runtime.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
 from mlir_matrix.actions.runtime.contract import METRICS, OUTPUT_FOLDER
+from mlir_matrix.actions.runtime.outcomes import Outcome
 
 #: Verdicts about the moment, not about the code: never kept.
-NEVER_CACHED = frozenset({"timed-out", "infra-error", "skipped"})
+NEVER_CACHED = frozenset({Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.SKIPPED})
 #: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
 _MOST_JSON = 4 << 20
 _SIGNAL = re.compile(r"[A-Za-z0-9 +]{1,20}")
@@ -123,7 +124,7 @@ def _read_outcome(folder: str, stage: str) -> dict[str, str]:
     except (OSError, ValueError, RecursionError) as error:
         why = "left no outcome" if isinstance(error, FileNotFoundError) else "left an outcome that cannot be read"
         raise damaged(folder, stage, f"it {why}") from error
-    possible = {"ok", "crashed", "timed-out", "infra-error", failed_outcome(stage)}
+    possible = {"ok", Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, failed_outcome(stage)}
     if str(outcome.get("outcome")) not in possible or outcome.get("stage") != stage:
         raise damaged(folder, stage, "it claims an outcome that this action cannot have")
     return _as_our_own({name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)})

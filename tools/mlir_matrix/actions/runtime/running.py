@@ -23,6 +23,7 @@ from mlir_matrix.actions.runtime.child import (
 from mlir_matrix.actions.runtime.collect import read_failure
 from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.contract import MachineFailed, signal_name
+from mlir_matrix.actions.runtime.outcomes import Outcome
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Ends:
         """What became of a child that left no outcome. Raises MachineFailed."""
         log = read_log(task.folder)
         if task.timed_out:
-            return failure(task.stage, "timed-out", f"no answer within {task.timeout_s:g} s", log)
+            return failure(task.stage, Outcome.TIMED_OUT, f"no answer within {task.timeout_s:g} s", log)
         if wants_room(task.folder, log):
             raise MachineFailed("the machine failed: the disk is full, or nearly")
         if os.WIFSIGNALED(status):
@@ -100,5 +101,5 @@ class Ends:
         # A container counts its own.
         if number == signal.SIGKILL and kills != self._memory_kills and self._container is None:
             self._memory_kills = kills
-            return failure(stage, "infra-error", "killed: the machine ran out of memory", log)
+            return failure(stage, Outcome.INFRA_ERROR, "killed: the machine ran out of memory", log)
         return crash(stage, signal_name(number), log)

@@ -104,7 +104,7 @@ class Output(Document):
 
 
 #: Facts about numerics, on which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
-Facts = dict[Name, StrictStr | StrictBool]
+NumericsAttributes = dict[Name, StrictStr | StrictBool]
 
 
 class Workload(Document):
@@ -122,10 +122,10 @@ class Workload(Document):
     golden: Literal["kept", "computed"] = "kept"
     #: Frameworks in which this cannot be expressed, and why.
     absent: dict[Name, Text] = {}
-    #: What the compilers on its road must be, whichever step they are used in.
+    #: What the compilers on its route must be, whichever step they are used in.
     requires: tuple[Requirement, ...] = ()
     #: What it asks for, e.g. ``accumulator: f32``. What a target or a pipeline states counts instead.
-    numerics: Facts = {}
+    numerics: NumericsAttributes = {}
 
 
 class Parameter(Document):
@@ -197,12 +197,12 @@ class Pipeline(Document):
     description: Text
     #: For each kind that may come in, the steps that bring it to where ``steps`` begins; order is preference.
     entry: Annotated[dict[Name, tuple[Name | StepUse, ...]], Field(min_length=1)]
-    #: The steps that all roads share.
+    #: The steps that all routes share.
     steps: Annotated[tuple[Name | StepUse, ...], Field(min_length=1)]
     #: Values for parameters of the steps by which a target generates code, e.g. ``opt-level: 2``.
     codegen: dict[Name, ParameterValue] = {}
     #: What it does, e.g. ``contraction: "off"``. It counts before what a target or a workload states.
-    numerics: Facts = {}
+    numerics: NumericsAttributes = {}
 
 
 class Target(Document):
@@ -228,7 +228,7 @@ class Target(Document):
     #: What a kernel needs below /dev, e.g. ``/dev/kvm``. Tests are skipped where ``matrix run --device`` does not grant it.
     devices: tuple[Device, ...] = ()
     #: What it has, e.g. ``libm: musl``. It counts before what a workload states.
-    numerics: Facts = {}
+    numerics: NumericsAttributes = {}
 
 
 class Match(Document):

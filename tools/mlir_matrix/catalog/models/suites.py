@@ -115,11 +115,11 @@ class Property(Document):
         return self.name or next(iter(self.kinds), "")
 
     @property
-    def law(self) -> Law:
+    def property_kind(self) -> PropertyKind:
         """What must hold."""
-        return next(law for law in self._given().values() if law is not None)
+        return next(property_kind for property_kind in self._given().values() if property_kind is not None)
 
-    def _given(self) -> dict[str, Law | None]:
+    def _given(self) -> dict[str, PropertyKind | None]:
         return {
             "scaling": self.scaling,
             "permutation": self.permutation,
@@ -129,7 +129,7 @@ class Property(Document):
         }
 
 
-Law = Scaling | Permutation | Batch | Agreement | SameIr
+PropertyKind = Scaling | Permutation | Batch | Agreement | SameIr
 #: The kinds of properties, as they are written.
 KINDS = ("scaling", "permutation", "batch", "agrees", "same-ir")
 

@@ -21,7 +21,7 @@ from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.images import ensure, find, pull
 from mlir_matrix.images.images import push as push_image
 from mlir_matrix.images.select import chosen
-from mlir_matrix.images.spec import Blueprint, can_draw, draw, tag_of
+from mlir_matrix.images.spec import ImageSpec, can_draw, draw, tag_of
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
 from mlir_matrix.session import Session
 from mlir_matrix.text import megabytes
@@ -135,11 +135,11 @@ class _Work:
         for environment in environments:
             self._note(draw(environment, self._settings, home), "made")
 
-    def _draw(self, environment: ResolvedEnvironment) -> Blueprint | None:
+    def _draw(self, environment: ResolvedEnvironment) -> ImageSpec | None:
         home = self._current.home
         return draw(environment, self._settings, home) if can_draw(environment, home) else None
 
-    def _note(self, blueprint: Blueprint, how: str) -> bool:
+    def _note(self, blueprint: ImageSpec, how: str) -> bool:
         image = find(blueprint, self.daemon)
         if image:
             self.rows.append(Row(blueprint.environment.name, image.tag, image.id, blueprint.size, how))

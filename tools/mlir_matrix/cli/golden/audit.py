@@ -11,10 +11,11 @@ from typing import Any
 import click
 
 from mlir_matrix.actions.mutation.ir_mutations import LIBERTIES, MISTAKES
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import cache_option, catalog_option, format_option, limits_options, session
 from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
@@ -22,7 +23,7 @@ from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.judge.audit import Found, fold, fold_failure, to_document
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.names import NameGlob, did_you_mean
-from mlir_matrix.plan.audit import OUTPUTS, Auditor, Plant, plan_sites
+from mlir_matrix.plan.audit import OUTPUTS, Auditor, Mutant, plan_sites
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.run_kernels import JIT
@@ -30,10 +31,10 @@ from mlir_matrix.report.progress import Counting
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 
-#: One cell per workload, on the plainest road: what is audited where nothing is named.
+#: One cell per workload, on the plainest route: what is audited where nothing is named.
 _DEFAULT = "mlir/linalg-loops/x86_64/*"
 #: The machine's trouble, which says nothing about a tolerance.
-_TROUBLE = frozenset({"infra-error", "skipped"})
+_TROUBLE = frozenset({Outcome.INFRA_ERROR, Outcome.SKIPPED})
 
 
 @click.command(
@@ -103,23 +104,23 @@ def _choose(current: Session, arguments: Sequence[str]) -> list[Test]:
 def _audit(current: Session, tests: Sequence[Test], seeds: int, glob: str, limits: Limits) -> Found:
     wanted, outputs = _wanted(glob)
     planner = Planner(current.catalog, current.tolerance, current.pins)
-    store = Store(current.home.actions)
+    store = ActionCache(current.home.actions)
     _say(f"{counted(len(tests), 'test')}, {counted(seeds, 'draw')}: looking where mistakes can be planted")
     finding = plan_sites(planner, tests)
     done = run_graph(current, planner.graph, limits=limits)
     sites = {test: _sites(done[action], store) for test, action in finding.items()}
     auditor = Auditor(current.catalog, planner, seeds=seeds, numpy=current.pins.reference("numpy"))
-    plants: list[Plant] = []
+    mutants: list[Mutant] = []
     for test in tests:
         counts = {name: count for name, count in sites.get(test.id, {}).items() if name in wanted}
-        plants += auditor.plants(test, counts, outputs)
-    planted = sum(bool(plant.planting) for plant in plants)
+        mutants += auditor.mutants(test, counts, outputs)
+    planted = sum(bool(mutant.planting) for mutant in mutants)
     _say(
         f"{counted(planted, 'mutant')} of the IR, {counted(len(outputs), 'mutation')} of outputs: planting and judging"
     )
     done = run_graph(current, planner.graph, limits=limits, listener=Counting(len(planner.graph.actions), _say).on)
-    found = _read(current, seeds, plants, done, store)
-    if not (found.tallies or found.failed or any(plant.mutation for plant in plants)):
+    found = _read(current, seeds, mutants, done, store)
+    if not (found.tallies or found.failed or any(mutant.mutation for mutant in mutants)):
         raise UsageError(
             f"--mutations {glob}: no place for these in {counted(len(tests), 'test')}, so that nothing was planted"
         )
@@ -130,7 +131,7 @@ def _say(text: str) -> None:
     print(f"audit: {text}", file=sys.stderr, flush=True)
 
 
-def _sites(done: Done, store: Store) -> dict[str, int]:
+def _sites(done: Done, store: ActionCache) -> dict[str, int]:
     """Where a test's IR can be mutated: nowhere where it does not even come to loops, which its own plant then says."""
     if not done.result.ok:
         return {}
@@ -147,27 +148,29 @@ def _wanted(glob: str) -> tuple[frozenset[str], list[str]]:
     return frozenset(wanted), [name for name in OUTPUTS if name in wanted]
 
 
-def _read(current: Session, seeds: int, plants: Sequence[Plant], done: Mapping[str, Done], store: Store) -> Found:
+def _read(
+    current: Session, seeds: int, mutants: Sequence[Mutant], done: Mapping[str, Done], store: ActionCache
+) -> Found:
     """What became of all plants."""
     found = Found(seeds=seeds)
-    exact = _exact(current, [plant.test for plant in plants])
-    for plant in plants:
-        if plant.test.id in found.failed:
+    exact = _exact(current, [mutant.test for mutant in mutants])
+    for mutant in mutants:
+        if mutant.test.id in found.failed:
             # What is wrong without a mistake says nothing about mistakes.
             continue
-        if plant.planting and not (planting := done[plant.planting].result).ok:
-            raise InfrastructureError(f"{plant.mutation} in {plant.test.id}: {planting.outcome['reason']}")
-        results = [done[report.judged].result for report in plant.reports]
+        if mutant.planting and not (planting := done[mutant.planting].result).ok:
+            raise InfrastructureError(f"{mutant.mutation} in {mutant.test.id}: {planting.outcome['reason']}")
+        results = [done[report.judged].result for report in mutant.reports]
         bad = next((result.outcome for result in results if not result.ok), None)
         if bad is None:
             reports = [json.loads(store.read_blob(result.outputs["report"])) for result in results]
-            fold(found, plant, [_located(current, report) for report in reports], exact)
+            fold(found, mutant, [_located(current, report) for report in reports], exact)
         elif bad["outcome"] in _TROUBLE:
-            raise InfrastructureError(f"{plant.test.id}: {bad['reason']}")
-        elif all(done[report.ran].result.ok for report in plant.reports if report.ran):
-            found.failed[plant.test.id] = f"what is right, and within which bounds, cannot be told: {bad['reason']}"
+            raise InfrastructureError(f"{mutant.test.id}: {bad['reason']}")
+        elif all(done[report.ran].result.ok for report in mutant.reports if report.ran):
+            found.failed[mutant.test.id] = f"what is right, and within which bounds, cannot be told: {bad['reason']}"
         else:
-            fold_failure(found, plant, bad)
+            fold_failure(found, mutant, bad)
     return found
 
 

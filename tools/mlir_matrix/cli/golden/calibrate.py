@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.load import TOLERANCES
 from mlir_matrix.catalog.yaml_reader import read_text
@@ -26,7 +27,7 @@ from mlir_matrix.cli.options import (
     used_pins,
 )
 from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.execute.action_cache import Store
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
@@ -43,7 +44,7 @@ from mlir_matrix.tolerances.patch import Proposal, edited, patch, scaled
 from mlir_matrix.tolerances.resolve import Resolved
 
 #: What says nothing about the code under test.
-_NOT_RUN = frozenset({"skipped", "infra-error"})
+_NOT_RUN = frozenset({Outcome.SKIPPED, Outcome.INFRA_ERROR})
 #: Outputs of a test that have bounds to calibrate, by name.
 _Bounded = Mapping[str, Resolved]
 
@@ -157,7 +158,7 @@ def _gather(
     current: Session, draws: Sequence[Draw], done: Mapping[str, Done], bounded: Mapping[str, _Bounded]
 ) -> tuple[list[Observation], list[Failure]]:
     """What the verdicts say. A test with a draw that failed gives no numbers: those that are left would flatter it."""
-    store = Store(current.home.actions)
+    store = ActionCache(current.home.actions)
     observations: dict[str, list[Observation]] = {}
     failures: dict[str, list[tuple[int, str, str]]] = {}
     for draw in draws:
@@ -166,7 +167,7 @@ def _gather(
             failures.setdefault(name, []).append((draw.draw, result.outcome["outcome"], result.outcome["reason"]))
             continue
         verdict = json.loads(store.read_blob(result.outputs["verdict"]))
-        if verdict["outcome"] != "pass":
+        if verdict["outcome"] != Outcome.PASS:
             failures.setdefault(name, []).append((draw.draw, verdict["outcome"], verdict["reason"]))
             continue
         observe = partial(Observation, test=name, draw=draw.draw)
@@ -186,7 +187,7 @@ def _rows(found: Iterable[Calibration], bounded: Mapping[str, _Bounded], failure
     """The layers with what is proposed for them; nothing where a test that the layer decides is a mismatch."""
     mismatches: dict[str, list[str]] = {}
     for one in failures:
-        if one.outcome == "mismatch":
+        if one.outcome == Outcome.MISMATCH:
             for layer in {bound.location for bound in bounded[one.test].values()}:
                 mismatches.setdefault(layer, []).append(one.test)
     for calibration in sorted(found, key=lambda each: each.layer):
@@ -257,7 +258,7 @@ def _print(report: Report, form: str, file: Path | None) -> None:
 def _code(report: Report) -> int:
     if report.failures:
         return 1
-    if any(reason.startswith("infra-error") for _, reason in report.not_run):
+    if any(reason.startswith(Outcome.INFRA_ERROR) for _, reason in report.not_run):
         raise InfrastructureError(report.not_run[0][1])
     if not report.rows:
         raise UsageError(f"no test ran: {report.not_run[0][1] if report.not_run else 'there is none'}")

@@ -19,7 +19,7 @@ from mlir_matrix.cli.options import (
     session,
 )
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.action_cache import LostBlob, Store
+from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
@@ -92,7 +92,9 @@ def _magnitudes(current: Session, test: Test, limits: Limits) -> Mapping[str, Ma
     if not done.ok:
         click.echo(f"matrix: goldens are not measured: {done.outcome['reason']}", err=True)
         return {}
-    found: dict[str, dict[str, float]] = json.loads(Store(current.home.actions).read_blob(done.outputs["magnitudes"]))
+    found: dict[str, dict[str, float]] = json.loads(
+        ActionCache(current.home.actions).read_blob(done.outputs["magnitudes"])
+    )
     return found
 
 
@@ -102,7 +104,7 @@ def _last_verdict(current: Session, test: Test) -> Verdict | None:
         return None
     plan = current.plan([test])
     environments = current.environments(action.environment for action in plan.graph.actions.values())
-    store = Store(current.home.actions)
+    store = ActionCache(current.home.actions)
     result = cached_result(
         plan.graph, plan.verdicts[test.id], roots=current.catalog.roots, environments=environments, store=store
     )

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.catalog.pins import MARK
+from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
     Folder,
@@ -120,7 +120,7 @@ def _document(current: Session, environments: Iterable[ResolvedEnvironment], mis
     from mlir_matrix.execute.plan_document import units_document
 
     def units(environment: ResolvedEnvironment) -> list[dict[str, Any]]:
-        named = environment.name.partition(MARK)[0] in current.catalog.environments
+        named = environment.name.partition(PINS_MARK)[0] in current.catalog.environments
         return units_document(environment, current.releases(environment.name) if named else ())
 
     return {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from mlir_matrix.catalog.pins import MARK
+from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, format_option, pin_option, same_catalogs, session
 from mlir_matrix.cli.toolchain.fetch import listed, names_argument, resolved
@@ -91,7 +91,7 @@ def _named(current: Session, names: tuple[str, ...]) -> list[_Held]:
     held: list[_Held] = []
     for environment in environments:
         held += [(environment.name, unit.folder_for(environment.interpreter.tag), unit) for unit in environment.units]
-        libraries = c_libraries(current, environment.name.partition(MARK)[0], environment.packages)
+        libraries = c_libraries(current, environment.name.partition(PINS_MARK)[0], environment.packages)
         held += [("", library.folder, library) for library in libraries]
     return held
 

@@ -10,16 +10,16 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from mlir_matrix.actions.runtime.bazel_layout import MARK
+from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
 from mlir_matrix.actions.runtime.collect import remove_folder
-from mlir_matrix.catalog.pins import MARK as MARK_OF_PINS
+from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Listener, Note, Tick, ignore
-from mlir_matrix.execute.action_cache import LostBlob, Result, Store, read_bytes
+from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes
 from mlir_matrix.execute.bazel.bep import Completed, Event, Failed, Finished, Made
 from mlir_matrix.execute.bazel.client import Build, StallDetector, flags_of
 from mlir_matrix.execute.bazel.workspace import (
@@ -107,7 +107,7 @@ class BazelExecutor:
 
     def bring(self, tests: Sequence[str]) -> None:
         """Add the outputs of these tests' actions to the action cache."""
-        store = Store(self._session.home.actions)
+        store = ActionCache(self._session.home.actions)
         store.prepare()
         # Each by itself: of a failed target Bazel downloads nothing, and would retry an action that timed out.
         made = {
@@ -229,7 +229,7 @@ class BazelExecutor:
             environment, mark, _ = key.partition(":")
             if not mark or environment in self._environments:
                 found[key] = value
-            elif environment.partition(MARK_OF_PINS)[0] not in self._session.catalog.environments:
+            elif environment.partition(PINS_MARK)[0] not in self._session.catalog.environments:
                 hint = did_you_mean(environment, self._session.catalog.environments)
                 raise UsageError(
                     f"--exec-property {printable(key)}: there is no environment {printable(environment)}{hint}"
@@ -247,9 +247,9 @@ class BazelExecutor:
         action = self._actions.get(event.label.partition("//")[2])
         if action is None:
             return
-        line = next((line for line in reversed(event.output.splitlines()) if line.startswith(MARK)), "")
+        line = next((line for line in reversed(event.output.splitlines()) if line.startswith(OUTCOME_MARK)), "")
         if line:
-            done = Done(result=Result(outcome=json.loads(line.removeprefix(MARK))), cached=False, executed=True)
+            done = Done(result=Result(outcome=json.loads(line.removeprefix(OUTCOME_MARK))), cached=False, executed=True)
         else:
             said = event.output.strip().splitlines()
             done = infrastructure(action, f"Bazel could not execute it: {event.reason or (said or ['no reason'])[-1]}")

@@ -21,7 +21,7 @@ from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Environment, Session
 
 if TYPE_CHECKING:
-    from mlir_matrix.catalog.models.base import Outcome, Stage
+    from mlir_matrix.actions.runtime.outcomes import Outcome
     from mlir_matrix.report.schemas.run import (
         FromAction,
         FromFile,
@@ -169,7 +169,7 @@ def action_document(action: Action, graph: Graph) -> HermeticCommand:
     return {
         "id": action.id,
         "kind": action.tool,
-        "stage": cast("Stage", action.stage),
+        "stage": action.stage,
         "environment": action.environment,
         "params": dict(action.params),
         "inputs": {name: _input(ref, paths[name]) for name, ref in action.inputs.items()},

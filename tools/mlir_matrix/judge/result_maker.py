@@ -20,7 +20,6 @@ from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
-    from mlir_matrix.catalog.models.base import Outcome
     from mlir_matrix.report.schemas.run import ExpectedOutcome
     from mlir_matrix.report.schemas.verdict import Verdict
 

@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.digest import digest_bytes
 from mlir_matrix.events import Event
 from mlir_matrix.names import OF
 
 if TYPE_CHECKING:
-    from mlir_matrix.catalog.models.base import Outcome, Stage
-
     # Results are shown without all that makes them where nothing has changed.
     from mlir_matrix.execute.job import Done
     from mlir_matrix.report.schemas.run import ExpectedOutcome, NamedTest, Results, Summary, TestEntry

@@ -90,7 +90,7 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
     rows = []
     for cell, members in cells.items():
         counts = Counter((result.outcome, result.expected) for result in members)
-        passed = counts.pop(("pass", True), 0)
+        passed = counts.pop((Outcome.PASS, True), 0)
         others = [_outcome(outcome, expected, number) for (outcome, expected), number in sorted(counts.items())]
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))

@@ -23,7 +23,7 @@ def check_properties(checker: Checker, suite: Entry[Suite]) -> None:
             has = f"has {' and '.join(stated.kinds)}" if stated.kinds else "has none"
             checker.wrong(suite, f"a property is one of {', '.join(KINDS)}; this one {has}", *at)
             continue
-        _law(checker, suite, stated, *at, stated.kinds[0])
+        _property_kind(checker, suite, stated, *at, stated.kinds[0])
 
 
 def check_conflicts(checker: Checker, suite: Entry[Suite]) -> None:
@@ -36,30 +36,35 @@ def check_conflicts(checker: Checker, suite: Entry[Suite]) -> None:
             checker.wrong(suite, "a test does not conflict with itself; name two", "conflicts", index, "tests")
 
 
-def _law(checker: Checker, suite: Entry[Suite], stated: Property, *at: Key) -> None:
-    law = stated.law
-    if isinstance(law, Scaling):
-        _factors(checker, suite, law, *at)
-    if isinstance(law, (Agreement, SameIr)):
-        _cell(checker, suite, law, *at)
-    if isinstance(law, SameIr):
-        checker.known(suite, "kind", law.at, checker.catalog.kinds, *at, "at")
+def _property_kind(checker: Checker, suite: Entry[Suite], stated: Property, *at: Key) -> None:
+    property_kind = stated.property_kind
+    if isinstance(property_kind, Scaling):
+        _factors(checker, suite, property_kind, *at)
+    if isinstance(property_kind, (Agreement, SameIr)):
+        _cell(checker, suite, property_kind, *at)
+    if isinstance(property_kind, SameIr):
+        checker.known(suite, "kind", property_kind.at, checker.catalog.kinds, *at, "at")
 
 
-def _factors(checker: Checker, suite: Entry[Suite], law: Scaling, *at: Key) -> None:
-    for key, factors in (("inputs", law.inputs), ("outputs", law.outputs)):
+def _factors(checker: Checker, suite: Entry[Suite], property_kind: Scaling, *at: Key) -> None:
+    for key, factors in (("inputs", property_kind.inputs), ("outputs", property_kind.outputs)):
         for name, factor in factors.items():
             if not factor or not math.isfinite(factor):
                 checker.wrong(suite, f"a factor of {factor}; it is a finite number other than 0", *at, key, name)
-    if all(factor == 1 for factor in law.inputs.values()):
+    if all(factor == 1 for factor in property_kind.inputs.values()):
         checker.wrong(suite, "every factor is 1: nothing is scaled", *at, "inputs")
 
 
-def _cell(checker: Checker, suite: Entry[Suite], law: Agreement | SameIr, *at: Key) -> None:
+def _cell(checker: Checker, suite: Entry[Suite], property_kind: Agreement | SameIr, *at: Key) -> None:
     """Check that a property names another cell, and that its parts exist."""
     catalog = checker.catalog
-    asked = {"framework": (law.framework, catalog.frameworks), "pipeline": (law.pipeline, catalog.pipelines)}
-    known = {"target": (law.target, catalog.targets), **asked} if isinstance(law, Agreement) else asked
+    asked = {
+        "framework": (property_kind.framework, catalog.frameworks),
+        "pipeline": (property_kind.pipeline, catalog.pipelines),
+    }
+    known = (
+        {"target": (property_kind.target, catalog.targets), **asked} if isinstance(property_kind, Agreement) else asked
+    )
     if all(name is None for name, _ in known.values()):
         checker.wrong(
             suite, f"it names none of {', '.join(sorted(known))}: tests would be compared with themselves", *at

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from mlir_matrix.catalog.models.base import Outcome, Stage
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.report.schemas.verdict import Number, Verdict
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -67,6 +67,7 @@ def perform(
     environments: Any, environment: ResolvedEnvironment, tool: str, folder: Path, ir: str, **params: Any
 ) -> Any:
     outputs = {"ir": "out.mlir"} if tool == "passes" else {"object": "k.o"}
+    params = {"backend": "bindings", **params}
     return environments.perform(environment.name, tool, folder, params=params, inputs={"ir": ir}, outputs=outputs)
 
 

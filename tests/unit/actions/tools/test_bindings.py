@@ -42,7 +42,7 @@ def passes(environments: Any, package: tuple[str, str], folder: Path, ir: str | 
         environment,
         "passes",
         folder,
-        params={"passes": pipeline, "bindings": root},
+        params={"passes": pipeline, "backend": "bindings", "bindings": root},
         inputs={"ir": ir},
         outputs={"ir": "out.mlir"},
     )
@@ -100,7 +100,7 @@ def test_a_package_without_code_generation_says_so(environments: Any, tmp_path: 
         "jax",
         "object",
         tmp_path / "a",
-        params={"bindings": "jaxlib.mlir"},
+        params={"backend": "bindings", "bindings": "jaxlib.mlir"},
         inputs={"ir": kernel},
         outputs={"object": "k.o"},
         stage="codegen",

@@ -15,7 +15,7 @@ import pytest
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, MachineFailed
 from mlir_matrix.actions.tools import run_jit
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.expand.recipes import Recipe, step_recipe
+from mlir_matrix.expand.recipes import ResolvedStep, resolve_step
 from mlir_matrix.session import Session
 
 #: The oldest, the last one with typed pointers, the last one with the runner's old name, and one with the new name.
@@ -140,11 +140,11 @@ def call(environments: Any, library: Path, tmp_path: Path) -> Any:
 
 def lowered(current: Session, environments: Any, folder: Path, release: str) -> str:
     """KERNEL in the LLVM dialect, by the recipe of the repository."""
-    recipe = step_recipe(current.catalog, "loops-to-llvm", Pins(current.catalog).override(f"llvm={release}"))
-    assert isinstance(recipe, Recipe)
+    recipe = resolve_step(current.catalog, "loops-to-llvm", Pins(current.catalog).override(f"llvm={release}"))
+    assert isinstance(recipe, ResolvedStep)
     done = environments.perform(
         recipe.environment, recipe.tool, folder,
-        params={"passes": recipe.passes}, inputs={"ir": KERNEL}, outputs={"ir": "ir.mlir"},
+        params={"passes": recipe.passes, "backend": recipe.backend}, inputs={"ir": KERNEL}, outputs={"ir": "ir.mlir"},
     )  # fmt: skip
     assert done.ok, done.outcome
     return str(done.text("ir"))

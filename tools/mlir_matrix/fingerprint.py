@@ -1,8 +1,9 @@
 """Fingerprints of folders and of the machine: equal fingerprints mean that nothing was changed, without reading any file.
 
-A file counts as unchanged while device, inode, mode, size, modification and change time are the same. Two changes within
-one tick of a file system's clock leave the same times, so that a file is trusted only if its times are older than that. File
-systems of a network are not trusted: for a minute they may give attributes that they remember.
+A file counts as unchanged while device, inode, mode, size, modification and change time are the same; so does a folder, whose
+times tell of a file that came and went. Two changes within one tick of a file system's clock leave the same times, so that a
+file is trusted only if its times are older than that. File systems of a network or of a virtual machine's host are not trusted:
+for a minute they may give attributes that they remember. Nor are those that have no change times, like FAT and images.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from operator import attrgetter
 
 from mlir_matrix.digest import digest_bytes, digest_value
 
-#: The coarsest clock of a file system in use: FAT counts in two seconds.
+#: More than the coarsest clock of a file system in use.
 _TICK_NS = 2_500_000_000
-_REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "ceph", "afs", "lustre", "gpfs", "beegfs", "glusterfs", "fuse")
+#: Types of file systems, by how they begin.
+_REMOTE = (
+    *("nfs", "cifs", "smb", "9p", "virtiofs", "ceph", "afs", "lustre", "gpfs", "beegfs", "glusterfs", "fuse", "coda"),
+    *("orangefs", "pvfs2", "panfs", "wekafs", "vboxsf", "vmhgfs", "prl_fs", "fakeowner", "osxfs"),
+)
+_NO_CHANGE_TIME = ("vfat", "msdos", "exfat", "squashfs", "erofs", "cramfs", "romfs", "iso9660", "udf")
 _MOUNTS = "/proc/self/mountinfo"
 _name = attrgetter("name")
 
@@ -40,12 +46,13 @@ class Fingerprint:
     def add_folder(self, folder: str) -> None:
         """Add everything below a folder that need not exist. Raise OSError."""
         if os.path.lexists(folder):
-            if stat.S_ISLNK(os.lstat(folder).st_mode):
-                raise UnstableError(f"{folder} is a link")
             self._sweep(folder)
 
     def _sweep(self, folder: str) -> None:
-        self._lines.append(folder)
+        it = os.lstat(folder)
+        if not stat.S_ISDIR(it.st_mode):
+            raise UnstableError(f"{folder} is no folder")
+        self._note(folder, it)
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=_name):
                 if entry.is_dir(follow_symlinks=False):
@@ -61,6 +68,9 @@ class Fingerprint:
     def _add(self, path: str, it: os.stat_result) -> None:
         if not stat.S_ISREG(it.st_mode):
             raise UnstableError(f"{path} is no regular file")
+        self._note(path, it)
+
+    def _note(self, path: str, it: os.stat_result) -> None:
         changed, modified = it.st_ctime_ns, it.st_mtime_ns
         self._newest = max(self._newest, changed, modified)
         self._devices.add(it.st_dev)
@@ -84,16 +94,16 @@ class Fingerprint:
 
         Raise OSError where it cannot be told.
         """
-        return self._newest < (since or self)._began - _TICK_NS and not self._devices & _remote_devices()
+        return self._newest < (since or self)._began - _TICK_NS and not self._devices & _untrusted_devices()
 
 
-def _remote_devices() -> set[int]:
-    """The numbers of the file systems that are on other machines, or may be."""
+def _untrusted_devices() -> set[int]:
+    """The numbers of the file systems that are on other machines, or may be, and of those without change times."""
     found = set()
     with open(_MOUNTS, encoding="utf-8", errors="replace") as file:
         for line in file:
             mount, _, source = line.partition(" - ")
-            if source.startswith(_REMOTE):
+            if source.startswith((*_REMOTE, *_NO_CHANGE_TIME)):
                 major, minor = mount.split()[2].split(":")
                 found.add(os.makedev(int(major), int(minor)))
     return found

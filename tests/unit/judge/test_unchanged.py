@@ -207,8 +207,10 @@ def test_what_changed_a_moment_ago_may_change_again_unseen(tmp_path: Path, monke
     assert UnchangedRuns(REQUEST).find() is None, "the change times are still new"
 
 
-@pytest.mark.parametrize(("kind", "kept"), [("nfs4", False), ("fuse.sshfs", False), ("ext4", True)])
-def test_a_file_system_that_remembers_attributes(
+@pytest.mark.parametrize(
+    ("kind", "kept"), [("nfs4", False), ("fuse.sshfs", False), ("vboxsf", False), ("squashfs", False), ("ext4", True)]
+)
+def test_a_file_system_that_tells_nothing_of_changes(
     kind: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = tmp_path.stat().st_dev
@@ -228,6 +230,51 @@ def test_a_change_while_the_run_goes_on(root: Path, tmp_path: Path) -> None:
     same_size_and_time(root / "matrix/suites/smoke.yaml")
     runs.keep(report(tmp_path), Graph())
     assert UnchangedRuns(REQUEST).find() is None
+
+
+COMES_AND_GOES: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
+    "file": (lambda root: (root / "golden/a/x").touch(), lambda root: (root / "golden/a/x").unlink()),
+    "folder": (lambda root: (root / "golden/b").mkdir(), lambda root: (root / "golden/b").rmdir()),
+    "folder that was there": (
+        lambda root: (root / "golden/a").rename(root / "a"),
+        lambda root: (root / "a").rename(root / "golden/a"),
+    ),
+    "catalog folder": (lambda root: (root / "toolchains").mkdir(), lambda root: (root / "toolchains").rmdir()),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "gone"),
+    # The root itself is not watched: reports of a run may go there.
+    [(name, gone) for name in COMES_AND_GOES for gone in (True, False) if (name, gone) != ("catalog folder", True)],
+)
+def test_what_came_while_a_run_went_on_does_not_count(change: str, gone: bool, root: Path, tmp_path: Path) -> None:
+    """The run may have read it, although all is as it was once it is ``gone``: before the run ends, or later."""
+    come, go = COMES_AND_GOES[change]
+    runs = UnchangedRuns(REQUEST)
+    come(root)
+    if gone:
+        go(root)
+    runs.keep(report(tmp_path), Graph())
+    if not gone:
+        go(root)
+    assert UnchangedRuns(REQUEST).find() is None
+
+
+@pytest.mark.parametrize("name", ["tests", "pins", "catalogs"])
+def test_words_that_are_not_utf8(name: str, tmp_path: Path) -> None:
+    word = os.fsdecode(b"\xff")
+    (tmp_path / word).mkdir()
+    given: dict[str, Any] = {name: (tmp_path / word if name == "catalogs" else word,)}
+    keep(tmp_path, replace(REQUEST, **given))
+
+
+def test_another_home_has_results_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same cache: what a run needs is noted in the home, or ``toolchain gc`` would remove it."""
+    request = replace(REQUEST, cache_dir=tmp_path / "home" / "actions")
+    keep(tmp_path, request)
+    monkeypatch.setenv("MATRIX_HOME", str(tmp_path / "other"))
+    assert UnchangedRuns(request).find() is None
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"{}\n", b"\0\xff", b"null\n", None])

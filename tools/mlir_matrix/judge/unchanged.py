@@ -77,25 +77,34 @@ class UnchangedRuns:
     """Finds and keeps the results of one command line."""
 
     def __init__(self, request: Request) -> None:
-        roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
-        self._cache = str(find_home(cache_dir=request.cache_dir).actions)
+        home = find_home(cache_dir=request.cache_dir)
+        self._roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
+        self._cache = str(home.actions)
         self._folder = f"{self._cache}/unchanged"
-        self._file = f"{self._folder}/{digest_value([sys.executable, roots, request.words()])}.json"
+        # As ASCII: names of files and arguments need not be UTF-8.
+        words = ascii([sys.executable, str(home.cache), self._roots, request.words()])
+        self._file = f"{self._folder}/{digest_value(words)}.json"
         self._sources = Fingerprint()
         self._state = ""
         # The other executors ask programs of this machine.
         if request.executor == ExecutorOptions(devices=request.executor.devices):
             with contextlib.suppress(OSError):
-                self._add_sources(roots)
+                self._add_sources(self._sources)
                 self._state = self._sources.digest()
 
-    def _add_sources(self, roots: Sequence[str]) -> None:
-        self._sources.add_value([list(map(os.path.realpath, roots)), program_facts()])
-        self._sources.add_folder(_PACKAGE)
-        for root in roots:
-            self._sources.add_names(root)
+    def _add_sources(self, sources: Fingerprint) -> None:
+        sources.add_value([list(map(os.path.realpath, self._roots)), program_facts()])
+        sources.add_folder(_PACKAGE)
+        for root in self._roots:
+            sources.add_names(root)
             for name in FOLDERS:
-                self._sources.add_folder(f"{root}/{name}")
+                sources.add_folder(f"{root}/{name}")
+
+    def _is_as_it_was(self) -> bool:
+        """Return whether nothing has changed since this run began. Raise OSError."""
+        now = Fingerprint()
+        self._add_sources(now)
+        return now.digest() == self._state
 
     def find(self) -> Report | None:
         """Return what is known of an unchanged run; None where anything differs."""
@@ -124,7 +133,7 @@ class UnchangedRuns:
         files = [file.removeprefix(f"{self._cache}/") for file in run.relied]
         with contextlib.suppress(OSError, ValueError):
             cached = self._of_cache(files)
-            if self._sources.is_settled() and cached.is_settled(self._sources):
+            if self._sources.is_settled() and cached.is_settled(self._sources) and self._is_as_it_was():
                 entry = {"sources": self._state, "cached": cached.digest(), "files": files, "pins": dict(report.pins)}
                 text = json.dumps({**entry, "results": results}, separators=(",", ":")).encode()
                 if json.loads(text)["results"] == results:

@@ -22,7 +22,7 @@ class Fake:
     def start(
         self, _daemon: Any, _what: str, _image: str, _host: Any, config: dict[str, Any]
     ) -> tuple[str, socket.socket]:
-        """What ``slot.start`` does."""
+        """What ``container.start`` does."""
         ours, theirs = socket.socketpair()
         self.started.append(config["command"])
         self.ends.append(theirs)

@@ -7,24 +7,25 @@ once. Groups that take longest begin first, so that all processes end at about t
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 #: Groups of test files, the longest first. Each other file is a group of its own, after these.
 _GROUPS = {
-    "docker": ("test_docker", "test_containers", "test_docker_component"),
+    "docker": ("e2e/test_docker", "e2e/test_containers", "e2e/test_docker_component"),
     "remote": (),
-    "releases": ("test_llvm_releases",),
-    "bazel": ("test_bazel", "test_bazel_component", "test_agreement"),
-    "hostile": ("test_hostile_sources",),
-    "podman": ("test_podman",),
-    "actions": ("test_actions",),
-    "resume": ("test_resume",),
-    "kit": ("test_link", "test_link_kit", "test_object", "test_opt_object", "test_run", "test_run_draws"),
+    "releases": ("e2e/test_llvm_releases",),
+    "bazel": ("e2e/test_bazel", "e2e/test_bazel_component", "e2e/test_agreement"),
+    "hostile": ("e2e/test_hostile_sources",),
+    "podman": ("e2e/test_podman",),
+    "actions": ("e2e/test_actions",),
+    "resume": ("e2e/test_resume",),
+    "kit": tuple(
+        f"unit/actions/tools/test_{name}" for name in ("link", "link_kit", "object", "object_by_programs", "run")
+    ),
 }
-_BY_FILE = {file: group for group, files in _GROUPS.items() for file in files}
+_BY_FILE = {f"tests/{file}.py": group for group, files in _GROUPS.items() for file in files}
 #: Tests that are in another group than their file.
 _BY_TEST = {
     r"test_agreement\.py::test_docker": "docker",
@@ -45,7 +46,7 @@ def group_of(nodeid: str) -> str:
     """Return the name of the group that a test belongs to."""
     file = nodeid.partition("::")[0]
     moved = (group for pattern, group in _BY_TEST.items() if re.search(pattern, nodeid))
-    return next(moved, _BY_FILE.get(PurePosixPath(file).stem, file))
+    return next(moved, _BY_FILE.get(file, file))
 
 
 def order(items: list[pytest.Item]) -> None:

@@ -8,7 +8,16 @@ import pytest
 
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.expand.recipes import ResolvedStep, Unsupported, resolve_importer, resolve_step, runner, unmet
+from mlir_matrix.execute.keys import ACTIONS_FOLDER
+from mlir_matrix.expand.recipes import (
+    TWO_BACKENDS,
+    ResolvedStep,
+    Unsupported,
+    resolve_importer,
+    resolve_step,
+    runner,
+    unmet,
+)
 from support.catalogs import catalog, entry
 
 ENVIRONMENTS = {
@@ -192,6 +201,12 @@ def test_without_components_there_is_nothing_to_choose() -> None:
     assert (found.tool, found.backend, found.bindings, found.pins, found.environment) == (
         "passes", "bindings", None, (), "mlir",
     )  # fmt: skip
+
+
+def test_every_tool_with_two_backends_is_named() -> None:
+    tools = (ACTIONS_FOLDER / "tools").glob("*.py")
+    found = {file.stem for file in tools if "backend.backend_of(action)" in file.read_text()}
+    assert found == {*TWO_BACKENDS, "same_ir"}, "same_ir does what no step names, by the tool of another"
 
 
 def test_patterns_take_bindings() -> None:

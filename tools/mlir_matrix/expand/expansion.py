@@ -267,7 +267,7 @@ class _Maker:
 
 
 def _first(patterns: Sequence[TestPattern], workload: str) -> Rule | None:
-    """The first rule, in the suite's order, whose box holds the workload; the cell is known to match."""
+    """The first rule, in the suite's order, whose pattern holds the workload; the cell is known to match."""
     for pattern in patterns:
         if workload in pattern.workloads:
             return pattern.rule

@@ -239,7 +239,7 @@ def _holding(patterns: Sequence[TestPattern], key: TestKey) -> list[Rule]:
 
 
 def _distinct(rules: Sequence[Rule]) -> list[Rule]:
-    """A rule can hold a test through several of its boxes, and is one rule."""
+    """A rule can hold a test through several of its patterns, and is one rule."""
     return list(dict.fromkeys(rules))
 
 

@@ -108,7 +108,7 @@ def place(route: Route, kind: str) -> int | None:
 
 
 def reader(route: Route, kind: str) -> ResolvedStep | None:
-    """The step's recipe whose environment reads a route's IR at a kind: the next that transforms it, else the last; or None."""
+    """The resolved step whose environment reads a route's IR at a kind: the next that transforms it, else the last; or None."""
     end = place(route, kind)
     if end is None:
         return None

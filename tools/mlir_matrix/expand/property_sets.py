@@ -1,4 +1,4 @@
-"""From what a suite says of properties to areas of tests. What is wrong with a property is found here, as in :mod:`expand`."""
+"""From what a suite says of properties to products of tests. What is wrong with a property is found here, as in :mod:`expand`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mlir_matrix.expand.properties import selfish, senseless
 from mlir_matrix.expand.test_sets import Rule, SuiteProperty, TestPattern, TestProduct
 from mlir_matrix.names import OF
 
-#: The boxes of a rule that meet the suite's tests; raises CatalogError where there are none.
+#: The patterns of a rule that meet the suite's tests; raises CatalogError where there are none.
 Touching = Callable[[Rule], Iterable[TestPattern]]
 
 
 def property_products(
     catalog: Catalog, suite: Entry[Suite], products: Sequence[TestProduct], touching: Touching
 ) -> list[TestProduct]:
-    """The tests with properties of a suite whose other tests are ``areas``."""
+    """The tests with properties of a suite whose other tests are ``products``."""
     found: list[TestProduct] = []
     for index, document in enumerate(suite.document.properties):
         position = suite.source.position("properties", index)

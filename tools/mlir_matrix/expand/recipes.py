@@ -1,6 +1,6 @@
 """What a step or an ingress is under some pins: its variant, its tool, its environment; or why it cannot be.
 
-A recipe says *what* is to be done; whether MLIR's Python bindings do it or the release's own programs (``mlir-opt``, …)
+A resolved step says *what* is to be done; whether MLIR's Python bindings do it or the release's own programs (``mlir-opt``, …)
 follows from the release that is pinned.
 """
 

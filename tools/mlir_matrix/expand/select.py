@@ -29,13 +29,13 @@ from mlir_matrix.expand.test_sets import NO_PINS, TestPattern
 from mlir_matrix.names import OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, in_order, name_glob, printable, test_glob
 
 T = TypeVar("T")
-#: Boxes of the globs; None: all.
+#: Patterns of the globs; None: all.
 Selector = Sequence[TestPattern] | None
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was asked for: expansions, and the boxes of the globs in each of them (None: all)."""
+    """What was asked for: expansions, and the patterns of the globs in each of them (None: all)."""
 
     expansions: tuple[Expansion, ...]
     selectors: tuple[tuple[TestPattern, ...] | None, ...]
@@ -176,7 +176,7 @@ def _boxes(expansion: Expansion, globs: Iterable[str]) -> Iterator[TestPattern]:
 
 
 def _boxes_of(expansion: Expansion, glob: str) -> tuple[TestPattern, ...]:
-    """The boxes of a glob. Where no suite varies pins, those of other globs are none of its business."""
+    """The patterns of a glob. Where no suite varies pins, those of other globs are none of its business."""
     patterns = expansion.namespace.patterns(expansion.spelled(glob))
     if expansion.name is None:
         return tuple(replace(pattern, pins="".__eq__) if pattern.pins is None else pattern for pattern in patterns)

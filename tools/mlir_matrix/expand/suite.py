@@ -59,13 +59,13 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     products: list[TestProduct] = []
     derived = pins is None or not (pins.overrides or pins.swaps)
     for index, block in enumerate(document.blocks):
-        made = list(_block_areas(namespace, suite, block, ("blocks", index)))
+        made = list(_block_products(namespace, suite, block, ("blocks", index)))
         if derived and block.pins:
             _check_pins(suite, block, ("blocks", index, "pins"), made, connector)
         products += made
-    products += _step_areas(namespace, suite)
+    products += _step_products(namespace, suite)
     for index, glob in enumerate(document.include):
-        products += _include_areas(namespace, Rule("include", place("include", index), glob))
+        products += _include_products(namespace, Rule("include", place("include", index), glob))
     if document.properties:
         products += property_products(
             catalog, suite, products, lambda rule: list(_touching(namespace, products, suite.name, rule))
@@ -133,8 +133,8 @@ def everything(
     return Expansion(None, namespace, Connector(catalog, pins), products, default=usual)
 
 
-def _block_areas(namespace: Namespace, suite: Entry[Suite], block: Block, key: YamlPath) -> Iterator[TestProduct]:
-    """The areas of a block: one, or with ``zip`` one for each step that its axes make together.
+def _block_products(namespace: Namespace, suite: Entry[Suite], block: Block, key: YamlPath) -> Iterator[TestProduct]:
+    """The products of a block: one, or with ``zip`` one for each step that its axes make together.
 
     Zipped axes pair their entries, before globs are resolved: the first entry of each, then the second of each. A glob
     there stands for all its names at once.
@@ -212,7 +212,7 @@ def _resolve(
     return tuple(found)
 
 
-def _step_areas(namespace: Namespace, suite: Entry[Suite]) -> Iterator[TestProduct]:
+def _step_products(namespace: Namespace, suite: Entry[Suite]) -> Iterator[TestProduct]:
     """The IR tests of the steps that a suite lists."""
     for index, entry in enumerate(suite.document.steps):
         position = suite.source.position("steps", index)
@@ -223,7 +223,7 @@ def _step_areas(namespace: Namespace, suite: Entry[Suite]) -> Iterator[TestProdu
             yield ir_product(step, namespace.cases(step), Rule("steps", position, entry))
 
 
-def _include_areas(namespace: Namespace, rule: Rule) -> list[TestProduct]:
+def _include_products(namespace: Namespace, rule: Rule) -> list[TestProduct]:
     products = [product for pattern in _boxes(namespace, rule) for product in namespace.products(pattern, rule)]
     if not products:
         why = namespace.why_nothing(rule.text)
@@ -236,7 +236,7 @@ def _include_areas(namespace: Namespace, rule: Rule) -> list[TestProduct]:
 
 
 def _touching(namespace: Namespace, products: Iterable[TestProduct], name: str, rule: Rule) -> Iterator[TestPattern]:
-    """The boxes of a rule that meet the suite's tests; there must be one."""
+    """The patterns of a rule that meet the suite's tests; there must be one."""
     found = False
     for pattern in _boxes(namespace, rule):
         if any(product.touches(pattern) for product in products):

@@ -1,7 +1,7 @@
 """Describe sets of tests as products of names: a million tests are handled by cell and column, not one by one.
 
-A test identifier has four segments. Every glob over identifiers is a union of *boxes*: one set of names for each
-segment. Every part of a suite is an *area*: four ordered axes.
+A test identifier has four segments. Every glob over identifiers is a union of *test patterns*: one set of names for
+each segment. Every part of a suite is a *test product*: four ordered axes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rule:
     link: str | None = None
 
 
-#: The rule of boxes that a person asks for.
+#: The rule of patterns that a person asks for.
 SELECTION = Rule("select", "")
 
 
@@ -62,7 +62,7 @@ class TestPattern:
     def of(
         cls, names: Iterable[frozenset[str]], rule: Rule = SELECTION, pins: Callable[[str], bool] | None = None
     ) -> TestPattern:
-        """A box of four sets in the order of the segments."""
+        """A pattern of four sets in the order of the segments."""
         first, second, third, fourth = names
         return cls(first, second, third, fourth, rule, pins)
 
@@ -110,12 +110,12 @@ class TestProduct:
 
     @classmethod
     def of(cls, axes: Iterable[tuple[str, ...]], rule: Rule, pins: tuple[str, ...] = NO_PINS) -> TestProduct:
-        """An area of four axes in the order of the segments."""
+        """A product of four axes in the order of the segments."""
         first, second, third, fourth = axes
         return cls(first, second, third, fourth, rule, pins)
 
     def having(self, suite_property: SuiteProperty, pattern: TestPattern) -> TestProduct | None:
-        """The tests with a property of those that are in a box too; None where there are none."""
+        """The tests with a property of those that a pattern holds too; None where there are none."""
         frameworks, pipelines, targets, workloads = (
             tuple([name for name in axis if name in names])
             for axis, names in (
@@ -158,7 +158,7 @@ class TestProduct:
 
 
 class Namespace:
-    """All names that a catalog has for each segment; turns globs into boxes and areas."""
+    """All names that a catalog has for each segment; turns globs into test patterns and products."""
 
     def __init__(self, catalog: Catalog, properties: Iterable[str] = ()) -> None:
         """``properties`` are the names of those that tests may have."""
@@ -203,7 +203,7 @@ class Namespace:
         return found
 
     def patterns(self, glob: str, rule: Rule = SELECTION) -> tuple[TestPattern, ...]:
-        """The boxes of a test glob; together they hold exactly the identifiers that it matches.
+        """The patterns of a test glob; together they hold exactly the identifiers that it matches.
 
         Raises PatternError where the glob cannot be read or cannot have four segments.
         """
@@ -225,14 +225,14 @@ class Namespace:
         return frozenset(having(workload, name) for workload in workloads for name in properties)
 
     def exact(self, identifier: str) -> tuple[TestPattern, ...]:
-        """The box of one identifier, taken literally."""
+        """The pattern of one identifier, taken literally."""
         test, _, pins = identifier.partition("@")
         segments = test.split("/")
         names = (frozenset((name,)) for name in segments)
         return (TestPattern.of(names, SELECTION, pins.__eq__),) if len(segments) == SEGMENTS else ()
 
     def products(self, pattern: TestPattern, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Iterator[TestProduct]:
-        """The tests of the catalog that are in a box, in the catalog's order: those of cells, then the IR tests.
+        """The tests of the catalog that a pattern holds, in the catalog's order: those of cells, then the IR tests.
 
         ``pins`` are those that tests of cells may have.
         """
@@ -252,7 +252,7 @@ class Namespace:
         return tuple(self.products(TestPattern.of(self._names), rule, pins))
 
     def knows(self, patterns: Iterable[TestPattern]) -> bool:
-        """Whether the catalog has a test in any of the boxes, whatever pins they ask for."""
+        """Whether the catalog has a test in any of the patterns, whatever pins they ask for."""
         return any(True for pattern in patterns for _ in self.products(replace(pattern, pins=None), pattern.rule))
 
     def why_nothing(self, glob: str) -> str:
@@ -287,7 +287,7 @@ def ir_product(step: str, column: tuple[str, ...], rule: Rule) -> TestProduct:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTests:
-    """A cell, a column of workloads in it, and the marks on the cell: boxes that may hold a part of the column."""
+    """A cell, a column of workloads in it, and the marks on the cell: patterns that may hold a part of the column."""
 
     framework: str
     pipeline: str
@@ -310,7 +310,7 @@ class CellTests:
 def walk(
     products: Sequence[TestProduct], select: Sequence[TestPattern] | None = None, marks: Sequence[TestPattern] = ()
 ) -> Iterator[CellTests]:
-    """All rows of the areas in order, each test once, narrowed to the boxes of ``select`` (None: all).
+    """All rows of the products in order, each test once, narrowed to the patterns of ``select`` (None: all).
 
     Each row comes with those of ``marks`` that touch its cell. Time and memory follow the cells that are selected.
     """
@@ -336,7 +336,7 @@ def walk(
 def _cells(
     product: TestProduct, select: Sequence[TestPattern] | None, marks: Sequence[TestPattern], columns: Columns
 ) -> Iterator[CellTests]:
-    """The rows of one area. Boxes are narrowed axis by axis: the innermost loop meets only those that can match."""
+    """The rows of one product. Patterns are narrowed axis by axis: the innermost loop meets only those that can match."""
     for framework in product.frameworks:
         select_f = None if select is None else [pattern for pattern in select if framework in pattern.frameworks]
         marks_f = [pattern for pattern in marks if framework in pattern.frameworks]
@@ -362,11 +362,11 @@ class Columns:
         self._cut: dict[tuple[tuple[str, ...], frozenset[frozenset[str]], bool], tuple[str, ...]] = {}
 
     def keep(self, column: tuple[str, ...], patterns: Sequence[TestPattern]) -> tuple[str, ...]:
-        """The part of a column that is in any of the boxes; their cell is known to match."""
+        """The part of a column that is in any of the patterns; their cell is known to match."""
         return self._part(column, patterns, inside=True)
 
     def drop(self, column: tuple[str, ...], patterns: Sequence[TestPattern]) -> tuple[str, ...]:
-        """The part of a column that is in none of the boxes."""
+        """The part of a column that is in none of the patterns."""
         return self._part(column, patterns, inside=False)
 
     def _part(self, column: tuple[str, ...], patterns: Sequence[TestPattern], *, inside: bool) -> tuple[str, ...]:
@@ -380,7 +380,7 @@ class Columns:
 
 
 class _Seen:
-    """What earlier areas have given, by cell: their column where there was one, a set where there were more."""
+    """What earlier products have given, by cell: their column where there was one, a set where there were more."""
 
     def __init__(self) -> None:
         self._columns: dict[Cell, tuple[str, ...] | set[str]] = {}

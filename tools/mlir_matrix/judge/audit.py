@@ -30,8 +30,6 @@ if TYPE_CHECKING:
         AuditWeak,
     )
 
-    pass
-
 #: The share of those that mattered which must be caught.
 ENOUGH = 0.99
 #: A tolerance that is this many times as large as anything that was seen is slack.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     )
     from mlir_matrix.report.schemas.verdict import Census, Verdict
 
-    pass
-
 _WIDTH = 110
 #: Sizes of expected values at which bounds are shown, and what they are called.
 _AT: Mapping[Literal["zero", "median", "largest"], str] = {

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from debs import elf
 
 from mlir_matrix.environments.install.elf import read_elf
+from support.debs import elf
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Environments are brought whole, and whoever waits hears of it in a thread of their own."""
+"""Environments are installed whole, and whoever waits hears of it in a thread of their own."""
 
 from __future__ import annotations
 

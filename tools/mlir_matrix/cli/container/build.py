@@ -104,8 +104,8 @@ class _Work:
     def _is_here(self, environment: ResolvedEnvironment) -> bool:
         if self.daemon.image(tag_of(environment)) is None:
             return False
-        blueprint = self._draw(environment)
-        return blueprint is not None and self._note(blueprint, "present")
+        image_spec = self._draw(environment)
+        return image_spec is not None and self._note(image_spec, "present")
 
     def _is_taken(self, environment: ResolvedEnvironment) -> bool:
         """Whether it could be had from the registry, if there is one."""
@@ -139,10 +139,10 @@ class _Work:
         home = self._current.home
         return draw(environment, self._settings, home) if can_draw(environment, home) else None
 
-    def _note(self, blueprint: ImageSpec, how: str) -> bool:
-        image = find(blueprint, self.daemon)
+    def _note(self, image_spec: ImageSpec, how: str) -> bool:
+        image = find(image_spec, self.daemon)
         if image:
-            self.rows.append(Row(blueprint.environment.name, image.tag, image.id, blueprint.size, how))
+            self.rows.append(Row(image_spec.environment.name, image.tag, image.id, image_spec.size, how))
         return image is not None
 
     def lines(self) -> list[str]:

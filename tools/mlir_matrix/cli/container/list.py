@@ -80,13 +80,13 @@ def _row(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> 
         "bytes": 0,
         "state": "absent",
     }
-    blueprint = None
+    image_spec = None
     if is_measured(environment, current.home):
-        blueprint = draw(environment, current.catalog.containers, current.home)
-        row |= {"id": blueprint.id, "bytes": blueprint.size}
+        image_spec = draw(environment, current.catalog.containers, current.home)
+        row |= {"id": image_spec.id, "bytes": image_spec.size}
     said = daemon.image(row["tag"])
     if said:
-        stale = differences(blueprint, said) if blueprint else doubts(environment, said)
+        stale = differences(image_spec, said) if image_spec else doubts(environment, said)
         row |= {"id": said["Id"], "bytes": row["bytes"] or said["Size"], "state": "stale" if stale else "present"}
     return row
 

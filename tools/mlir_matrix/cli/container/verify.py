@@ -60,13 +60,13 @@ def _wrong(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -
     if missing:
         labels = ", ".join(unit.label for unit in missing)
         return [f"cannot be compared: {labels} is not here; matrix container build fetches it"]
-    blueprint = draw(environment, current.catalog.containers, current.home, anew=True)
-    found = differences(blueprint, said)
+    image_spec = draw(environment, current.catalog.containers, current.home, anew=True)
+    found = differences(image_spec, said)
     if not found:
         return []
     from mlir_matrix.images.verify import changed_files  # reads the whole image
 
     layers = said["RootFS"].get("Layers") or []
-    if layers != blueprint.diff_ids:
-        found += changed_files(blueprint, layers, daemon.save(said["Id"]), current.home)
+    if layers != image_spec.diff_ids:
+        found += changed_files(image_spec, layers, daemon.save(said["Id"]), current.home)
     return ["is another image than the locks give", *found]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -29,9 +28,6 @@ from mlir_matrix.names import did_you_mean
 from mlir_matrix.plan.goldens import plan_update
 from mlir_matrix.report.golden_text import update_line
 from mlir_matrix.session import Session
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(

@@ -1,7 +1,7 @@
 """What the JSON document of ``matrix golden audit`` holds; its JSON Schema is made from this.
 
-The document is written by ``findings.py`` without these models, which only describe it. Within a version keys may join, and none
-leaves or changes its meaning.
+The document is written by ``judge/audit.py``, which returns these types. Within a version keys may join, and none leaves or
+changes its meaning.
 """
 
 from __future__ import annotations

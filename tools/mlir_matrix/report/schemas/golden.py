@@ -1,7 +1,7 @@
 """What the JSON documents of ``matrix golden explain``, ``update`` and ``calibrate`` hold; their JSON Schemas are made from this.
 
-The documents are written by ``golden_explained.py``, ``calibrated.py`` and the verbs without these models, which only describe
-them. Within a version keys may join, and none leaves or changes its meaning.
+The documents are written by ``tolerance_text.py``, ``calibration_text.py`` and the verbs, which return these types. Within a
+version keys may join, and none leaves or changes its meaning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What documents say of outputs that were compared: the census, element by element and in sums.
 
-Part of the results of ``matrix run`` and of what ``matrix compare`` prints; described here, written by ``actions/census.py`` and
-its siblings. Within a version keys may join, and none leaves or changes its meaning.
+Part of the results of ``matrix run`` and of what ``matrix compare`` prints; described here, written by
+``actions/numerics/census.py`` and its siblings. Within a version keys may join, and none leaves or changes its meaning.
 """
 
 from __future__ import annotations

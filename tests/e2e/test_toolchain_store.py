@@ -208,10 +208,10 @@ def test_c_libraries_are_verified_and_kept(shop: Shop, tmp_path: Path) -> None:
     assert f"removed: {stale.folder}\n1 folder and 0 artifacts removed" in shop("gc").stdout
     assert needed.find(packages)
     listed = json.loads(shop("list", "ziglang", "--format", "json").stdout)["c_libraries"]
-    assert {"target": needed.triple, "folder": needed.folder, "state": "here"} in listed
-    assert {row["state"] for row in listed} == {"here", "to build"}
+    assert {"target": needed.triple, "folder": needed.folder, "state": "installed"} in listed
+    assert {row["state"] for row in listed} == {"installed", "not built"}
     assert json.loads(shop("list", "tool", "--format", "json").stdout)["c_libraries"] == []
-    assert f"{needed.triple}   here" in shop("list", "ziglang").stdout
+    assert f"{needed.triple}   installed" in shop("list", "ziglang").stdout
     flip(packages / needed.folder / "runtime.o")
     done = shop("verify", "zig", code=3)
     assert "C library x86_64-linux-musl is damaged: runtime.o\n" in done.stdout

@@ -162,8 +162,8 @@ def test_writing_leaves_nothing_half_done(store: ActionCache, tmp_path: Path) ->
 def test_two_that_write_the_same(tmp_path: Path) -> None:
     """A dozen processes at one key and one blob: at the end one of them stands, whole."""
     code = (
-        "import sys; from pathlib import Path; from mlir_matrix.execute.action_cache import Result, Store\n"
-        "base = Path(sys.argv[1]); store = Store(base / 'cache'); store.prepare()\n"
+        "import sys; from pathlib import Path; from mlir_matrix.execute.action_cache import ActionCache, Result\n"
+        "base = Path(sys.argv[1]); store = ActionCache(base / 'cache'); store.prepare()\n"
         "for turn in range(50):\n"
         "    mine = base / f'file-{sys.argv[2]}'; mine.write_bytes(b'same' * 10000)\n"
         "    digest = store.take_file(str(mine))\n"

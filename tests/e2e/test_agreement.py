@@ -88,6 +88,7 @@ def sent(farm: Farm, homes: Any, broken: Path) -> Sent:
         cache = home.actions.parent / f"client-{name}"
         cache.mkdir()
         for folder in ("packages", "artifacts", "bytecode", "tool"):
+            (home.cache / folder).mkdir(exist_ok=True)
             (cache / folder).symlink_to(os.path.realpath(home.cache / folder))
         try:
             return run(replace(home, cache=cache), broken, options)

@@ -79,6 +79,7 @@ def test_the_same_lock_gives_the_same_image(user: Callable[..., House], docker: 
     for name, target in (("packages", None), ("artifacts", find_home().artifacts)):
         (second.home / name).unlink(missing_ok=True)
         if target:
+            target.mkdir(exist_ok=True)
             (second.home / name).symlink_to(target)
     before = os.umask(0o077)
     try:

@@ -239,8 +239,9 @@ def end_bazel(folder: Path) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: not bazel_servers(folder))
-    subprocess.run(["chmod", "-R", "u+w", folder], check=True)
-    shutil.rmtree(folder)
+    if folder.exists():
+        subprocess.run(["chmod", "-R", "u+w", folder], check=True)
+        shutil.rmtree(folder)
 
 
 def copy_runtime(source: Path, target: Path) -> None:

@@ -89,8 +89,7 @@ def _action_impl(ctx, environment, components, variables):
         # A depset by itself would be flattened, thousands of files an action.
         tools = ctx.files.code + [unit.reads.get(request["tool"], unit.files) for unit in units],
         env = variables,
-        # What builds our own libraries has a name of its own, so that a strategy can be given to it.
-        mnemonic = "MatrixBuild" if ctx.attr.building else "MatrixAction",
+        mnemonic = "MatrixAction",
         progress_message = "{} %{{label}}".format(ctx.attr.called),
         execution_requirements = {
             "requires-worker-protocol": "json",

@@ -198,8 +198,6 @@ def flags_of(
     ]
     if remote:
         flags += [f"--remote_executor={remote}", "--strategy=MatrixAction=remote"]
-        # A C library is compiled of 1,400 small files: a minute here, ten where each file goes through a network.
-        flags += ["--strategy=MatrixBuild=sandboxed"]
         # Only requested outputs are downloaded. An environment has thousands of files: sent all at once, each would
         # run into the timeout of a small service.
         flags += ["--remote_download_outputs=toplevel", "--remote_max_connections=2", "--remote_timeout=300"]

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import time
-
-import pytest
-
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.retries import Retries
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.plan.graph import Graph
+from support.clock import Clock
 
 PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(time, "monotonic", made)
-    return made
 
 
 def job(key: str) -> Job:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import pytest
-
 from mlir_matrix.execute.bazel.client import STALL_END_S, STALL_NOTE_S, StallDetector
+from support.clock import Clock
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -35,21 +33,6 @@ def test_an_interrupt_inside_fork_is_not_lost(tmp_path: Path) -> None:
     environment = {"PYTHONPATH": str(REPOSITORY / "tools")}
     done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert done.returncode == 42, done.stderr
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(time, "monotonic", made)
-    return made
 
 
 def test_told_once_in_a_while(clock: Clock) -> None:

@@ -63,9 +63,9 @@ def test_two_tests_that_ask_opposite_things_of_one_input(house: House, catalog: 
     text = house("conflicts", "schools", "--catalog", catalog.root)
     assert text.stdout.splitlines() == [
         "conflict mlir/to-generic/ir/mm mlir/to-named/ir/mm",
-        "  they take the same IR, and each output made of it satisfies exactly one of them (here)",
+        "  they take the same IR, and each output satisfies exactly one of them (here)",
         "repeated mlir/to-named/ir/either mlir/to-named/ir/mm",
-        "  they are of one step and take the same IR: one test could ask for both (here)",
+        "  they are of one step and take the same IR: one test could check both (here)",
         "3 IR tests: 1 conflict, 1 not known; 1 repeated",
     ]
 
@@ -130,7 +130,7 @@ def test_the_same_in_documents_of_results(house: House, catalog: Downstream, tmp
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["mlir/to-named/ir/mm"], "a conflict takes two IR tests or more; 1 test chosen"),
+        (["mlir/to-named/ir/mm"], "conflicts are between two IR tests or more; 1 IR test selected"),
         (["schools", "--over", "llvm"], "--over llvm: expected COMPONENT=RELEASE,RELEASE, e.g. llvm=19,22"),
         (["schools", "--over", "llvm=99"], "llvm has no release '99'"),
         (["schools", "--results", "none.json"], "--results none.json: No such file or directory"),

@@ -138,7 +138,7 @@ def test_a_pinned_llvm_runs_inside(user: Callable[..., House], docker: Daemon, s
 def test_a_removed_image_is_absent(user: Callable[..., House], docker: Daemon) -> None:
     house = user("home")
     built(house, "numpy")
-    assert verified(house, "numpy", code=0).stdout == "1 image compared; 0 not as the locks say\n"
+    assert verified(house, "numpy", code=0).stdout == "1 image compared; 0 differ from their lock files\n"
     docker.docker("image", "rm", "--force", tag_of(house, "numpy"))
     done = verified(house, "numpy", code=3)
     assert done.stdout.splitlines()[0] == f"{tag_of(house, 'numpy')}: is absent"
@@ -160,10 +160,10 @@ def test_a_tag_that_is_another_image(user: Callable[..., House], docker: Daemon)
     found = built(house, *NAMES)
     docker.docker("tag", tag_of(house, "filecheck"), tag_of(house, "numpy"))
     lines = verified(house, *NAMES, code=3).stdout.splitlines()
-    assert lines[0] == f"{tag_of(house, 'numpy')}: is another image than the locks give"
+    assert lines[0] == f"{tag_of(house, 'numpy')}: differs from its lock files"
     assert "  its label mlir-matrix.environment is filecheck, not numpy" in lines
     assert any("is not that of numpy" in line for line in lines)
-    assert lines[-1] == "2 images compared; 1 not as the locks say"
+    assert lines[-1] == "2 images compared; 1 differ from their lock files"
     assert built(house, *NAMES) == found
 
 
@@ -239,7 +239,7 @@ def test_slips(user: Callable[..., House]) -> None:
     )
     done = house("container", "build", "numpy", "--push")
     assert done.code == 2
-    assert done.stderr.startswith("matrix: --push: no registry is named; say «registry: HOST:PORT/FOLDER»")
+    assert done.stderr.startswith("matrix: --push: no registry is set; add «registry: HOST:PORT/FOLDER»")
     done = house("container", "build", "numpy", "mlir-upstream", "--quiet")
     assert done.code == 3
     assert "numpy" in done.stdout

@@ -106,7 +106,7 @@ def test_a_reference_that_gives_no_bound_is_no_proof(house: House, tmp_path: Pat
     assert done.code == 1
     assert done.document["tests"] == []
     (failed,) = done.document["not_audited"]
-    assert "within which bounds, cannot be told" in failed["reason"]
+    assert "expected outputs and their bounds cannot be computed" in failed["reason"]
     assert failed["reason"] in house(*command).stdout
 
 

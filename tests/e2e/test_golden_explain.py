@@ -30,7 +30,7 @@ def test_what_was_never_run_is_explained_all_the_same(copied: House) -> None:
     done = copied("golden", "explain", "mlir/linalg-loops/x86_64/mlp")
     assert done.code == 0, done.stderr
     assert "atol = 2 * sqrt(I + H) * eps(f32) = 2 * sqrt(60 + 100) * 1.19e-07 = 3.02e-06" in done.stdout
-    assert "Of its last run nothing is known" in done.stdout
+    assert "Last verdict: none in the cache" in done.stdout
     assert "the golden's median" not in done.stdout
 
 

@@ -87,7 +87,7 @@ def test_images(daemon: Daemon, tmp_path: Path) -> None:
     assert house("container", "build", "filecheck", "--quiet").code == 0
     (image,) = house("container", "list", "filecheck", "--format", "json").document["images"]
     assert image["state"] == "present"
-    assert house("container", "verify", "filecheck").stdout == "1 image compared; 0 not as the locks say\n"
+    assert house("container", "verify", "filecheck").stdout == "1 image compared; 0 differ from their lock files\n"
     daemon.docker("rmi", "--force", image["tag"])
     done = house("container", "verify", "filecheck")
     assert done.code == 3

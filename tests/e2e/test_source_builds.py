@@ -227,7 +227,7 @@ def test_damage_is_repaired(house: House, catalog: Path) -> None:
     finally:
         repository.with_name("away").rename(repository)
     assert done.code == 0, done.stderr
-    assert "mlir-count 0.1.0 is damaged (bin/mlir-count) and is made again" in done.stderr
+    assert "mlir-count 0.1.0 is damaged (bin/mlir-count) and is installed again" in done.stderr
     assert damaged.stat().st_size > 10_000
 
 

@@ -75,7 +75,7 @@ def test_lock_packages(tmp_path: Path) -> None:
 def test_fetch(shop: Shop) -> None:
     """All of it, once: the second time nothing is asked for and nothing changes."""
     done = shop("fetch", "both", "tool@2.0")
-    assert "2 units here: thing 1.0, tool 2.0" in done.stdout
+    assert "2 packages installed: thing 1.0, tool 2.0" in done.stdout
     assert shop.installed() == {shop.prefix.name, shop.site.name}
     before, asked = tree(shop.house.home), len(shop.server.requests)
     assert asked == len(shop.lock.packages)
@@ -190,7 +190,7 @@ def test_list(shop: Shop) -> None:
 
 def test_which(shop: Shop) -> None:
     """A path that runs as it stands, and what to do where there is none yet."""
-    assert "tool 2.0 is not here; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
+    assert "tool 2.0 is not installed; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
     shop("fetch", "both")
     for tool, said in (
         ("say@2.0", "said say --version\n"),
@@ -217,7 +217,7 @@ def test_which_looks_where_programs_are(shop: Shop) -> None:
     wheel = '  - {release: "3.0", provider: pypi, distributions: {thing: "1.0"}}\n'
     component.write_text(component.read_text() + wheel)
     (tools / "known-good.yaml").write_text('pins: {tool: "3.0"}\nenvironments: {both: {tool: "2.0"}}\n')
-    assert "tool 2.0 is not here; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
+    assert "tool 2.0 is not installed; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
     shop("fetch", "both")
     assert shop("which", "say").stdout == shop("which", "say@2.0").stdout
     for arguments in (("say@3.0",), ("say", "--pin", "tool=3.0")):
@@ -229,7 +229,7 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
     house = House(tmp_path / "home")
     done = house("toolchain", "which", "mlir-opt")
     assert done.code == 3
-    assert re.search(r"llvm \S+ is not here; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
+    assert re.search(r"llvm \S+ is not installed; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if shutil.which(name) is None:
         pytest.skip(f"no {name} is on PATH")

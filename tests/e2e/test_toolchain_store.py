@@ -74,7 +74,7 @@ def test_verify_reads_what_it_says(shop: Shop) -> None:
     shop("fetch", "both")
     flip(shop.artifact("tool"))
     size = shop.artifact("thing").stat().st_size
-    assert shop("verify", "thing").stdout == f"1 unit and {size / 1e6:.1f} MB of artifacts read; 0 damaged\n"
+    assert shop("verify", "thing").stdout == f"1 package and {size / 1e6:.1f} MB of archives read; 0 damaged\n"
     assert shop.artifact("tool").exists()
     found = json.loads(shop("verify", "tool", "--format", "json", code=3).stdout)
     name = shop.artifact("tool").name
@@ -100,9 +100,9 @@ def test_what_is_damaged_has_a_name(shop: Shop) -> None:
         f"the archive of tool 2.0: {shop.lock.packages[-1].label} is damaged: {shop.artifact('tool').name}\n"
         in done.stdout
     )
-    assert f"the archive of what no lock names any more is damaged: {stray.name}\n" in done.stdout
-    told = f"made again by: matrix toolchain fetch thing tool@2.0 --catalog {shop.catalog}\n"
-    assert done.stderr == f"matrix: what is damaged was taken away; {told}"
+    assert f"an unused archive is damaged: {stray.name}\n" in done.stdout
+    told = f"make them again with: matrix toolchain fetch thing tool@2.0 --catalog {shop.catalog}\n"
+    assert done.stderr == f"matrix: damaged packages and archives were removed; {told}"
     shop("fetch", "thing", "tool@2.0")
     assert shop("verify").stdout.endswith("; 0 damaged\n")
 
@@ -117,14 +117,14 @@ def test_a_flipped_byte_in_an_artifact(shop: Shop, unit: str) -> None:
     assert json.loads(shop("verify", "--format", "json", code=3).stdout)["artifacts"] == [shop.artifact(unit).name]
     assert not shop.artifact(unit).exists()
     shop("verify")
-    told = f"archives of {unit} {'1.0' if unit == 'thing' else '2.0'} were damaged and are fetched again\n"
-    assert "damaged archives would be fetched again\n" in shop("fetch", "both", "--dry-run").stdout
+    told = f"archives of {unit} {'1.0' if unit == 'thing' else '2.0'} are damaged and are downloaded again\n"
+    assert "damaged archives would be downloaded again\n" in shop("fetch", "both", "--dry-run").stdout
     assert shop("fetch", "both", "--quiet").stderr == told
     assert shop.artifact(unit).read_bytes() == good
     assert len(shop.server.requests) == asked + (unit == "tool")
     assert shop("fetch", "both").stderr == ""
     shop("verify")
-    assert shop("fetch", "both", "--dry-run").stdout == "# nothing: all of it is here\n"
+    assert shop("fetch", "both", "--dry-run").stdout == "# nothing is missing\n"
     assert {name: what for name, what in tree(shop.house.home / "packages").items() if ".locks" not in name} == {
         name: what for name, what in before.items() if ".locks" not in name
     }
@@ -146,10 +146,10 @@ def test_what_installed_units_were_made_of_is_not_wanted(shop: Shop) -> None:
     assert shop.installed() == {shop.prefix.name, shop.site.name}
     # Its remains say that it is wanted.
     assert "0 folders and 0 artifacts removed" in shop("gc").stdout
-    assert "damaged archives would be fetched again" in shop("fetch", "both", "--dry-run").stdout
+    assert "damaged archives would be downloaded again" in shop("fetch", "both", "--dry-run").stdout
     shop("gc", "--artifacts")
     assert list((shop.house.home / "artifacts").iterdir()) == []
-    assert "2 units here" in offline("fetch", "both").stdout
+    assert "2 packages installed" in offline("fetch", "both").stdout
     assert list((shop.house.home / "artifacts").iterdir()) == []
 
 
@@ -189,7 +189,7 @@ def test_gc_keeps_what_other_catalogs_need(shop: Shop, tmp_path: Path) -> None:
     text = component.read_text()
     component.write_text("releases: 7")
     refused = shop("gc", code=2).stderr
-    assert f"{theirs.catalog} is used with the same home and cannot be asked what it needs" in refused
+    assert f"{theirs.catalog} uses the same cache folder and cannot be loaded" in refused
     assert "--alone" in refused
     component.write_text(text)
     shutil.rmtree(theirs.catalog)
@@ -215,7 +215,7 @@ def test_c_libraries_are_verified_and_kept(shop: Shop, tmp_path: Path) -> None:
     flip(packages / needed.folder / "runtime.o")
     done = shop("verify", "zig", code=3)
     assert "C library x86_64-linux-musl is damaged: runtime.o\n" in done.stdout
-    assert done.stderr == "matrix: what is damaged was taken away\n"
+    assert done.stderr == "matrix: damaged packages and archives were removed\n"
     assert not (packages / needed.folder).exists()
 
 
@@ -226,7 +226,7 @@ def test_gc_forgets_layers_of_what_is_gone(shop: Shop) -> None:
     for name in (shop.prefix.name, shop.site.name, "gone-1.0-0123456789ab"):
         (layers / f"{name}.json").write_text("{}")
     shutil.rmtree(shop.prefix)
-    told = "what is known of the layer of gone-1.0-0123456789ab\n"
+    told = "metadata of the layer of gone-1.0-0123456789ab\n"
     assert f"would be removed: {told}" in shop("gc", "--dry-run").stdout
     assert f"removed: {told}" in shop("gc").stdout
     # What is not installed just now has a layer all the same.

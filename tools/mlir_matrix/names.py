@@ -74,7 +74,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest one, else the known ones where they are few."""
+    """Return the end of an error about an unknown name: the nearest known name, else all if they are few."""
     candidates = sorted(known)
     found = nearest(name, candidates)
     if found is not None:
@@ -82,6 +82,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if 0 < len(candidates) <= 12:
         return f"; known: {', '.join(candidates)}"
     return ""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """Return the error for a name that no thing of this kind has."""
+    return UsageError(f"there is no {kind} '{printable(name)}'{did_you_mean(name, known)}")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.text import Text
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.audit import Found, fold, fold_failure, to_document
 from mlir_matrix.plan.audit import Mutant, Report
-from mlir_matrix.report.audit_text import lines
+from mlir_matrix.report.audit_text import audit_lines
 from mlir_matrix.report.schemas.export import adapter
 
 LAYER = "golden/t.yaml:3:5"
@@ -110,7 +110,7 @@ def test_tests_in_which_nothing_matters_are_named() -> None:
     found = found_of((mutant("mutant", "stale-buffer"), entry(matters=False)))
     assert not found.sound, "an audit in which nothing matters says nothing about tolerances"
     assert to_document(found)["nothing_mattered"] == ["mlir/linalg-loops/x86_64/mlp"]
-    assert "nothing planted here matters" in "\n".join(Text.from_markup(line).plain for line in lines(found))
+    assert "nothing planted here matters" in "\n".join(Text.from_markup(line).plain for line in audit_lines(found))
 
 
 def test_people_are_told_the_same() -> None:
@@ -120,7 +120,7 @@ def test_people_are_told_the_same() -> None:
         (mutant("mutant", "stale-buffer"), entry(caught=False, **MISS, draw=0)),
         (mutant("trivial"), {"draw": 0, "output": "all zeros"}),
     )
-    text = "\n".join(Text.from_markup(line).plain for line in lines(found))
+    text = "\n".join(Text.from_markup(line).plain for line in audit_lines(found))
     for words in (
         "mlp           1        2         2       0       2",
         "stale-buffer in mlir/linalg-loops/x86_64/mlp (2 times)",

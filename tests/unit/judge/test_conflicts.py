@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.catalog.models.base import Step
-from mlir_matrix.judge.conflicts import Pair, alternate, by_input, candidates, contradict, found, repeat
+from mlir_matrix.judge.conflicts import Pair, Seen, alternate, by_input, candidates, contradict, found, repeat
 from support.catalogs import entry
 
 A, B = "mlir/s/ir/a", "mlir/t/ir/b"
@@ -62,11 +62,11 @@ def test_an_input_that_could_not_be_read_is_like_no_other() -> None:
 
 
 def test_all_of_it() -> None:
-    observed = {"x": {A: True, B: True}, "y": {A: True, B: True}}
-    inputs = {"x": {A: "1", B: "1"}, "y": {A: "1", B: "2"}}
+    passed = {A: True, B: True}
     opposed = held(True, False, False, True)
-    (pair,) = found([PAIR], observed, inputs, {"x": opposed, "y": opposed})
+    seen = {"x": Seen(passed, {A: "1", B: "1"}, opposed), "y": Seen(passed, {A: "1", B: "2"}, opposed)}
+    (pair,) = found([PAIR], seen)
     assert pair == Pair(tests=(A, B), how="input", where=("x",))
-    assert found([PAIR], observed, {"x": {}, "y": {}}, {"x": opposed, "y": opposed}) == []
-    (turn,) = found([PAIR], {"x": {A: True, B: False}, "y": {A: False, B: True}}, {}, {})
+    assert found([PAIR], {"x": Seen(passed, {}, opposed), "y": Seen(passed, {}, opposed)}) == []
+    (turn,) = found([PAIR], {"x": Seen({A: True, B: False}), "y": Seen({A: False, B: True})})
     assert (turn.how, turn.where) == ("releases", ("x", "y"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, not_run, print_lines
 from mlir_matrix.text import counted
 
 
@@ -39,7 +39,7 @@ def test_long_lines_stay_whole_where_nobody_watches(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    print_lines(stdout_console(), ["x" * 200, "[bold]y[/]"])
+    print_lines(["x" * 200, "[bold]y[/]"])
     assert capsys.readouterr().out == "x" * 200 + "\ny\n"
 
 

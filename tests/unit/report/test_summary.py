@@ -55,7 +55,7 @@ def test_other_peoples_words_do_nothing_to_the_terminal(capsys: pytest.CaptureFi
 def test_weak_passes_are_counted_and_the_first_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     weak = [replace(result(name, 0.1), weak={"y": ["all zeros", "the input [x]"]}) for name in "abcd"]
     text = told(Run(results=[*weak, result("e", 0.1)]), capsys)
-    assert "4 tests pass but are weak: outputs that take no program would pass, too\n" in text
+    assert "4 tests pass but are weak: outputs that need no program would also pass\n" in text
     assert "  jax/loops/x86_64/a (y: all zeros and the input [x])\n" in text
     assert "… and 1 more" in text
     assert "weak" not in told(Run(results=[result("e", 0.1)]), capsys)

@@ -1,4 +1,4 @@
-"""What ``matrix golden explain`` says: facts, layers, expressions step by step, and what they come to."""
+"""What ``matrix golden explain`` says: numerics attributes, layers, expressions step by step, and what they come to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models.base import Tolerances, Workload
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.report.tolerance_text import explained, to_text
+from mlir_matrix.report.tolerance_text import explained, tolerance_lines
 from mlir_matrix.tolerances.numerics import NumericsAttribute
 from mlir_matrix.tolerances.resolve import resolve
 
@@ -59,24 +59,28 @@ def document(**more: Any) -> dict[str, Any]:
     return explained("f/p/t/w", WORKLOAD, facts, bounds, **{"magnitudes": {}, "last": None, **more})
 
 
+def text_of(shown: Any) -> str:
+    return "\n".join(tolerance_lines(shown)) + "\n"
+
+
 def test_expressions_are_shown_step_by_step() -> None:
-    text = to_text(document())
+    text = text_of(document())
     assert "    atol = 4 * sqrt(K) * eps(f32) = 4 * sqrt(130) * 1.19e-07 = 5.44e-06\n" in text
     assert "    rtol = eps(dtype) = 1.19e-07\n" in text
     assert "    max_ulp = 2\n" in text
     assert "because Folded over two lines." in text
 
 
-def test_facts_say_who_states_them_and_whose_word_counts() -> None:
-    lines = to_text(document()).splitlines()
+def test_numerics_attributes_say_who_states_them_and_which_count() -> None:
+    lines = list(tolerance_lines(document()))
     assert "  math = libm, by pipeline p (p.yaml:3:1)" in lines
-    assert "  math = true, by pipeline p (p.yaml:3:1), but a more specific word counts" in lines
+    assert "  math = true, by pipeline p (p.yaml:3:1), overridden by a more specific statement" in lines
 
 
 def test_layers_of_other_workloads_are_counted_for_people_and_listed_for_programs() -> None:
     shown = document()
     assert [layer["applies"] for layer in shown["outputs"][0]["layers"]] == [True, False, True]
-    lines = to_text(shown).splitlines()
+    lines = list(tolerance_lines(shown))
     assert "    –       1 in the folders of other workloads" in lines
     assert any(line.startswith("    wins    golden/tolerances.yaml:3:5: ") for line in lines)
     assert not any("golden/other" in line for line in lines)
@@ -96,12 +100,12 @@ def test_bounds_are_told_where_the_golden_is() -> None:
 def test_what_is_exact_has_no_bounds_that_count() -> None:
     exact = document(magnitudes={"n": {"median": 3.0, "largest": 4.0}})["outputs"][1]
     assert exact["meaning"] == []
-    assert "must be equal; no layer's bounds count" in to_text(document())
+    assert "must be equal; no layer applies" in text_of(document())
 
 
 def test_the_last_verdict_is_told_where_there_is_one() -> None:
-    assert "Of its last run nothing is known" in to_text(document())
+    assert "Last verdict: none in the cache" in text_of(document())
     last = {"outputs": [{"name": "y", "outcome": "pass", "reason": "r", "error_used": 0.25, "max_abs": 1.0}]}
-    assert "Last verdict: pass; the worst error takes 25 % of its bound" in to_text(document(last=last))
+    assert "Last verdict: pass; the worst error takes 25 % of its bound" in text_of(document(last=last))
     last = {"outputs": [{"name": "y", "outcome": "mismatch", "reason": "y: the output is missing"}]}
-    assert "Last verdict: mismatch, y: the output is missing" in to_text(document(last=last))
+    assert "Last verdict: mismatch, y: the output is missing" in text_of(document(last=last))

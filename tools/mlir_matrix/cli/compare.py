@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import NewFile, format_option
+from mlir_matrix.cli.output import show, warn
 from mlir_matrix.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from mlir_matrix.compare.trees import Found, How
     from mlir_matrix.report.schemas.comparison import Compared, Comparisons
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 class Bound(click.ParamType[float]):
-    """A number, or an expression as tolerances have it."""
+    """A number, or an expression like those of tolerances."""
 
     name = "bound"
 
@@ -31,6 +34,10 @@ class Bound(click.ParamType[float]):
             return read_bound(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def _choice(name: str, *values: str, explained: str) -> Callable[[F], F]:
+    return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=explained)
 
 
 @click.command(
@@ -54,34 +61,10 @@ class Bound(click.ParamType[float]):
 @click.option(
     "--cosine", type=click.FloatRange(-1, 1), metavar="COSINE", help="Require at least this cosine similarity."
 )
-@click.option(
-    "--nan",
-    type=click.Choice(["same", "refuse"]),
-    default="same",
-    show_default=True,
-    help="Accept NaN only where it is expected, or never.",
-)
-@click.option(
-    "--inf",
-    type=click.Choice(["same", "refuse"]),
-    default="same",
-    show_default=True,
-    help="Accept infinities only where expected, or never.",
-)
-@click.option(
-    "--zeros",
-    type=click.Choice(["same", "distinct"]),
-    default="same",
-    show_default=True,
-    help="Treat 0 and -0 as equal, or not.",
-)
-@click.option(
-    "--subnormals",
-    type=click.Choice(["keep", "flush"]),
-    default="keep",
-    show_default=True,
-    help="Keep subnormals, or flush them to 0.",
-)
+@_choice("--nan", "same", "refuse", explained="Accept NaN only where it is expected, or never.")
+@_choice("--inf", "same", "refuse", explained="Accept infinities only where expected, or never.")
+@_choice("--zeros", "same", "distinct", explained="Treat 0 and -0 as equal, or not.")
+@_choice("--subnormals", "keep", "flush", explained="Keep subnormals, or flush them to 0.")
 @click.option(
     "--dtype",
     metavar="DTYPE",
@@ -94,18 +77,7 @@ class Bound(click.ParamType[float]):
 )
 @click.option("--picture", type=NewFile(), metavar="FILE", help="Draw a map of the error to FILE, .png or .svg.")
 @format_option("text", "json")
-def command(
-    actual: Path,
-    expected: Path,
-    *,
-    form: str,
-    picture: Path | None,
-    dtype: str | None,
-    shape: str | None,
-    golden: bool,
-    ignore_whitespace: bool,
-    **bounds: Any,
-) -> int:
+def command(actual: Path, expected: Path, *, form: str, picture: Path | None, **given: Any) -> int:
     """Compare the numbers in ACTUAL with those in EXPECTED.
 
     Each is a .npy, .npz, raw or text file, or a folder of such files. An element is right if |a - e| <= atol + rtol * |e|, or if
@@ -118,27 +90,27 @@ def command(
 
     if picture is not None and picture.suffix not in (".png", ".svg"):
         raise UsageError(f"--picture {picture}: a map is a .png or .svg file")
-    how = _how(dtype, shape, golden=golden, any_space=ignore_whitespace, bounds=bounds)
     found: list[Found] = []
     shown: Comparison | None = None
-    for one in compare_paths(actual, expected, how):
+    for one in compare_paths(actual, expected, _how(**given)):
         found.append(one)
         if isinstance(one, Comparison):
-            # Of several, the picture shows the first that is wrong. What it does not show need not stay open.
+            # The picture shows the first mismatch. Other files need not stay open.
             better = picture is not None and "wrong" in one.record and (shown is None or (bool(shown) and not one))
             unused, shown = (shown, one) if better else (one, shown)
             if unused is not None:
                 unused.release()
-    if form == "json":
-        click.echo(json.dumps(_document(found), indent=2))
-    else:
-        _print(found)
+    document = _document(found)
+    show(form, document, _lines(document))
     if picture is not None:
-        _draw(shown, picture)
-    return _code(found)
+        if shown is None:
+            raise UsageError(f"--picture {picture}: no arrays could be compared, so there is nothing to draw")
+        shown.picture(picture)
+        click.echo(f"{picture} shows {shown.record['name'] or 'the error'}", err=True)
+    return 2 if document["summary"]["unreadable"] else 1 if document["summary"]["mismatch"] else 0
 
 
-def _how(dtype: str | None, shape: str | None, *, golden: bool, any_space: bool, bounds: dict[str, Any]) -> How:
+def _how(*, dtype: str | None, shape: str | None, golden: bool, ignore_whitespace: bool, **bounds: Any) -> How:
     from mlir_matrix.actions.numerics.dtypes import STORAGE
     from mlir_matrix.compare.files import Raw, parse_shape
     from mlir_matrix.compare.rules import rules
@@ -147,25 +119,14 @@ def _how(dtype: str | None, shape: str | None, *, golden: bool, any_space: bool,
 
     if dtype is not None and dtype not in STORAGE:
         raise UsageError(
-            f"--dtype: there is no dtype {dtype!r}{did_you_mean(dtype, STORAGE)}; there are {', '.join(STORAGE)}"
+            f"--dtype: there is no dtype {dtype!r}{did_you_mean(dtype, STORAGE)}; known: {', '.join(STORAGE)}"
         )
     if shape is not None and dtype is None:
         raise UsageError("--shape requires --dtype")
     raw = Raw(dtype=dtype, shape=None if shape is None else parse_shape(shape)) if dtype is not None else None
     if bounds["cosine"] is not None and math.isnan(bounds["cosine"]):
         raise UsageError("--cosine nan: a cosine is a number from -1 to 1")
-    return How(rules=rules(**bounds), raw=raw, golden=golden, any_space=any_space)
-
-
-def _outcome(one: Found) -> str:
-    from mlir_matrix.compare.trees import Unreadable
-
-    return "unreadable" if isinstance(one, Unreadable) else "pass" if one else "mismatch"
-
-
-def _code(found: list[Found]) -> int:
-    outcomes = {_outcome(one) for one in found}
-    return 2 if "unreadable" in outcomes else 1 if "mismatch" in outcomes else 0
+    return How(rules=rules(**bounds), raw=raw, golden=golden, any_space=ignore_whitespace)
 
 
 def _compared(one: Found) -> Compared:
@@ -177,10 +138,11 @@ def _compared(one: Found) -> Compared:
 
 
 def _document(found: list[Found]) -> Comparisons:
-    outcomes = [_outcome(one) for one in found]
+    comparisons = [_compared(one) for one in found]
+    outcomes = [entry["outcome"] for entry in comparisons]
     return {
         "schema": "mlir-matrix/comparison/v1",
-        "comparisons": [_compared(one) for one in found],
+        "comparisons": comparisons,
         "summary": {
             "total": len(found),
             "pass": outcomes.count("pass"),
@@ -190,34 +152,21 @@ def _document(found: list[Found]) -> Comparisons:
     }
 
 
-def _print(found: list[Found]) -> None:
-    from mlir_matrix.compare.result import Comparison
-    from mlir_matrix.compare.trees import Unreadable
+def _lines(document: Comparisons) -> Iterator[str]:
+    from mlir_matrix.compare.report import render
     from mlir_matrix.names import printable
 
-    for one in found:
-        if isinstance(one, Unreadable):
-            click.echo(f"matrix: {printable(one.reason, 600)}", err=True)
+    for entry in document["comparisons"]:
+        if entry["outcome"] == "unreadable":
+            warn(printable(entry["reason"], 600))
             continue
-        # The name of a file may be anything.
-        name = printable(one.record["name"], 400)
-        click.echo(f"{_outcome(one)}{f' {name}' if name else ''}: {printable(_reason(one.record), 600)}")
-        if not one and "wrong" in one.record:
-            click.echo(Comparison({**one.record, "name": name}).report())
-    if len(found) > 1:
-        outcomes = [_outcome(one) for one in found]
-        counts = [f"{outcomes.count(word)} {word}" for word in ("pass", "mismatch", "unreadable") if word in outcomes]
-        click.echo(f"\n{len(found)} comparisons: {', '.join(counts)}")
-
-
-def _reason(record: Any) -> str:
-    """Without the name, which stands before it."""
-    reason = str(record["reason"])
-    return reason.removeprefix(f"{record['name']}: ") if record["name"] else reason
-
-
-def _draw(chosen: Comparison | None, picture: Path) -> None:
-    if chosen is None:
-        raise UsageError(f"--picture {picture}: nothing could be compared, so that there is nothing to draw")
-    chosen.picture(picture)
-    click.echo(f"{picture} shows {chosen.record['name'] or 'the error'}", err=True)
+        # The name of a file may have any characters.
+        name = printable(entry["name"], 400)
+        reason = entry["reason"].removeprefix(f"{entry['name']}: ") if name else entry["reason"]
+        yield f"{entry['outcome']}{f' {name}' if name else ''}: {printable(reason, 600)}"
+        if entry["outcome"] == "mismatch" and "wrong" in entry:
+            yield render({"outputs": [{**entry, "name": name}]})
+    summary = document["summary"]
+    if summary["total"] > 1:
+        counts = {"pass": summary["pass"], "mismatch": summary["mismatch"], "unreadable": summary["unreadable"]}
+        yield f"\n{summary['total']} comparisons: {', '.join(f'{count} {word}' for word, count in counts.items() if count)}"

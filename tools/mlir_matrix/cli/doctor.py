@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.markup import escape
 
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import catalog_option, format_option, pin_option, session
-from mlir_matrix.report.layout import columns, print_lines, stdout_console
+from mlir_matrix.cli.options import format_option, pin_option, session_options
+from mlir_matrix.cli.output import show
+from mlir_matrix.report.layout import columns, section
 from mlir_matrix.report.plan_table import state_words
+from mlir_matrix.session import Session
 from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.doctor import examine
 from mlir_matrix.toolchains.names import State
 
 
 @click.command("doctor", cls=Verb, examples=("matrix doctor", "matrix doctor --format json"))
-@pin_option
 @format_option("table", "json")
-@catalog_option
-def command(pins: tuple[str, ...], form: str, catalogs: tuple[Path, ...]) -> None:
+@session_options(pin_option)
+def command(form: str, current: Session) -> None:
     """Report what this machine has and what it lacks.
 
     The report has programs, packages, tests that cannot run, and pinned releases that will vanish from their source.
     """
-    found = examine(session(catalogs, pins=pins))
-    if form == "json":
-        click.echo(json.dumps(found, indent=1))
-        return
-    print_lines(stdout_console(), list(_lines(found)))
+    found = examine(current)
+    show(form, found, _lines(found), markup=True)
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
@@ -73,19 +69,13 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     for suite in found["suites"]:
         for reason in suite["reasons"]:
             yield f"  {suite['name']}: {reason['tests']} cannot run: {escape(reason['reason'])}"
-    if found["vanishing"]:
-        yield ""
-        yield "pins that will vanish from where they come from"
-        for pin in found["vanishing"]:
-            thing = escape(f"{pin['component']}@{pin['release']}")
-            yield f"  {thing} ({', '.join(pin['suites']) or 'an index'}): {_kept(pin['environment'] or thing, pin)}"
+    yield from section("pins that will vanish from their source", map(_vanishing, found["vanishing"]))
 
 
 def _bazel(bazel: dict[str, Any]) -> Iterator[str]:
-    """What plans would be run by, and why not by others."""
     if bazel["command"]:
         where = "the component bazel" if bazel["where"] == "component" else bazel["where"]
-        advice = "not here; fetched when it is asked for, or by matrix toolchain fetch bazel"
+        advice = "not installed; --executor bazel or matrix toolchain fetch bazel installs it"
         place = escape(bazel["command"][0]) if bazel["here"] else f"[yellow]{advice}[/]"
         yield f"[bold]bazel[/]    {escape(bazel['version'])} by {escape(where)}, {place}"
     else:
@@ -94,14 +84,17 @@ def _bazel(bazel: dict[str, Any]) -> Iterator[str]:
         yield f"  {escape(reason)}"
 
 
-def _kept(thing: str, pin: dict[str, Any]) -> str:
+def _vanishing(pin: dict[str, Any]) -> str:
+    release = f"{pin['component']}@{pin['release']}"
     if pin["fetched"]:
-        return State.DOWNLOADED
-    if pin["installed"]:
-        return "[yellow]installed, but cannot be installed again: its archives are missing[/]"
-    if pin["reason"]:
-        return state_words(State.UNAVAILABLE, reason=pin["reason"])
-    return f"[yellow]{State.MISSING}: matrix toolchain fetch {thing}[/]"
+        state: str = State.DOWNLOADED
+    elif pin["installed"]:
+        state = "[yellow]installed, but cannot be installed again: its archives are missing[/]"
+    elif pin["reason"]:
+        state = state_words(State.UNAVAILABLE, reason=pin["reason"])
+    else:
+        state = f"[yellow]{State.MISSING}: matrix toolchain fetch {escape(pin['environment'] or release)}[/]"
+    return f"{escape(release)} ({', '.join(pin['suites']) or 'an index'}): {state}"
 
 
 def _environment(entry: dict[str, Any]) -> tuple[str, str, str, str]:

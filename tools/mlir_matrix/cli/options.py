@@ -10,13 +10,14 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
@@ -24,7 +25,7 @@ from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
     from mlir_matrix.judge.unchanged import Request
-    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.plan.graph import Graph
     from mlir_matrix.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -301,28 +302,27 @@ def repeat_command(test: str, request: Request, suites: Sequence[str] = ()) -> s
     return shlex.join(["tools/matrix", "run", *words, *suites, test])
 
 
-def same_catalogs(words: Sequence[str], catalogs: Sequence[Path]) -> str:
+def same_catalogs(words: Sequence[str], current: Session) -> str:
     """Return a command over the catalogs of this one, quoted for a shell."""
-    return shlex.join([*words, *catalog_options(catalogs)])
+    return shlex.join([*words, *catalog_options(current.catalog.roots[1:])])
 
 
-def session(
-    catalogs: tuple[Path, ...],
-    cache_dir: Path | None = None,
-    swaps: Mapping[str, str] | None = None,
-    pins: Sequence[str] = (),
-) -> Session:
-    """Open the session of a verb."""
+def _open_session(**given: Any) -> Session:
     from mlir_matrix.session import open_session  # a run that finds everything unchanged needs none
 
-    return open_session(catalogs=catalogs, cache_dir=cache_dir, swaps=swaps or {}, pins=pins)
+    return open_session(**given)
 
 
-def used_pins(current: Session, plan: Plan) -> dict[str, str]:
-    """Return the pins of the command line that a plan uses; warn about the others."""
-    references = {action.environment for action in plan.graph.actions.values()}
+def session_options(*options: Option) -> Callable[[F], Callable[..., Any]]:
+    """Return a decorator that gives the verb ``current``, the session that ``--catalog`` and these options open."""
+    return _gathered("current", _open_session, *options, catalog_option)
+
+
+def used_pins(current: Session, graph: Graph) -> dict[str, str]:
+    """Return the pins of the command line that a graph uses; warn about the others."""
+    references = {action.environment for action in graph.actions.values()}
     found = (pair for each in references for pair in (*current.releases(each), *current.needs(each)))
     used = {(entry.name, release.release) for entry, release in found}
     for name, release in current.pins.overrides.items() - used:
-        click.echo(f"matrix: --pin {name}={release}: nothing that was chosen uses {name} {release}", err=True)
+        warn(f"--pin {name}={release}: no selected test uses {name} {release}")
     return dict(sorted(current.pins.overrides.items() & used))

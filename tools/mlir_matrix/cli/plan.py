@@ -12,16 +12,16 @@ import click
 
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
-    catalog_option,
     device_option,
     environment_option,
     format_option,
     pin_option,
     sealed_option,
-    session,
+    session_options,
     tests_argument,
     used_pins,
 )
+from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted
 
@@ -43,9 +43,7 @@ _BATCH = 2_000
     ),
 )
 @tests_argument
-@catalog_option
-@pin_option
-@environment_option
+@session_options(pin_option, environment_option)
 @sealed_option
 @device_option
 @format_option("table", "json", "ids")
@@ -56,28 +54,20 @@ _BATCH = 2_000
     help="Print nothing; exit with 1 if FILE, written by --format json, is stale.",
 )
 def command(
-    tests: tuple[str, ...],
-    catalogs: tuple[Path, ...],
-    pins: tuple[str, ...],
-    swaps: dict[str, str],
-    sealed: bool,
-    devices: tuple[str, ...],
-    form: str,
-    check: Path | None,
+    tests: tuple[str, ...], current: Session, sealed: bool, devices: tuple[str, ...], form: str, check: Path | None
 ) -> int:
     """Show which tests would run and why, without running them.
 
     Without arguments, plan the suite smoke. A glob matches segment by segment. A suite and a glob select the tests of the suite
     that match the glob.
     """
-    current = session(catalogs, swaps=swaps, pins=pins)
     choice = choose(current.catalog, tests, pins=current.pins)
     if form == "ids":
         _print_lines(choice.ids())
         return 0
     chosen = list(granted(current.catalog, choice.tests(excluded=True), devices))
     plan = current.plan([test for test in chosen if test.selected])
-    used_pins(current, plan)
+    used_pins(current, plan.graph)
     if check is not None:
         return _check(check, chosen, plan, current, sealed=sealed)
     if form == "json":
@@ -85,14 +75,15 @@ def command(
 
         _print_lines(to_lines(document_parts(chosen, plan, current, sealed=sealed)))
         return 0
-    from mlir_matrix.report.plan_table import print_plan
+    from mlir_matrix.report.layout import print_lines
+    from mlir_matrix.report.plan_table import plan_lines
 
-    print_plan(chosen, plan, current, sealed=sealed)
+    print_lines(plan_lines(chosen, plan, current, sealed=sealed))
     return 0
 
 
 def _check(file: Path, chosen: Sequence[Test], plan: Plan, current: Session, *, sealed: bool) -> int:
-    """Whether a file is the plan that would be made now, but for what differs from machine to machine."""
+    """Return 0 if a file has this plan, apart from what differs between machines, else 1."""
     from mlir_matrix.execute.plan_document import lasting, to_document
 
     try:
@@ -100,17 +91,17 @@ def _check(file: Path, chosen: Sequence[Test], plan: Plan, current: Session, *, 
     except OSError as error:
         raise UsageError(f"--check {file}: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise UsageError(f"--check {file}: it is no plan; make one with: matrix plan --format json") from None
+        raise UsageError(f"--check {file}: not a plan; make one with: matrix plan --format json") from None
     now = json.loads(json.dumps(lasting(to_document(chosen, plan, current, sealed=sealed))))
     if was == now:
         return 0
     parts = [part for part in now if was.get(part) != now[part]]
-    click.echo(f"matrix: {file} is stale: its {', '.join(parts)} would be others now; make it anew", err=True)
+    warn(f"{file} is stale: its {', '.join(parts)} changed; make it again with: matrix plan --format json")
     return 1
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    """A line each, some at a time: a suite may have a million tests, and a line of a plan some kilobytes."""
+    """Print lines in batches: a suite may have a million tests, and a line of a plan some kilobytes."""
     rest = iter(lines)
     while batch := list(islice(rest, _BATCH)):
         click.echo("\n".join(batch))

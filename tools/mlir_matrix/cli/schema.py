@@ -7,8 +7,6 @@ import json
 import click
 
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.errors import UsageError
-from mlir_matrix.names import did_you_mean
 
 
 @click.command("schema", cls=Verb, examples=("matrix schema", "matrix schema workload"))
@@ -20,9 +18,4 @@ def command(name: str | None) -> None:
     """
     from mlir_matrix.report.schemas.export import NAMES, schema
 
-    if name is None:
-        click.echo("\n".join(NAMES))
-        return
-    if name not in NAMES:
-        raise UsageError(f"there is no schema {name!r}{did_you_mean(name, NAMES)}")
-    click.echo(json.dumps(schema(name), indent=2))
+    click.echo("\n".join(NAMES) if name is None else json.dumps(schema(name), indent=2))

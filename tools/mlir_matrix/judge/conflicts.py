@@ -1,8 +1,8 @@
 """Conflicts: pairs of IR tests of which every change passes exactly one.
 
-Two ways show it. *By their input*: two tests give the same IR to steps between the same kinds, and each output that was made of it
+There are two kinds of evidence. *By input*: two tests give the same IR to steps between the same kinds, and each output
 satisfies exactly one of the two. *By releases*: under each of several releases exactly one of two tests passes, and not always
-the same one. Either way nobody can make both pass, and each looks right by itself.
+the same one. In both cases no change makes both tests pass.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
+from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.results import SCHEMA as RESULTS
 from mlir_matrix.judge.run import run_graph
@@ -57,53 +58,45 @@ class Seen:
 
 
 def candidates(steps: Mapping[str, Step]) -> list[tuple[str, str]]:
-    """The pairs of tests whose steps lead from a kind to a kind in common; ``steps``: that of each test.
-
-    What brings torch to linalg need not agree with what brings it to TOSA.
-    """
-    ways = {test: {(kind, step.gives or kind) for kind in step.accepts} for test, step in steps.items()}
-    return [pair for pair in combinations(sorted(steps), 2) if not ways[pair[0]].isdisjoint(ways[pair[1]])]
+    """Return the pairs of tests whose steps lead from a kind to a kind in common; ``steps`` has the step of each test."""
+    routes = {test: {(kind, step.gives or kind) for kind in step.accepts} for test, step in steps.items()}
+    return [pair for pair in combinations(sorted(steps), 2) if not routes[pair[0]].isdisjoint(routes[pair[1]])]
 
 
 def by_input(pairs: Iterable[tuple[str, str]], inputs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The pairs whose IR is the same; ``inputs`` has a digest of it for each test whose IR could be read."""
+    """Return the pairs with the same IR; ``inputs`` has the digest of each IR that could be read."""
     return [pair for pair in pairs if pair[0] in inputs and inputs[pair[0]] == inputs.get(pair[1])]
 
 
 def contradict(pair: tuple[str, str], held: Held) -> bool:
-    """Whether each output that was made of the pair's input satisfies exactly one of the two. No output shows nothing."""
+    """Return whether each output of the pair's input satisfies exactly one of the two; False without any output."""
     seen = [maker for maker in pair if (maker, pair[0]) in held and (maker, pair[1]) in held]
     return bool(seen) and all(held[maker, pair[0]] != held[maker, pair[1]] for maker in seen)
 
 
 def repeat(pair: tuple[str, str], held: Held) -> bool:
-    """Whether two tests of one step could be one: the output satisfies both."""
+    """Return whether two tests of one step could be one test, because each output satisfies both."""
     same_step = len({test.split("/")[1] for test in pair}) == 1
     return same_step and all(held.get((maker, test), False) for maker in pair for test in pair)
 
 
 def alternate(pair: tuple[str, str], observed: Sequence[Mapping[str, bool]]) -> bool:
-    """Whether exactly one of the two passes wherever both were seen, and each of them somewhere."""
+    """Return whether exactly one of the two passes in each observation of both, and not always the same one."""
     seen = {(passed[pair[0]], passed[pair[1]]) for passed in observed if pair[0] in passed and pair[1] in passed}
     return seen == {(True, False), (False, True)}
 
 
-def found(
-    pairs: Iterable[tuple[str, str]],
-    observed: Mapping[str, Mapping[str, bool]],
-    inputs: Mapping[str, Mapping[str, str]],
-    held: Mapping[str, Held],
-) -> list[Pair]:
-    """Return all that conflict or repeat each other; the mappings have observations by where they were made."""
+def found(pairs: Iterable[tuple[str, str]], seen: Mapping[str, Seen]) -> list[Pair]:
+    """Return the pairs that conflict or repeat each other; ``seen`` has the observations by where they were made."""
     result = []
     for pair in pairs:
-        same = [where for where in inputs if by_input([pair], inputs[where])]
-        conflicting = tuple([where for where in same if contradict(pair, held[where])])
-        repeated = tuple([where for where in same if repeat(pair, held[where])])
+        same = [where for where in seen if by_input([pair], seen[where].inputs)]
+        conflicting = tuple([where for where in same if contradict(pair, seen[where].held)])
+        repeated = tuple([where for where in same if repeat(pair, seen[where].held)])
         if conflicting:
             result.append(Pair(tests=pair, how="input", where=conflicting))
-        elif alternate(pair, list(observed.values())):
-            result.append(Pair(tests=pair, how="releases", where=tuple(observed)))
+        elif alternate(pair, [each.passed for each in seen.values()]):
+            result.append(Pair(tests=pair, how="releases", where=tuple(seen)))
         elif repeated:
             result.append(Pair(tests=pair, how="repeated", where=repeated))
     return result
@@ -127,7 +120,7 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
             ends[maker, checked] = planner.check(tests[checked], planner.alone(tests[maker]))
     done = run_graph(current, planner.graph, limits=limits)
     held = {key: each for key, action in ends.items() if (each := _passed(done[action])) is not None}
-    # What made no output satisfies nothing, and shows nothing either.
+    # A test without output shows nothing.
     made = {name for name, test in tests.items() if done[planner.alone(test).action].result.ok}
     passed = {name: each for (name, checked), each in held.items() if name == checked}
     return Seen(passed, inputs, {key: each for key, each in held.items() if key[0] in made})
@@ -145,49 +138,51 @@ def read_results(path: Path) -> Seen:
     """Return what a document of results has of IR tests."""
     try:
         document = json.loads(path.read_bytes())
-        entries = document["tests"] if document["schema"] == RESULTS else None
-        outcomes = {entry["id"]: entry["outcome"] for entry in entries or () if entry["target"] == "ir"}
+        if document["schema"] != RESULTS:
+            raise ValueError(document["schema"])
+        outcomes = {entry["id"]: entry["outcome"] for entry in document["tests"] if entry["target"] == "ir"}
     except OSError as error:
         raise UsageError(f"--results {path}: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, RecursionError):
-        entries = None
-    if entries is None:
-        raise UsageError(f"--results {path}: not a document of results; make one with: matrix run --format json")
+        wrong = f"--results {path}: not a document of results; make one with: matrix run --format json"
+        raise UsageError(wrong) from None
     return Seen({name: outcome == Outcome.PASS for name, outcome in outcomes.items() if outcome not in _UNKNOWN})
 
 
-def listed(current: Session, arguments: Sequence[str], chosen: set[str]) -> dict[tuple[str, str], KnownConflict]:
-    """Return the conflicts between chosen tests that the suites list, with reason and position."""
-    suites = current.catalog.suites
+def _listed(current: Session, arguments: Sequence[str], chosen: Iterable[str]) -> dict[tuple[str, str], KnownConflict]:
+    """Return the conflicts between chosen tests that the suites list."""
+    suites, tests = current.catalog.suites, frozenset(chosen)
     names = [name for name in arguments if name in suites] or [DEFAULT_SUITE]
     known: dict[tuple[str, str], KnownConflict] = {}
     for suite in [suites[name] for name in dict.fromkeys(names) if name in suites]:
         for index, stated in enumerate(suite.document.conflicts):
-            if chosen.issuperset(stated.tests):
-                position = suite.source.position("conflicts", index)
+            if tests.issuperset(stated.tests):
                 first, second = sorted(stated.tests)
+                position = suite.source.position("conflicts", index)
                 known[first, second] = {"reason": stated.reason.strip(), "position": position}
     return known
 
 
-def to_document(
-    pairs: Iterable[Pair], known: Mapping[tuple[str, str], KnownConflict], *, tests: int, where: Sequence[str]
+def find_conflicts(
+    current: Session, arguments: Sequence[str], tests: Iterable[Test], seen: Mapping[str, Seen]
 ) -> Conflicts:
-    """Return the document of the pairs that were found and of those that the suites list."""
+    """Return the document of the conflicts between IR tests, and of those that the suites in ``arguments`` list."""
+    steps = {test.id: current.catalog.steps[test.pipeline].document for test in tests}
+    known = _listed(current, arguments, steps)
     conflicts: list[ConflictPair] = []
     repeated: list[RepeatedPair] = []
-    for pair in pairs:
+    for pair in found(candidates(steps), seen):
+        where = list(pair.where)
         if pair.how == "repeated":
-            repeated.append({"tests": pair.tests, "how": pair.how, "where": list(pair.where)})
+            repeated.append({"tests": pair.tests, "how": pair.how, "where": where})
         else:
-            shown = list(pair.where)
-            conflicts.append({"tests": pair.tests, "how": pair.how, "where": shown, "known": known.get(pair.tests)})
-    found_pairs = {pair["tests"] for pair in conflicts}
+            conflicts.append({"tests": pair.tests, "how": pair.how, "where": where, "known": known.get(pair.tests)})
+    conflicting = {pair["tests"] for pair in conflicts}
     return {
         "schema": "mlir-matrix/conflicts/v1",
-        "tests": tests,
-        "where": list(where),
+        "tests": len(steps),
+        "where": list(seen),
         "conflicts": conflicts,
         "repeated": repeated,
-        "stale": [{"tests": names, **place} for names, place in known.items() if names not in found_pairs],
+        "stale": [{"tests": pair, **entry} for pair, entry in known.items() if pair not in conflicting],
     }

@@ -1,38 +1,54 @@
-"""An audit for people: a line per workload, then what slipped through, what is too strict, too weak or too loose."""
+"""Show an audit as text: a line per workload, then what was missed, flagged, weak or too loose."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from mlir_matrix.judge.audit import ENOUGH, LOOSE, Found, by_test, counts
-from mlir_matrix.report.layout import columns, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, section
 from mlir_matrix.text import counted
 
 if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.audit import AuditMiss
+    from mlir_matrix.report.schemas.audit import AuditFlagged, AuditMiss
 
-#: Entries of a list that are shown; the document has all.
+#: Entries of a list; the document has all.
 _MOST = 30
 
 
-def print_audit(found: Found) -> None:
-    """All of it on stdout."""
-    print_lines(stdout_console(), lines(found))
-
-
-def lines(found: Found) -> list[str]:
-    """The report as lines of markup."""
-    parts = (_table, _misses, _flagged, _weak, _blind, _slack, _failed, _last)
-    return [line for part in parts for line in part(found)]
+def audit_lines(found: Found) -> Iterator[str]:
+    """Yield the lines of the report, as markup."""
+    yield from _table(found)
+    yield from section("[bold]missed[/], the worst of each mutation in each test", _misses(found.misses), _MOST)
+    yield from section("[bold]allowed, and yet no pass[/]", _flagged(found.flagged), _MOST)
+    weak = [
+        escape(f"{test}: {output}, in {counted(len(draws), 'draw')}")
+        for (test, output), draws in sorted(found.weak.items())
+    ]
+    yield from section("[bold]weak[/]: these outputs pass, and need no program", weak)
+    yield from section("[bold]nothing planted here matters[/]", map(escape, found.blind()))
+    rows = [
+        (
+            f"  {escape(entry['layer'])}",
+            f"{entry['looser']:g} times" if entry["looser"] else "no error was seen",
+            ", ".join(sorted({test.rsplit("/", 1)[-1] for test in entry["tests"]})),
+        )
+        for entry in found.slack()
+    ]
+    if rows:
+        yield from ("", f"[bold]slack[/]: tolerances over {LOOSE:g} times as large as any error that was seen")
+        yield from columns(("  layer", "looser", "workloads"), rows, right=(1,))
+    failed = [escape(f"{test}: {reason}") for test, reason in sorted(found.failed.items())]
+    yield from section("[bold]not audited[/]", failed)
+    yield from _last(found)
 
 
 def _table(found: Found) -> list[str]:
     tests = list(by_test(found))
-    # Where there is one test of each workload the workload says enough.
+    # The workload is enough where it has one test.
     short = len({tallies[0].workload for _, tallies in tests}) == len(tests)
     rows = []
     for test, tallies in tests:
@@ -45,29 +61,21 @@ def _table(found: Found) -> list[str]:
     return columns(headings, rows, right=range(1, len(headings)))
 
 
-def _misses(found: Found) -> list[str]:
-    if not found.misses:
-        return []
+def _misses(misses: Iterable[AuditMiss]) -> Iterator[str]:
     seen: Counter[tuple[str, str]] = Counter()
-    groups: dict[tuple[str, str], AuditMiss] = {}
-    for miss in found.misses:
+    worst: dict[tuple[str, str], AuditMiss] = {}
+    for miss in misses:
         key = (miss["test"], miss["mutation"])
         seen[key] += 1
-        # The largest one says most.
-        if key not in groups or _share(miss) > _share(groups[key]):
-            groups[key] = miss
-    text = ["", "[bold]missed[/], the worst of each mutation in each test"]
-    for key, miss in list(groups.items())[:_MOST]:
+        if key not in worst or _share(miss) > _share(worst[key]):
+            worst[key] = miss
+    for key, miss in worst.items():
         times = f" ({seen[key]} times)" if seen[key] > 1 else ""
-        text.append(f"  [red]{miss['mutation']}[/] in {escape(miss['test'])}{times}")
-        text.append(
-            escape(
-                f"    {miss['output']}{miss['index']}, draw {miss['draw']}, {miss['where']}: off by {_number(miss['error'])}, "
-                f"sound up to {_number(miss['bound'])}"
-            )
+        place = f"{miss['output']}{miss['index']}, draw {miss['draw']}, {miss['where']}"
+        yield f"[red]{miss['mutation']}[/] in " + escape(
+            f"{miss['test']}{times}\n    {place}: off by {_number(miss['error'])}, sound up to {_number(miss['bound'])}\n"
+            f"    let through by {miss['layer']}: atol {miss['atol']}, rtol {miss['rtol']}"
         )
-        text.append(escape(f"    let through by {miss['layer']}: atol {miss['atol']}, rtol {miss['rtol']}"))
-    return [*text, *_rest(len(groups), "mutation")]
 
 
 def _share(miss: Mapping[str, Any]) -> float:
@@ -79,75 +87,21 @@ def _number(value: Any) -> str:
     return f"{float(value):.3g}"
 
 
-def _rest(count: int, noun: str) -> list[str]:
-    return [f"  and {counted(count - _MOST, f'more {noun}')}; --format json has all"] if count > _MOST else []
-
-
-def _flagged(found: Found) -> list[str]:
-    text = _grouped(found.flagged, lambda entry: f": {entry['reason']}")
-    return ["", "[bold]allowed, and yet no pass[/]", *text] if text else []
-
-
-def _grouped(entries: Iterable[Mapping[str, Any]], told: Any) -> list[str]:
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+def _flagged(entries: Iterable[AuditFlagged]) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[AuditFlagged]] = {}
     for entry in entries:
         groups.setdefault((entry["test"], entry["mutation"]), []).append(entry)
-    text = []
-    for (test, mutation), members in list(groups.items())[:_MOST]:
-        text.append(escape(f"  {mutation} in {test}, {counted(len(members), 'draw')}{told(members[0])}"))
-    return [*text, *_rest(len(groups), "mutation")]
+    for (test, mutation), members in groups.items():
+        yield escape(f"{mutation} in {test}, {counted(len(members), 'draw')}: {members[0]['reason']}")
 
 
-def _weak(found: Found) -> list[str]:
-    if not found.weak:
-        return []
-    text = [
-        f"  {escape(test)}: {escape(output)}, in {counted(len(draws), 'draw')}"
-        for (test, output), draws in sorted(found.weak.items())
-    ]
-    return ["", "[bold]weak[/]: these outputs pass, and take no program", *text]
-
-
-def _blind(found: Found) -> list[str]:
-    blind = found.blind()
-    return ["", "[bold]nothing planted here matters[/]", *(escape(f"  {test}") for test in blind)] if blind else []
-
-
-def _slack(found: Found) -> list[str]:
-    entries = found.slack()
-    if not entries:
-        return []
-    rows = [
-        (
-            f"  {escape(entry['layer'])}",
-            f"{entry['looser']:g} times" if entry["looser"] else "no error was seen",
-            ", ".join(sorted({test.rsplit("/", 1)[-1] for test in entry["tests"]})),
-        )
-        for entry in entries
-    ]
-    table = columns(("  layer", "looser", "workloads"), rows, right=(1,))
-    return ["", f"[bold]slack[/]: tolerances over {LOOSE:g} times as large as any error that was seen", *table]
-
-
-def _failed(found: Found) -> list[str]:
-    if not found.failed:
-        return []
-    return [
-        "",
-        "[bold]not audited[/]",
-        *(f"  {escape(test)}: {escape(reason)}" for test, reason in sorted(found.failed.items())),
-    ]
-
-
-def _last(found: Found) -> list[str]:
+def _last(found: Found) -> Iterator[str]:
     total = found.summary()
     share = f" ({100 * total['caught'] / total['mattered']:.2f} %)" if total["mattered"] else ""
     failing = f"; {total['by_runner']} of them by failing to run" if total["by_runner"] else ""
     colour = "green" if found.sound else "red"
     beyond = f"; {len(found.beyond)} came out further off than the a-priori bound" if found.beyond else ""
-    return [
-        "",
-        f"{total['planted']} miscompiles planted: {total['mattered']} matter, {total['not_mattering']} do not",
-        f"[bold {colour}]{total['caught']} of {total['mattered']} caught{share}[/], {100 * ENOUGH:g} % are wanted{failing}",
-        f"{total['allowed_flagged']} of {total['allowed']} runs of what is allowed flagged{beyond}",
-    ]
+    yield ""
+    yield f"{total['planted']} miscompiles planted: {total['mattered']} matter, {total['not_mattering']} do not"
+    yield f"[bold {colour}]{total['caught']} of {total['mattered']} caught{share}[/], {100 * ENOUGH:g} % are wanted{failing}"
+    yield f"{total['allowed_flagged']} of {total['allowed']} runs of what is allowed flagged{beyond}"

@@ -1,4 +1,4 @@
-"""How text is laid out on stdout: columns without frames, lines that a log can be searched in."""
+"""Lay out text on stdout: columns without frames, and lines that a log can be searched in."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from rich.text import Text
 
 from mlir_matrix.text import counted
 
-#: More reasons than this are counted.
+#: Further reasons are counted.
 _REASONS = 12
 
 
 def stdout_console() -> Console:
-    """The console that reports are printed on; colours only where somebody sees them."""
+    """Return the console that reports are printed on. It has colours only on a terminal."""
     return Console(highlight=False, emoji=False)
 
 
-def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print lines of markup; the long ones are broken between words on a terminal and kept whole in a log."""
+def print_lines(lines: Iterable[str | Text]) -> None:
+    """Print lines of markup. A terminal wraps long ones between words; a log, and a Text, keeps them whole."""
+    console = stdout_console()
     for line in lines:
-        console.print(line, soft_wrap=not console.is_terminal)
+        console.print(line, soft_wrap=not console.is_terminal or isinstance(line, Text))
 
 
 def columns(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
-    """Lines of markup in which the cells stand below each other; ``right`` are the columns of numbers.
+    """Return a table as lines of markup; ``right`` are the columns of numbers.
 
     A column without any entry is left out. The last cell of a line is not padded.
     """
@@ -48,15 +49,20 @@ def columns(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: It
     return lines
 
 
+def section(heading: str, entries: Iterable[str], most: int | None = None) -> list[str]:
+    """Return a heading and at most ``most`` entries below it, as lines of markup; nothing without entries."""
+    all_of = list(entries)
+    shown = all_of[:most]
+    rest = [f"  … and {len(all_of) - len(shown)} more"] if len(all_of) > len(shown) else []
+    return ["", heading, *(f"  {entry}" for entry in shown), *rest] if all_of else []
+
+
 def not_run(reasons: Iterable[tuple[str, str]]) -> list[str]:
-    """Lines of markup that say why tests do not run, from an (outcome, reason) for each of them."""
+    """Return why tests do not run, as lines of markup, from the (outcome, reason) of each of them."""
     counts = Counter(reasons)
-    if not counts:
-        return []
-    lines = ["", "[bold]not run[/]"]
     shown = counts.most_common(_REASONS)
-    lines += [f"  {number} {word}: {escape(reason)}" for (word, reason), number in shown]
+    entries = [f"{number} {word}: {escape(reason)}" for (word, reason), number in shown]
     if len(counts) > _REASONS:
-        rest = sum(counts.values()) - sum(number for _, number in shown)
-        lines.append(f"  {rest} more, for {counted(len(counts) - _REASONS, 'more reason')}")
-    return lines
+        rest = counts.total() - sum(number for _, number in shown)
+        entries.append(f"{rest} more, for {counted(len(counts) - _REASONS, 'more reason')}")
+    return section("[bold]not run[/]", entries)

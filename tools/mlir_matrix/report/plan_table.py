@@ -1,4 +1,4 @@
-"""A plan for people: a line a cell, what does not run and why, and what has to be fetched."""
+"""Show a plan as text: a line a cell, what does not run and why, and the environments."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, not_run
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import State, state_of
 
-#: Up to so many tests are listed one by one.
+#: More tests are counted by cell.
 _FEW = 40
 
 
-def print_plan(tests: Sequence[Test], plan: Plan, session: Session, *, sealed: bool = False) -> None:
-    """Print the plan to stdout."""
-    console = stdout_console()
-    print_lines(console, _tests(tests) if len(tests) <= _FEW else _cells(tests))
+def plan_lines(tests: Sequence[Test], plan: Plan, session: Session, *, sealed: bool = False) -> Iterator[str]:
+    """Yield the lines of the table, as markup."""
+    yield from _tests(tests) if len(tests) <= _FEW else _cells(tests)
     if plan.graph.actions:
-        print_lines(console, ["", *_environments(plan, session, sealed=sealed)])
-    print_lines(console, ["", _last_line(tests, plan)])
+        yield from ("", *_environments(plan, session, sealed=sealed))
+    yield from ("", _last_line(tests, plan))
 
 
 def _state(test: Test) -> str:
@@ -45,13 +44,12 @@ def _tests(tests: Sequence[Test]) -> list[str]:
 def _cells(tests: Sequence[Test]) -> Iterator[str]:
     cells: dict[str, Counter[str]] = defaultdict(Counter)
     for test in tests:
-        name = "IR tests of steps" if test.is_ir else test.cell
-        cells[name][_state(test)] += 1
+        cells["IR tests of steps" if test.is_ir else test.cell][_state(test)] += 1
     others = sorted({state for counts in cells.values() for state in counts} - {"run"})
     rows = [
         (
             escape(name),
-            _green(counts["run"]),
+            f"[green]{counts['run']}[/]" if counts["run"] else "[dim]–[/]",
             *(f"[dim]{counts[state]}[/]" if counts[state] else "" for state in others),
         )
         for name, counts in cells.items()
@@ -60,12 +58,8 @@ def _cells(tests: Sequence[Test]) -> Iterator[str]:
     yield from not_run((_state(test), test.reason) for test in tests if not test.selected)
 
 
-def _green(number: int) -> str:
-    return f"[green]{number}[/]" if number else "[dim]–[/]"
-
-
 def _environments(plan: Plan, session: Session, *, sealed: bool) -> list[str]:
-    """A line an environment, and what all together still have to fetch: what they share is counted once there."""
+    """Return a line an environment, and the total download, in which a shared package counts once."""
     users = Counter(action.environment for action in plan.graph.actions.values())
     found = session.environments(users, sealed=sealed)
     here = [environment for environment in found.values() if isinstance(environment, ResolvedEnvironment)]
@@ -100,7 +94,7 @@ def _last_line(tests: Sequence[Test], plan: Plan) -> str:
 
 
 def state_words(state: str, to_fetch: int = 0, reason: str = "") -> str:
-    """The state of an environment or a release as markup, with the bytes or the reason that belong to it."""
+    """Return the state of an environment or a release as markup, with the bytes to fetch or the reason."""
     if state == State.INSTALLED:
         return f"[green]{state}[/]"
     if state == State.UNAVAILABLE:

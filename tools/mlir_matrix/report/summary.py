@@ -1,92 +1,69 @@
-"""What a person reads when a run is over: a line a cell, every surprise in full, one line at the end."""
+"""Print the summary of a run: a line a cell, every unexpected result in full, one line at the end."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, summarise, weak_words
-from mlir_matrix.report.layout import columns, not_run, print_lines, stdout_console
+from mlir_matrix.report.layout import columns, not_run, print_lines, section
 from mlir_matrix.text import counted, harmless
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10
 _DIAGNOSTIC_LINES = 12
-#: The share of its bound from which on a passing test is said to be close to it, and how many are named.
+#: A passing test that uses at least this share of its bound is close to failing.
 _CLOSE = 0.75
-_CLOSE_SHOWN = 3
+_NAMED = 3
 
 
 def print_summary(
     run: Run, folders: Mapping[str, Path], *, repeat: Callable[[str], str], pins: Mapping[str, str]
 ) -> None:
-    """Print the summary of a run to stdout; ``pins`` are those that a person asked for."""
-    console = stdout_console()
-    print_lines(console, _cells(run.results))
-    print_lines(
-        console, not_run((result.outcome, result.reason) for result in run.results if result.outcome in NOT_RUN)
-    )
-    print_lines(console, _close(run.results))
-    print_lines(console, _under_one_poison(run.results))
-    print_lines(console, _weak(run.results))
-    wrong = [result for result in run.results if not result.expected]
+    """Print the summary of a run to stdout; ``pins`` are those of the command line."""
+    print_lines(_lines(run, folders, repeat, pins))
+
+
+def _lines(
+    run: Run, folders: Mapping[str, Path], repeat: Callable[[str], str], pins: Mapping[str, str]
+) -> Iterator[str | Text]:
+    results = run.results
+    yield from _cells(results)
+    yield from not_run((result.outcome, result.reason) for result in results if result.outcome in NOT_RUN)
+    yield from section("close to failing", _close(results), _NAMED)
+    one_poison = [escape(result.id) for result in results if result.metrics.get("poisons") == 1]
+    yield from section("run under one poison value only", one_poison, _NAMED)
+    weak = [f"{escape(each.id)} ({escape(harmless(weak_words(each.weak)))})" for each in results if each.weak]
+    verb = "passes but is" if len(weak) == 1 else "pass but are"
+    heading = f"{counted(len(weak), 'test')} {verb} weak: outputs that need no program would also pass"
+    yield from section(heading, weak, _NAMED)
+    wrong = [result for result in results if not result.expected]
     for result in wrong[:_SHOWN]:
-        _print_failure(console, result, folders.get(result.id), repeat(result.id))
+        yield from _failure(result, folders.get(result.id), repeat(result.id))
     if len(wrong) > _SHOWN:
-        console.print(f"\n… and {len(wrong) - _SHOWN} more that are not as expected:")
-        for result in wrong[_SHOWN:]:
-            console.print(f"  {result.outcome:<14} {result.id}", markup=False, soft_wrap=True)
-    print_lines(console, _last_lines(run, len(wrong), pins))
+        yield from ("", f"… and {len(wrong) - _SHOWN} more that are not as expected:")
+        yield from (Text(f"  {result.outcome:<14} {result.id}") for result in wrong[_SHOWN:])
+    yield from _last_lines(run, len(wrong), pins)
 
 
 def _close(results: Sequence[TestResult]) -> list[str]:
-    """Tests that pass, but only just: an error that creeps up shows here before it fails."""
+    """Return the tests that almost fail: an error that grows over time shows here first."""
     used = [
         (float(result.metrics.get("error_used", 0)), result.id) for result in results if result.outcome == Outcome.PASS
     ]
-    close = sorted(((share, name) for share, name in used if share >= _CLOSE), reverse=True)
-    if not close:
-        return []
-    shown = [f"  {100 * share:.0f} % of its bound is used by {escape(name)}" for share, name in close[:_CLOSE_SHOWN]]
-    more = [f"  … and {len(close) - _CLOSE_SHOWN} more"] if len(close) > _CLOSE_SHOWN else []
-    return ["", "close to failing", *shown, *more]
-
-
-def _under_one_poison(results: Sequence[TestResult]) -> list[str]:
-    """Tests of whose kernels it is not known whether they read memory that nothing has written."""
-    names = [escape(result.id) for result in results if result.metrics.get("poisons") == 1]
-    if not names:
-        return []
-    more = [f"  … and {len(names) - _CLOSE_SHOWN} more"] if len(names) > _CLOSE_SHOWN else []
-    return ["", "run under one poison value only", *(f"  {name}" for name in names[:_CLOSE_SHOWN]), *more]
-
-
-def _weak(results: Sequence[TestResult]) -> list[str]:
-    """Tests that pass and prove little: an output that takes no program would pass, too."""
-    weak = [result for result in results if result.weak]
-    if not weak:
-        return []
-    verb = "passes but is" if len(weak) == 1 else "pass but are"
-    shown = [f"  {escape(result.id)} ({escape(harmless(weak_words(result.weak)))})" for result in weak[:_CLOSE_SHOWN]]
-    more = [f"  … and {len(weak) - _CLOSE_SHOWN} more"] if len(weak) > _CLOSE_SHOWN else []
-    return [
-        "",
-        f"{counted(len(weak), 'test')} {verb} weak: outputs that take no program would pass, too",
-        *shown,
-        *more,
-    ]
+    close = sorted((entry for entry in used if entry[0] >= _CLOSE), reverse=True)
+    return [f"{100 * share:.0f} % of its bound is used by {escape(name)}" for share, name in close]
 
 
 def _cells(results: Sequence[TestResult]) -> list[str]:
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
-        name = result.cell
-        cells["IR tests of steps" if result.target == "ir" else name].append(result)
+        cells["IR tests of steps" if result.target == "ir" else result.cell].append(result)
     rows = []
     for cell, members in cells.items():
         counts = Counter((result.outcome, result.expected) for result in members)
@@ -104,31 +81,29 @@ def _outcome(outcome: str, expected: bool, number: int) -> str:
     return f"[{colour}]{number} {outcome}{note}[/]"
 
 
-def _print_failure(console: Console, result: TestResult, folder: Path | None, command: str) -> None:
-    console.print(f"\n[bold red]{result.outcome}[/] [bold]{escape(result.id)}[/]", soft_wrap=True)
+def _failure(result: TestResult, folder: Path | None, command: str) -> Iterator[Text]:
+    yield Text()
+    yield Text.assemble((result.outcome, "bold red"), " ", (result.id, "bold"))
     if result.expectation is not None:
         rule = result.expectation
-        console.print(
-            f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}", markup=False, soft_wrap=True
-        )
-    console.print(f"  {harmless(result.reason)}", markup=False, soft_wrap=True)
+        yield Text(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}")
+    yield Text(f"  {harmless(result.reason)}")
     if result.verdict is not None and result.outcome == Outcome.MISMATCH:
         from mlir_matrix.compare.report import render  # imports NumPy
 
-        _indent(console, render(dict(result.verdict)))
+        yield from _indented(render(dict(result.verdict)).splitlines())
     if result.diagnostics:
         lines = result.diagnostics.strip().splitlines()
         # The last lines of a traceback and the first of MLIR's diagnostics say most.
         shown = lines[-_DIAGNOSTIC_LINES:] if lines[0].startswith("Traceback") else lines[:_DIAGNOSTIC_LINES]
-        _indent(console, "\n".join(line[:200] for line in shown))
+        yield from _indented(line[:200] for line in shown)
     if folder is not None:
-        console.print(f"  kept:   {folder}", markup=False, soft_wrap=True)
-    console.print(f"  repeat: {command}", markup=False, soft_wrap=True)
+        yield Text(f"  kept:   {folder}")
+    yield Text(f"  repeat: {command}")
 
 
-def _indent(console: Console, text: str) -> None:
-    for line in harmless(text).splitlines():
-        console.print(f"    {line}".rstrip(), markup=False, soft_wrap=True)
+def _indented(lines: Iterable[str]) -> Iterator[Text]:
+    return (Text(f"    {harmless(line)}".rstrip()) for line in lines)
 
 
 def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:

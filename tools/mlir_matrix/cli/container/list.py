@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.container.build import images_argument, short_id
+from mlir_matrix.cli.container.build import Row, image_lines, images_argument
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import catalog_option, format_option, pin_option, session
+from mlir_matrix.cli.options import format_option, pin_option, session_options
+from mlir_matrix.cli.output import show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.select import chosen, reference_of, sealed
 from mlir_matrix.images.spec import LABEL_FORMAT, LABEL_NAME, draw, is_measured, tag_of
 from mlir_matrix.images.verify import differences, doubts
-from mlir_matrix.report.layout import columns, print_lines, stdout_console
 from mlir_matrix.session import Session
-from mlir_matrix.text import megabytes
 
 
 @click.command(
@@ -31,47 +27,31 @@ from mlir_matrix.text import megabytes
     examples=("matrix container list", "matrix container list mlir llvm-releases --format json"),
 )
 @images_argument
-@pin_option
 @format_option("table", "json")
-@catalog_option
-def list_images(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: tuple[Path, ...]) -> None:
+@session_options(pin_option)
+def list_images(names: tuple[str, ...], form: str, current: Session) -> None:
     """List the images of environments, or of all environments that tests need.
 
     Without arguments, list what the suite smoke needs and every image on this machine. A state is present, absent or stale. An
     image is stale if its lock file or its contents changed.
     """
-    current = session(catalogs, pins=pins)
     daemon = connect()
     environments, reasons = chosen(current, names or (DEFAULT_SUITE,))
     ours = daemon.images(LABEL_FORMAT)
     if not names:
         known = {environment.name for environment in environments}
-        more, _ = sealed(current, sorted({*_named(current, ours)} - known))
+        more, _ = sealed(current, sorted({*_references(current, ours)} - known))
         environments += more
     rows = [_row(current, environment, daemon) for environment in environments]
     wanted = {row["environment"] for row in rows}
-    rows += _others(ours, {row["id"] for row in rows}, wanted if names else None)
+    rows += _stale(ours, {row["id"] for row in rows}, wanted if names else None)
     rows.sort(key=lambda row: (row["environment"], row["state"]))
-    if form == "json":
-        click.echo(json.dumps({"schema": "mlir-matrix/containers/v1", "images": rows}, indent=1))
-    else:
-        lines = [
-            (
-                escape(row["environment"]),
-                escape(row["tag"]),
-                short_id(row["id"]),
-                megabytes(row["bytes"]) if row["bytes"] else "",
-                row["state"],
-            )
-            for row in rows
-        ]
-        print_lines(stdout_console(), columns(("environment", "image", "ID", "size", ""), lines, right=(3,)))
-    for reason in reasons:
-        click.echo(f"matrix: {reason}", err=True)
+    table = [Row(row["environment"], row["tag"], row["id"], row["bytes"], row["state"]) for row in rows]
+    show(form, {"schema": "mlir-matrix/containers/v1", "images": rows}, image_lines(table), markup=True)
+    warn(*reasons)
 
 
 def _row(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> dict[str, Any]:
-    """An environment's image, be it there or not."""
     row: dict[str, Any] = {
         "environment": environment.name,
         "digest": environment.digest,
@@ -91,8 +71,8 @@ def _row(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> 
     return row
 
 
-def _others(ours: Sequence[dict[str, Any]], shown: set[str], wanted: set[str] | None) -> Iterator[dict[str, Any]]:
-    """Images of ours that are of no environment as it is now; ``wanted``: only those that were of these."""
+def _stale(ours: Sequence[dict[str, Any]], shown: set[str], wanted: set[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield images that matrix made for earlier lock files, of the ``wanted`` environments (default: of all)."""
     for said in ours:
         name = str(said["Labels"].get(LABEL_NAME, ""))
         if said["Id"] not in shown and (wanted is None or name in wanted):
@@ -107,11 +87,10 @@ def _others(ours: Sequence[dict[str, Any]], shown: set[str], wanted: set[str] | 
             }
 
 
-def _named(current: Session, ours: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Environments that there are images of."""
+def _references(current: Session, ours: Sequence[dict[str, Any]]) -> Iterator[str]:
     for said in ours:
         try:
             yield reference_of(current, str(said["Labels"].get(LABEL_NAME, "")))
         except UsageError:
-            # Of another catalog, or of one that is no more.
+            # The environment is of another catalog, or was removed.
             continue

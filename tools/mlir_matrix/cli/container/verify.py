@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.container.build import images_argument
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import catalog_option, pin_option, session
+from mlir_matrix.cli.options import pin_option, session_options
+from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.select import chosen
@@ -25,16 +24,14 @@ from mlir_matrix.text import counted
     examples=("matrix container verify", "matrix container verify mlir"),
 )
 @images_argument
-@pin_option
-@catalog_option
-def verify(names: tuple[str, ...], pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> int:
+@session_options(pin_option)
+def verify(names: tuple[str, ...], current: Session) -> int:
     """Compare images with what their lock files give, by reading every byte of the installed packages.
 
     Without arguments, verify what the suite smoke needs. The layers and files that differ are listed.
 
-    Exit code: 0 all images are as their lock files say; 3 an image is absent or differs.
+    Exit code: 0 no image differs; 3 an image is absent or differs.
     """
-    current = session(catalogs, pins=pins)
     environments, reasons = chosen(current, names or (DEFAULT_SUITE,))
     daemon = connect()
     wrong = 0
@@ -43,23 +40,22 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], catalogs: tuple[Path, 
         wrong += bool(found)
         for number, line in enumerate(found):
             click.echo(f"{tag_of(environment)}: {line}" if number == 0 else f"  {line}")
-    for reason in reasons:
-        click.echo(f"matrix: {reason}", err=True)
-    click.echo(f"{counted(len(environments), 'image')} compared; {wrong} not as the locks say")
+    warn(*reasons)
+    click.echo(f"{counted(len(environments), 'image')} compared; {wrong} differ from their lock files")
     if wrong:
-        click.echo("matrix: matrix container build makes them again", err=True)
+        warn("matrix container build builds them again")
     return 3 if wrong or reasons else 0
 
 
 def _wrong(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> list[str]:
-    """What is wrong with the image of an environment, first what it comes to."""
+    """Return the differences of an image, below a summary; nothing without differences."""
     said = daemon.image(tag_of(environment))
     if said is None:
         return ["is absent"]
     missing = environment.missing(current.home.packages)
     if missing:
         labels = ", ".join(unit.label for unit in missing)
-        return [f"cannot be compared: {labels} is not here; matrix container build fetches it"]
+        return [f"cannot be compared: {labels} is not installed; matrix container build installs it"]
     image_spec = draw(environment, current.catalog.containers, current.home, anew=True)
     found = differences(image_spec, said)
     if not found:
@@ -69,4 +65,4 @@ def _wrong(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -
     layers = said["RootFS"].get("Layers") or []
     if layers != image_spec.diff_ids:
         found += changed_files(image_spec, layers, daemon.save(said["Id"]), current.home)
-    return ["is another image than the locks give", *found]
+    return ["differs from its lock files", *found]

@@ -9,7 +9,7 @@ from mlir_matrix.cli.lazy import Listed, VerbGroup
 #: Verb → where it is, and what it does.
 VERBS = {
     "update": Listed("golden.update", "update", "Compute expected outputs again and compare."),
-    "calibrate": Listed("golden.calibrate", "calibrate_command", "Propose tolerances from measured errors."),
+    "calibrate": Listed("golden.calibrate", "calibrate", "Propose tolerances from measured errors."),
     "explain": Listed("golden.explain", "explain", "Show which bounds apply to a test, and why."),
     "audit": Listed("golden.audit", "audit", "Measure which planted miscompiles the tolerances catch."),
 }

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
     cache_option,
-    catalog_option,
     format_option,
     limits_options_without_jobs,
     pin_option,
-    session,
+    session_options,
 )
+from mlir_matrix.cli.output import show, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
@@ -27,7 +26,7 @@ from mlir_matrix.expand.explain import explain as explain_test
 from mlir_matrix.expand.select import whole_catalog
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.goldens import plan_magnitudes
-from mlir_matrix.report.tolerance_text import explained, to_text
+from mlir_matrix.report.tolerance_text import explained, tolerance_lines
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
@@ -43,24 +42,14 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("identifier", metavar="ID")
-@catalog_option
-@pin_option
-@cache_option
+@session_options(pin_option, cache_option)
 @limits_options_without_jobs
 @format_option("text", "json")
-def explain(
-    identifier: str,
-    catalogs: tuple[Path, ...],
-    pins: tuple[str, ...],
-    cache_dir: Path | None,
-    limits: Limits,
-    form: str,
-) -> None:
+def explain(identifier: str, current: Session, limits: Limits, form: str) -> None:
     """Show the tolerance layers that apply to the outputs of test ID, and the winning bounds in numbers.
 
     Nothing is run except a check of the goldens. If the last verdict is cached, its share of the bounds is shown.
     """
-    current = session(catalogs, cache_dir, pins=pins)
     test = _find(current, identifier)
     workload = current.catalog.workloads[test.workload]
     document = explained(
@@ -71,35 +60,33 @@ def explain(
         magnitudes=_magnitudes(current, test, limits),
         last=_last_verdict(current, test),
     )
-    click.echo(json.dumps(document, indent=1) if form == "json" else to_text(document), nl=form == "json")
+    show(form, document, tolerance_lines(document))
 
 
 def _find(current: Session, identifier: str) -> Test:
     expansion = whole_catalog(current.catalog, [identifier], pins=current.pins)
-    # It says what is wrong with the name of a test that there is not.
+    # Raises UsageError for an unknown test.
     test = explain_test(current.catalog, expansion, identifier).test
     if test.is_ir:
-        raise UsageError(f"{test.id} is an IR test: its text is checked, and no tolerance applies")
+        raise UsageError(f"{test.id} is an IR test: FileCheck checks its text, and no tolerance applies")
     return test
 
 
 def _magnitudes(current: Session, test: Test, limits: Limits) -> Mapping[str, Mapping[str, float]]:
-    """How large the elements of the goldens are; nothing, and why, where they cannot be measured."""
+    """Return the median and the largest element of each golden; nothing if the goldens cannot be read."""
     graph, action = plan_magnitudes(
         current.catalog, current.catalog.workloads[test.workload], current.pins.reference("numpy")
     )
     done = run_graph(current, graph, limits=limits)[action].result
     if not done.ok:
-        click.echo(f"matrix: goldens are not measured: {done.outcome['reason']}", err=True)
+        warn(f"goldens are not measured: {done.outcome['reason']}")
         return {}
-    found: dict[str, dict[str, float]] = json.loads(
-        ActionCache(current.home.actions).read_blob(done.outputs["magnitudes"])
-    )
-    return found
+    store = ActionCache(current.home.actions)
+    return cast("dict[str, dict[str, float]]", json.loads(store.read_blob(done.outputs["magnitudes"])))
 
 
 def _last_verdict(current: Session, test: Test) -> Verdict | None:
-    """The verdict that a run would find in the cache."""
+    """Return the cached verdict of a test."""
     if test.outcome is not None:
         return None
     plan = current.plan([test])
@@ -111,7 +98,6 @@ def _last_verdict(current: Session, test: Test) -> Verdict | None:
     if result is None or not result.ok:
         return None
     try:
-        verdict: Verdict = json.loads(store.read_blob(result.outputs["verdict"]))
+        return cast("Verdict", json.loads(store.read_blob(result.outputs["verdict"])))
     except LostBlob:
         return None
-    return verdict

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
-
 import click
 
-from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import (
     cache_option,
-    catalog_option,
     format_option,
     limits_options_without_jobs,
     same_catalogs,
-    session,
+    session_options,
 )
+from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.goldens import check_size, gather, to_document
 from mlir_matrix.judge.goldens import write as write_golden
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.names import did_you_mean
+from mlir_matrix.names import unknown
 from mlir_matrix.plan.goldens import plan_update
 from mlir_matrix.report.golden_text import update_line
 from mlir_matrix.session import Session
@@ -42,17 +36,9 @@ from mlir_matrix.session import Session
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option("--write", is_flag=True, help="Write goldens that differ. Without this option, nothing is written.")
 @format_option("text", "json")
-@catalog_option
-@cache_option
+@session_options(cache_option)
 @limits_options_without_jobs
-def update(
-    workloads: tuple[str, ...],
-    write: bool,
-    form: str,
-    catalogs: tuple[Path, ...],
-    cache_dir: Path | None,
-    limits: Limits,
-) -> int:
+def update(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
     """Compute expected outputs again and compare them with the goldens on disk.
 
     Without arguments, do this for all workloads. The report counts the elements that differ and gives the largest difference. A
@@ -61,15 +47,16 @@ def update(
 
     Exit code 1: goldens differ, and nothing was written.
     """
-    current = session(catalogs, cache_dir)
-    entries = [_find(current, name) for name in dict.fromkeys(workloads) or sorted(current.catalog.workloads)]
-    for entry in entries:
-        if workloads and entry.document.golden == "computed":
-            raise UsageError(f"{entry.name}: its golden is computed in each run (golden: computed); nothing is kept")
-    entries = [entry for entry in entries if entry.document.golden == "kept"]
+    known = current.catalog.workloads
+    for name in workloads:
+        if name not in known:
+            raise unknown("workload", name, known)
+        if known[name].document.golden == "computed":
+            raise UsageError(f"{name}: its golden is computed in each run (golden: computed); no file is kept")
+    names = dict.fromkeys(workloads) or sorted(known)
+    entries = [known[name] for name in names if known[name].document.golden == "kept"]
     graph, updates = plan_update(current.catalog, entries)
-    done = run_graph(current, graph, limits=limits)
-    goldens, failures = gather(current, entries, updates, done)
+    goldens, failures = gather(current, entries, updates, run_graph(current, graph, limits=limits))
     stale = [golden for golden in goldens if golden.stale]
     if write:
         check_size(entries, stale)
@@ -77,19 +64,9 @@ def update(
             write_golden(golden)
     for failure in failures:
         click.echo(f"{failure.workload}: {failure.reason}\n{failure.diagnostics}", err=True)
-    if form == "json":
-        click.echo(json.dumps(to_document(goldens, failures, write=write), indent=1))
-    else:
-        for golden in goldens:
-            click.echo(update_line(golden.to_json(written=write and golden.stale)))
+    document = to_document(goldens, failures, write=write)
+    show(form, document, map(update_line, document["outputs"]))
     if stale and not write:
-        command = same_catalogs(["matrix", "golden", "update", "--write", *workloads], catalogs)
+        command = same_catalogs(["matrix", "golden", "update", "--write", *workloads], current)
         click.echo(f"nothing was written; {command} would", err=True)
     return 1 if failures or (stale and not write) else 0
-
-
-def _find(current: Session, name: str) -> Entry[Workload]:
-    entries: Mapping[str, Entry[Workload]] = current.catalog.workloads
-    if name not in entries:
-        raise UsageError(f"there is no workload {name!r}{did_you_mean(name, entries)}")
-    return entries[name]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -13,13 +11,14 @@ from rich.markup import escape
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import catalog_option, format_option, pin_option, session
+from mlir_matrix.cli.options import format_option, pin_option, session_options
+from mlir_matrix.cli.output import show
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.releases import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
-from mlir_matrix.names import did_you_mean, printable
-from mlir_matrix.report.layout import columns, print_lines, stdout_console
+from mlir_matrix.names import unknown
+from mlir_matrix.report.layout import columns
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.session import Session
 from mlir_matrix.text import megabytes
@@ -32,34 +31,32 @@ from mlir_matrix.toolchains.names import State, c_libraries, of_release, state_o
     examples=("matrix toolchain list", "matrix toolchain list llvm iree --format json"),
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
-@pin_option
 @format_option("table", "json")
-@catalog_option
-def list_releases(components: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: tuple[Path, ...]) -> None:
+@session_options(pin_option)
+def list_releases(components: tuple[str, ...], form: str, current: Session) -> None:
     """List every release of components: its source, durability, size and state.
 
     Without arguments, list all components. A star marks the pinned release. A rolling release vanishes from its source; a
     downloaded one stays usable.
     """
-    current = session(catalogs, pins=pins)
+    known = current.catalog.components
     for name in components:
-        if name not in current.catalog.components:
-            raise UsageError(
-                f"there is no component '{printable(name)}'{did_you_mean(name, current.catalog.components)}"
-            )
+        if name not in known:
+            raise unknown("component", name, known)
     rows = [
         _row(current, entry, release)
-        for name, entry in current.catalog.components.items()
+        for name, entry in known.items()
         if not components or name in components
         for release in entry.document.releases
     ]
     libraries = _c_libraries(current, components)
-    if form == "json":
-        document = {"schema": "mlir-matrix/toolchain/v1", "releases": rows, "c_libraries": libraries}
-        click.echo(json.dumps(document, indent=1))
-        return
+    document = {"schema": "mlir-matrix/toolchain/v1", "releases": rows, "c_libraries": libraries}
+    show(form, document, _lines(rows, libraries), markup=True)
+
+
+def _lines(rows: Sequence[Mapping[str, Any]], libraries: Sequence[Mapping[str, str]]) -> Iterator[str]:
     header = ("component", "release", "", "from", "source", "durability", "archives", "on disk", "state")
-    lines = [
+    cells = [
         (
             escape(row["component"]),
             escape(row["release"]),
@@ -73,10 +70,10 @@ def list_releases(components: tuple[str, ...], pins: tuple[str, ...], form: str,
         )
         for row in rows
     ]
-    print_lines(stdout_console(), columns(header, lines, right=(6, 7)))
+    yield from columns(header, cells, right=(6, 7))
     if libraries:
         built = [(library["target"], state_words(library["state"])) for library in libraries]
-        print_lines(stdout_console(), ["", *columns(("C library", "state"), built)])
+        yield from ("", *columns(("C library", "state"), built))
 
 
 def _c_libraries(current: Session, components: Sequence[str]) -> list[dict[str, str]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import click
@@ -12,7 +10,8 @@ import click
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import catalog_option, pin_option, session
+from mlir_matrix.cli.options import pin_option, session_options
+from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
@@ -41,51 +40,32 @@ from mlir_matrix.toolchains.names import Thing, things
     type=click.Choice(SUPPORTED),
     help="Lock for this Python version. Default: all. Repeatable.",
 )
-@pin_option
-@catalog_option
-def lock(names: tuple[str, ...], tags: tuple[str, ...], pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> int:
+@session_options(pin_option)
+def lock(names: tuple[str, ...], tags: tuple[str, ...], current: Session) -> int:
     """Write the lock files of environments and releases.
 
     Without arguments, lock all environments. A lock file lists every package with version, size and SHA-256. An environment has
     one lock file for each Python version that all its packages support. A release of Debian packages has one lock file, which
     includes the C library.
     """
-    current = session(catalogs, pins=pins)
-    failed = False
+    complete = True
     for thing in things(current, names or sorted(current.catalog.environments)):
-        for entry, release in _by_apt(current, thing):
-            failed |= not _say(f"{entry.name} {release.release}", partial(_lock_packages, current, entry, release))
+        # An environment's lock file is of wheels: its releases of Debian packages have their own.
+        for entry, release in thing.releases if thing.component else ():
+            if provider_of(entry.document, release) == "deb":
+                complete &= _lock_packages(current, entry, release)
         if thing.environment:
-            failed |= not _lock_environment(current, thing, tags or SUPPORTED, named=bool(names))
-    return 3 if failed else 0
+            complete &= _lock_environment(current, thing, tags or SUPPORTED, named=bool(names))
+    return 0 if complete else 3
 
 
-def _say(label: str, make: Callable[[], str]) -> bool:
-    """Print what a lock came to; False, and why, where there is none."""
-    try:
-        click.echo(make())
-    except InfrastructureError as error:
-        click.echo(f"matrix: {label} is not locked: {error}", err=True)
-        return False
-    return True
-
-
-def _shown(path: Path) -> str:
-    """As a person can open it from where they are."""
+def _shown(path: Path) -> Path:
+    """Return a path relative to the working directory if it is below."""
     here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _by_apt(current: Session, thing: Thing) -> list[tuple[Entry[Component], Release]]:
-    """The releases of Debian packages that are named, not those that an environment happens to have."""
-    return (
-        [(entry, release) for entry, release in thing.releases if provider_of(entry.document, release) == "deb"]
-        if thing.component
-        else []
-    )
-
-
-def _lock_packages(current: Session, entry: Entry[Component], release: Release) -> str:
+def _lock_packages(current: Session, entry: Entry[Component], release: Release) -> bool:
     from mlir_matrix.environments.fetch.apt import Asked
     from mlir_matrix.environments.fetch.apt import solve as solve_packages
     from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, write_debian_lock
@@ -97,24 +77,30 @@ def _lock_packages(current: Session, entry: Entry[Component], release: Release) 
         alone=filled(document.alone, named),
         without=filled(document.without, named),
         suites=release.suites,
-        release=release.version or release.release,
+        release=release.version or named,
     )
+    try:
+        packages = solve_packages(asked, state=current.home.cache / "apt")
+    except InfrastructureError as error:
+        warn(f"{entry.name} {named} is not locked: {error}")
+        return False
     found = DebianRelease(
         component=entry.name,
-        release=release.release,
-        packages=solve_packages(asked, state=current.home.cache / "apt"),
+        release=named,
+        packages=packages,
         programs=filled(document.programs, named),
         in_place=document.in_place,
         finish=document.finish or "",
     )
-    path = debian_lock_file(entry.root / "toolchains" / "locks", entry.name, release.release)
+    path = debian_lock_file(entry.root / "toolchains" / "locks", entry.name, named)
     write_debian_lock(path, found, made=datetime.datetime.now(tz=datetime.UTC).date())
     size = f"{megabytes(found.size)} to fetch, {megabytes(found.installed)} on disk"
-    return f"{_shown(path)}: {counted(len(found.packages), 'package')}, {size}"
+    click.echo(f"{_shown(path)}: {counted(len(packages), 'package')}, {size}")
+    return True
 
 
 def _lock_environment(current: Session, thing: Thing, tags: tuple[str, ...], *, named: bool) -> bool:
-    """Lock what of an environment pip provides. One interpreter that it can be had for is enough."""
+    """Lock the wheels of an environment; return whether that worked for at least one Python version."""
     entry = current.catalog.environments[thing.environment]
     pins = distributions(thing.releases)
     if not pins:
@@ -130,7 +116,7 @@ def _lock_environment(current: Session, thing: Thing, tags: tuple[str, ...], *, 
         try:
             packages = solve(pins, tag=tag)
         except InfrastructureError as error:
-            click.echo(f"matrix: {entry.name} is not locked for {tag}: {error}", err=True)
+            warn(f"{entry.name} is not locked for {tag}: {error}")
             continue
         done += 1
         write_lock(path, packages, made_by=made_by, pins=pins)

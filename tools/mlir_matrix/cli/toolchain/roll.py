@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
-from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import cache_option, catalog_option, limits_options, quiet_option, session
+from mlir_matrix.cli.options import cache_option, limits_options, quiet_option, session_options
+from mlir_matrix.cli.output import note, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.roll import Break, Roll, Trial, newer, patches, roll
+from mlir_matrix.judge.roll import Break, Roll, newer, patches, roll
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.names import did_you_mean, printable
+from mlir_matrix.names import unknown
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 
-#: Broken tests that are named; the rest is counted.
+#: Broken tests that are listed by name.
 _NAMED = 10
 
 
@@ -39,16 +39,8 @@ _NAMED = 10
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
 @limits_options
 @quiet_option
-@cache_option
-@catalog_option
-def roll_releases(
-    components: tuple[str, ...],
-    suite: str,
-    limits: Limits,
-    quiet: bool,
-    cache_dir: Path | None,
-    catalogs: tuple[Path, ...],
-) -> int:
+@session_options(cache_option)
+def roll_releases(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
     """Test newer releases of components and propose those that pass.
 
     Without arguments, try all components, one at a time. Only tests that use the component run. If the whole suite is as expected
@@ -59,8 +51,8 @@ def roll_releases(
     command or the files are wrong, or no test of the suite uses the component; 3 the machine could not try everything, and nothing
     under test failed.
     """
-    current = session(catalogs, cache_dir)
-    _check(current.catalog, components, suite)
+    catalog = current.catalog
+    _check(current, components, suite)
 
     def run(under: Session, plan: Plan) -> Sequence[TestResult]:
         with shown(len(plan.verdicts), quiet=quiet) as listener:
@@ -70,77 +62,66 @@ def roll_releases(
         return done.results
 
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    names = dict.fromkeys(components or current.catalog.components)
-    found = roll(current, names, suite, run, today=today, tell=lambda line: _say(f"matrix: {line}"))
-    _tell(found, suite)
+    names = dict.fromkeys(components or catalog.components)
+    found = roll(current, names, suite, run, today=today, tell=warn)
+    for line in _lines(found, suite):
+        note(line)
     if not components and not found.trials:
-        _say("no component lists a newer release than the pinned one")
+        note("no component lists a newer release than the pinned one")
     if found.passed:
         for root, text in patches(current, found.pins, found.passed):
-            # Before the change itself git takes any words.
+            # Git ignores text before a patch.
             click.echo(f"# in {root}\n{text}", nl=False)
     if components and found.trials and not any(trial.affected for trial in found.trials):
-        raise UsageError(
-            f"no test of suite {suite} uses {' or '.join(names)}; name one with --suite that has such tests"
-        )
+        raise UsageError(f"no test of suite {suite} uses {' or '.join(names)}; name another suite with --suite")
     return found.exit_code
 
 
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
-def _check(catalog: Catalog, components: Sequence[str], suite: str) -> None:
-    """Refuse what is not there, and say where nothing is newer than what is pinned."""
+def _check(current: Session, components: Sequence[str], suite: str) -> None:
+    """Raise UsageError for an unknown name; report components without newer releases."""
+    catalog, pinned = current.catalog, current.catalog.default_pins("")
     if suite not in catalog.suites:
-        raise UsageError(f"there is no suite '{printable(suite)}'{did_you_mean(suite, catalog.suites)}")
-    pinned = catalog.default_pins("")
+        raise unknown("suite", suite, catalog.suites)
     for name in components:
         if name not in catalog.components:
-            raise UsageError(f"there is no component '{printable(name)}'{did_you_mean(name, catalog.components)}")
+            raise unknown("component", name, catalog.components)
         if not newer(catalog.components[name], pinned[name]):
-            _say(f"{name}: {pinned[name]} is the newest release that is listed")
+            note(f"{name}: {pinned[name]} is the newest listed release")
 
 
-def _tell(found: Roll, suite: str) -> None:
+def _lines(found: Roll, suite: str) -> Iterator[str]:
     for trial in found.trials:
-        _tell_trial(trial, suite)
-    if not found.together.green:
-        _tell_together(found, suite)
-
-
-def _tell_trial(trial: Trial, suite: str) -> None:
-    change = f"{trial.component}: {trial.pinned} -> {trial.release}"
-    if not trial.affected:
-        _say(f"{change}: not tried: no test of suite {suite} uses it")
-    elif trial.green:
-        _say(f"{change}: green, {counted(len(trial.affected), 'test')} of suite {suite} touched")
-    elif trial.findings.reason:
-        _say(f"{change}: not tried: {trial.findings.reason}")
-    else:
-        count = f"{len(trial.findings.broken)} of {counted(len(trial.affected), 'test')}"
-        _say(f"{change}: breaks {count} of suite {suite} that it touches{_with(trial.kept)}")
-        _name(trial.findings.broken)
-
-
-def _tell_together(found: Roll, suite: str) -> None:
-    """What of the suite is not as expected under all that is green by itself."""
-    _say(f"no patch is proposed{_with(found.pins)}")
-    if found.together.reason:
-        _say(f"  suite {suite} could not be tried: {found.together.reason}")
+        change = f"{trial.component}: {trial.pinned} -> {trial.release}"
+        tests = counted(len(trial.affected), "test")
+        if not trial.affected:
+            yield f"{change}: not tried: no test of suite {suite} uses it"
+        elif trial.green:
+            yield f"{change}: green, {tests} of suite {suite} affected"
+        elif trial.findings.reason:
+            yield f"{change}: not tried: {trial.findings.reason}"
+        else:
+            broken = trial.findings.broken
+            yield f"{change}: breaks {len(broken)} of {tests} of suite {suite} that it affects{_with(trial.kept)}"
+            yield from _broken(broken)
+    together = found.together
+    if together.green:
         return
-    _say(f"  {counted(len(found.together.broken), 'test')} of suite {suite} not as expected:")
-    _name(found.together.broken, lambda test: " and ".join(found.touching(test)) or "none of these")
+    yield f"no patch is proposed{_with(found.pins)}"
+    if together.reason:
+        yield f"  suite {suite} could not be tried: {together.reason}"
+        return
+    yield f"  {counted(len(together.broken), 'test')} of suite {suite} not as expected:"
+    yield from _broken(together.broken, lambda test: " and ".join(found.touching(test)) or "none of these")
 
 
 def _with(pins: Mapping[str, str]) -> str:
-    shown = ", ".join(f"{name} {release}" for name, release in pins.items())
-    return f", together with {shown}" if shown else ""
+    listed = ", ".join(f"{name} {release}" for name, release in pins.items())
+    return f", together with {listed}" if listed else ""
 
 
-def _name(broken: Sequence[Break], touched_by: Callable[[str], str] | None = None) -> None:
+def _broken(broken: Sequence[Break], affected_by: Callable[[str], str] | None = None) -> Iterator[str]:
     for each in broken[:_NAMED]:
-        by = f" (touched by {touched_by(each.id)})" if touched_by else ""
-        _say(f"  {each.outcome} {each.id}{by}: {each.reason}")
+        by = f" (affected by {affected_by(each.id)})" if affected_by else ""
+        yield f"  {each.outcome} {each.id}{by}: {each.reason}"
     if len(broken) > _NAMED:
-        _say(f"  and {len(broken) - _NAMED} more")
+        yield f"  and {len(broken) - _NAMED} more"

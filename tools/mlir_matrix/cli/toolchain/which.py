@@ -12,7 +12,7 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import catalog_option, pin_option, session
+from mlir_matrix.cli.options import pin_option, session_options
 from mlir_matrix.environments.releases import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
@@ -27,11 +27,9 @@ from mlir_matrix.toolchains.names import of_release
     examples=("matrix toolchain which mlir-opt@19", "$(matrix toolchain which llc@22) --version"),
 )
 @click.argument("tool", metavar="TOOL[@RELEASE]")
-@pin_option
-@catalog_option
-def which(tool: str, pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
+@session_options(pin_option)
+def which(tool: str, current: Session) -> None:
     """Print the path of TOOL from the pinned release or from RELEASE, to run it by hand."""
-    current = session(catalogs, pins=pins)
     name, mark, wanted = tool.partition("@")
     if mark and not wanted:
         raise UsageError(f"'{printable(tool)}': expected TOOL@RELEASE, e.g. {printable(name)}@19")
@@ -45,11 +43,11 @@ def which(tool: str, pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
         if not isinstance(environment, ResolvedEnvironment):
             raise InfrastructureError(environment.reason)
         if environment.missing(current.home.packages):
-            what = f"{entry.name} {release.release}"
-            if provider_of(entry.document, release) == "source":
-                what += ", which is built from its source,"
-            advice = f"matrix toolchain fetch {entry.name}@{release.release}"
-            raise InfrastructureError(f"{what} is not here; {advice}")
+            built = ", which is built from source," if provider_of(entry.document, release) == "source" else ""
+            reference = f"{entry.name}@{release.release}"
+            raise InfrastructureError(
+                f"{entry.name} {release.release}{built} is not installed; matrix toolchain fetch {reference}"
+            )
         found = next(_programs(current, environment, name), None)
         if found is not None:
             click.echo(str(found))
@@ -61,25 +59,25 @@ def which(tool: str, pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
 def _places(
     current: Session, holders: Sequence[Entry[Component]], name: str, wanted: str
 ) -> list[tuple[Entry[Component], Release]]:
-    """The releases where a tool may be. Several components may have it, not each of them the release that is asked for."""
+    """Return the releases that may have a tool. Several components may have it, but not each has the wanted release."""
     pinned = [entry for entry in holders if entry.name in current.pins.overrides]
-    places, trouble = [], []
-    # What a person pins is meant, and not another component that has the tool as well.
+    places, errors = [], []
+    # A pin selects its component.
     for entry in holders if wanted else pinned or holders:
         try:
-            places += [(entry, release) for release in _meant(current, entry, name, wanted)]
+            places += [(entry, release) for release in _releases(current, entry, name, wanted)]
         except UsageError as error:
-            trouble.append(error)
+            errors.append(error)
     if not places:
-        raise trouble[0]
+        raise errors[0]
     return places
 
 
-def _meant(current: Session, entry: Entry[Component], name: str, wanted: str) -> list[Release]:
-    """The release that is asked for, else the pinned one and those that environments keep to.
+def _releases(current: Session, entry: Entry[Component], name: str, wanted: str) -> list[Release]:
+    """Return the wanted release, else the pinned one and those that environments pin.
 
-    Of the machine's own programs each release names its own (``python3.11``): there it is the one that has this name. Of
-    a component whose programs come as packages or are built, a release that is a wheel has none.
+    Each release of a host program names its own programs (``python3.11``): the one with this name is returned. Of a component
+    whose programs are packages or built, wheels are left out: they have no programs.
     """
     if wanted:
         return [find_release(entry, wanted)]
@@ -89,16 +87,15 @@ def _meant(current: Session, entry: Entry[Component], name: str, wanted: str) ->
     named = [each for each in entry.document.releases if name in each.programs]
     if named and provider_of(entry.document, release_of(entry, pinned)) == "host":
         return named
-    own = [pins[entry.name] for pins in _own_pins(current) if entry.name in pins]
+    own = [
+        dict(pins)[entry.name]
+        for known in current.catalog.known_good
+        for pins in known.document.environments.values()
+        if entry.name in pins
+    ]
     found = [release_of(entry, each) for each in dict.fromkeys([pinned, *own])]
     wheels = [each for each in found if entry.document.programs and provider_of(entry.document, each) == "pypi"]
     return [each for each in found if each not in wheels] or found
-
-
-def _own_pins(current: Session) -> Iterator[dict[str, str]]:
-    """Pins of environments that keep to releases of their own."""
-    for known in current.catalog.known_good:
-        yield from (dict(pins) for pins in known.document.environments.values())
 
 
 def _programs(current: Session, environment: ResolvedEnvironment, name: str) -> Iterator[Path]:
@@ -107,10 +104,9 @@ def _programs(current: Session, environment: ResolvedEnvironment, name: str) -> 
         if script.is_file():
             yield script
     for site in environment.sites(current.home.packages):
-        for path in sorted(Path(site).glob(f"**/{name}")):
-            if path.is_file() and os.access(path, os.X_OK):
-                yield path
+        found = sorted(Path(site).glob(f"**/{name}"))
+        yield from (path for path in found if path.is_file() and os.access(path, os.X_OK))
     for program in environment.host_programs():
-        found, _, path_there = program.partition("=")
-        if found.partition("@")[0] == name:
-            yield Path(path_there)
+        label, _, path = program.partition("=")
+        if label.partition("@")[0] == name:
+            yield Path(path)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_matrix.cli.golden.calibrate import _row
 from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.calibration import calibrated_layer
 from mlir_matrix.session import Session
 from mlir_matrix.tolerances.calibration import Observation, calibrate
 
@@ -23,6 +23,6 @@ def test_shares_of_bounds_that_last_places_widen_say_nothing_about_these(
     bound = replace(current.tolerance(test, "y"), max_ulp=places)
     runs = [Observation(test=TEST, output="y", layer="l", draw=draw, used=value) for draw, value in enumerate(SPREAD)]
     (calibration,) = calibrate(runs, wanted=1e-6)
-    row = _row(calibration, {TEST: {"y": bound}}, calibration.why_not)
-    assert row.why_not.startswith(why)
-    assert bool(row.proposed) == (not why)
+    row = calibrated_layer(calibration, bound, calibration.why_not)
+    assert (row["why_not"] or "").startswith(why)
+    assert bool(row["proposed"]) == (not why)

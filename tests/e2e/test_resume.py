@@ -120,7 +120,7 @@ def test_interrupted(
     before = house.count()
     code, out, err = stop_at(house, before + point, stop)
     assert code == 128 + stop
-    assert "interrupted; what was finished is kept: the same command goes on from there" in err
+    assert "interrupted; finished actions are cached: run the same command again to continue" in err
     assert "Traceback" not in err
     document = json.loads(out)
     assert document["interrupted"]

@@ -1,4 +1,4 @@
-"""One process at a time, by locks of the kernel that end with whoever holds them, however it ends; and whole or not at all."""
+"""Lock files between processes, and write files atomically. The kernel releases the locks of a process that ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mlir_matrix.errors import InfrastructureError
 
-#: Limits on the size of files and quotas look the same to whoever waits for the file.
+#: Errors of a full disk, a quota or a limit on the size of files.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: For ``cancelled``: give up instead of waiting for a lock.
 AT_ONCE = threading.Event()
@@ -23,7 +23,7 @@ _own = threading.local()
 
 
 class Cancelled(Exception):
-    """Whoever asked for it no longer wants it."""
+    """Raised when the caller has cancelled the operation."""
 
 
 def check(cancelled: threading.Event | None) -> None:
@@ -33,7 +33,7 @@ def check(cancelled: threading.Event | None) -> None:
 
 
 def acquire(descriptor: int, cancelled: threading.Event | None) -> None:
-    """Lock an open file; somebody else's lock is waited for, but not longer than anybody wants it."""
+    """Lock an open file. Wait for the lock until it is free or the event ``cancelled`` is set."""
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,7 +46,7 @@ def acquire(descriptor: int, cancelled: threading.Event | None) -> None:
 
 @contextmanager
 def locked(path: Path, cancelled: threading.Event | None = None) -> Iterator[None]:
-    """Hold the lock ``path``, an empty file that stays."""
+    """Hold the lock ``path``, an empty file that is not removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
         acquire(file.fileno(), cancelled)
@@ -59,12 +59,12 @@ def locked(path: Path, cancelled: threading.Event | None = None) -> Iterator[Non
 
 
 def holds(path: Path) -> bool:
-    """Whether this thread holds the lock ``path``: waiting for itself would never end."""
+    """Return whether this thread holds the lock ``path``, and would wait for itself."""
     return path in _own.__dict__.get("held", ())
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock on a file or a folder right now."""
+    """Return whether the lock of a file or a folder is held."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -79,12 +79,11 @@ def is_held(path: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file; see :func:`write_file`."""
     write_file(path, text.encode())
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file so that it is the old one or the new one, whatever happens meanwhile. Raises InfrastructureError."""
+    """Write a file atomically. Raise InfrastructureError."""
     scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,9 +100,9 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file that a person named, as :func:`write_file` does. Raises InfrastructureError.
+    """Write a file of the command line atomically. Raise InfrastructureError.
 
-    A device, a pipe and what a link leads to are written in place: ``--junit /dev/stdout`` must not replace that.
+    Devices, pipes and links are written in place: ``--junit /dev/stdout`` must not replace the device.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         try:
@@ -116,12 +115,12 @@ def write_output(path: Path, data: bytes) -> None:
 
 @contextmanager
 def beside(destination: Path) -> Iterator[Path]:
-    """A new folder beside where something will be; what others left there is removed. The caller holds the lock of that."""
-    import tempfile  # where something is made, not where locks are read
+    """Make a temporary folder beside ``destination``; remove those of killed processes. The caller holds the lock."""
+    import tempfile  # slow to import
 
     prefix = f".new-{destination.name}-"
     for left in destination.parent.glob(f"{prefix}*"):
-        # We hold the lock, so whoever made it is gone.
+        # The caller holds the lock, so the process that made it has ended.
         shutil.rmtree(left, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=destination.parent))
     try:
@@ -132,8 +131,8 @@ def beside(destination: Path) -> Iterator[Path]:
 
 
 def unwritable(what: str, error: OSError) -> InfrastructureError:
-    """The error for a file that cannot be written or read: a full disk is called by its name."""
+    """Return the error for a file that cannot be written or read."""
     place = f" ({error.filename})" if error.filename else ""
     if error.errno in _FULL:
-        return InfrastructureError(f"{what}: the disk is full{place}; nothing half done was kept")
+        return InfrastructureError(f"{what}: the disk is full{place}; no incomplete file was kept")
     return InfrastructureError(f"{what}: {error.strerror or error}{place}")

@@ -1,9 +1,9 @@
-"""Fingerprints of folders and of the machine: equal fingerprints mean that nothing was changed, without reading any file.
+"""Compute fingerprints of folders and of the machine: equal fingerprints mean that no file changed. No file is read.
 
-A file counts as unchanged while device, inode, mode, size, modification and change time are the same; so does a folder, whose
-times tell of a file that came and went. Two changes within one tick of a file system's clock leave the same times, so that a
-file is trusted only if its times are older than that. File systems of a network or of a virtual machine's host are not trusted:
-for a minute they may give attributes that they remember. Nor are those that have no change times, like FAT and images.
+A file is unchanged if device, inode, mode, size, modification and change time are the same. The times of a folder show files
+that were added and removed. Two changes within one tick of a file system's clock leave the same times, so a file is trusted only
+if its times are older. File systems of a network or of a virtual machine's host are not trusted, because they may return cached
+attributes for a minute. Those without change times, like FAT and images, are not trusted either.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _name = attrgetter("name")
 
 
 class UnstableError(OSError):
-    """Raised for what a fingerprint cannot cover: links and devices, which lead to files elsewhere."""
+    """Raised for links and devices, which a fingerprint cannot cover."""
 
 
 class Fingerprint:
@@ -44,7 +44,7 @@ class Fingerprint:
         self._lines: list[str] = []
 
     def add_folder(self, folder: str) -> None:
-        """Add everything below a folder that need not exist. Raise OSError."""
+        """Add all files below a folder, which need not exist. Raise OSError."""
         if os.path.lexists(folder):
             self._sweep(folder)
 
@@ -82,23 +82,21 @@ class Fingerprint:
             self._lines += sorted(entry.name for entry in entries if entry.is_dir())
 
     def add_value(self, value: object) -> None:
-        """Add anything else that counts."""
         self._lines.append(repr(value))
 
     def digest(self) -> str:
-        """Return the digest of all that was added."""
         return digest_bytes("\n".join(self._lines).encode(errors="surrogateescape"))
 
     def is_settled(self, since: Fingerprint | None = None) -> bool:
-        """Return whether a later change would show: no file had been changed just before ``since``, else before this began.
+        """Return whether a later change would show: no file changed shortly before ``since`` (default: this) began.
 
-        Raise OSError where it cannot be told.
+        Raise OSError if that is unknown.
         """
         return self._newest < (since or self)._began - _TICK_NS and not self._devices & _untrusted_devices()
 
 
 def _untrusted_devices() -> set[int]:
-    """The numbers of the file systems that are on other machines, or may be, and of those without change times."""
+    """Return the devices of file systems that may be remote or have no change times."""
     found = set()
     with open(_MOUNTS, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -111,7 +109,7 @@ def _untrusted_devices() -> set[int]:
 
 @cache
 def cpu_digest() -> str:
-    """What native code generation sees of this machine: the CPU's model and features."""
+    """Return the digest of what native code generation depends on: the CPU's model and features."""
     wanted = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "isa")
     facts: dict[str, str] = {"machine": os.uname().machine}
     try:
@@ -127,8 +125,8 @@ def cpu_digest() -> str:
     return digest_value(facts)
 
 
-def program_facts() -> list[object]:
-    """Return what of this machine and of the running interpreter results depend on, but for programs on PATH."""
+def machine_identity() -> list[object]:
+    """Return the properties of this machine and interpreter that results depend on, except programs on PATH."""
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     packages = [(folder, os.stat(folder).st_mtime_ns) for folder in sys.path if os.path.isdir(folder)]
     return [sys.version, os.path.realpath(sys.executable), libc, os.geteuid(), cpu_digest(), packages]

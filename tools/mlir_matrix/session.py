@@ -33,22 +33,22 @@ Environment = ResolvedEnvironment | UnavailableEnvironment
 
 @dataclass(frozen=True)
 class Session:
-    """One invocation's view of the files and folders."""
+    """The catalog, folders and pins of one command."""
 
     catalog: Catalog
     home: Home
-    #: What a person asks for: releases (``--pin``) and environments that stand in for others (``--environment``).
+    #: The options ``--pin`` and ``--environment``.
     pins: Pins
 
     @cached_property
     def lock_folders(self) -> tuple[Path, ...]:
-        """Where locks of environments may stand: in each catalog's toolchains."""
+        """The folders of lock files, one per catalog."""
         return tuple(root / "toolchains" / "locks" for root in self.catalog.roots)
 
     def environment(self, reference: str, *, sealed: bool = False) -> Environment:
-        """Resolve an environment on this machine; ``reference`` is its name in plans, pins included.
+        """Resolve an environment on this machine; ``reference`` is its name in plans, with pins.
 
-        ``sealed``: with nothing in it that is this machine's, the interpreter included.
+        A ``sealed`` environment contains no host tools and has its own interpreter.
         """
         name, _, suffix = reference.partition(PINS_MARK)
         found = resolve(
@@ -62,34 +62,34 @@ class Session:
         return replace(found, name=reference)
 
     def releases(self, reference: str) -> Releases:
-        """What an environment consists of."""
+        """Return the releases of an environment."""
         name, _, suffix = reference.partition(PINS_MARK)
         return self.with_entries(self.pins.override(suffix).releases(name))
 
     def needs(self, reference: str) -> Releases:
-        """What releases of an environment are built with."""
+        """Return the releases that the packages of an environment are built with."""
         name, _, suffix = reference.partition(PINS_MARK)
         return self.with_entries(self.pins.override(suffix).needs(name))
 
     def with_entries(self, releases: Mapping[str, Release]) -> Releases:
-        """Releases by component, each with what the component's file says."""
+        """Return releases with the entries of their components."""
         return [(self.catalog.components[component], release) for component, release in releases.items()]
 
     def environments(self, references: Iterable[str], *, sealed: bool = False) -> dict[str, Environment]:
-        """Several of them, by reference."""
+        """Resolve environments, each once."""
         return {name: self.environment(name, sealed=sealed) for name in sorted(set(references))}
 
     def pins_of(self, reference: str) -> dict[str, str]:
-        """Component releases of an environment."""
+        """Return the releases of an environment by component."""
         return {entry.name: release.release for entry, release in self.releases(reference)}
 
     @cached_property
     def numerics(self) -> Numerics:
-        """What the catalog states about the numerics of tests."""
+        """The numerics attributes of the catalog."""
         return Numerics(self.catalog)
 
     def tolerance(self, test: Test, output: str) -> Resolved:
-        """The bounds that apply to one output of a test."""
+        """Return the bounds of one output of a test."""
         workload = self.catalog.workloads[test.workload].document
         return resolve_tolerance(
             self.catalog.layers,
@@ -104,7 +104,7 @@ class Session:
         )
 
     def considered_layers(self, test: Test, output: str) -> list[dict[str, Any]]:
-        """Every tolerance layer, the one that wins last, and why each applies or not."""
+        """Return the tolerance layers that apply to an output; the last one wins."""
         bound = self.tolerance(test, output)
         rows: list[dict[str, Any]] = [
             {"layer": item.location, "applies": item.applies, "why": item.why}
@@ -118,14 +118,13 @@ class Session:
         return [*rows, winner]
 
     def plan(self, tests: Iterable[Test]) -> Plan:
-        """The plan of these tests."""
         from mlir_matrix.plan.planner import make_plan
 
         return make_plan(self.catalog, tests, self.tolerance, pins=self.pins)
 
 
 def session_of(roots: Sequence[Path], home: Home) -> Session:
-    """What other catalogs make of a home. Raises CatalogError."""
+    """Open a session of other catalogs. Raise CatalogError."""
     catalog = validate(load(roots))
     return Session(catalog=catalog, home=home, pins=Pins(catalog))
 
@@ -137,7 +136,7 @@ def open_session(
     swaps: Mapping[str, str] = MappingProxyType({}),
     pins: Sequence[str] = (),
 ) -> Session:
-    """Load the catalogs. Raises CatalogError for what is wrong in them, UsageError where a folder or a pin is none."""
+    """Load the catalogs. Raise CatalogError for their problems, UsageError for an unknown folder, environment or pin."""
     for folder in catalogs:
         if not folder.is_dir():
             raise UsageError(f"--catalog {folder}: there is no such folder")

@@ -1,4 +1,4 @@
-"""Numbers with their nouns and units, options. Imports nothing of ours, so that verbs that print a line need not wait for more."""
+"""Format numbers, sizes and options. Imports nothing of ours, because every verb needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return text of others as a terminal may have it: control characters escaped, all but line breaks and tabs."""
+    """Escape control characters, except line breaks and tabs, so that a terminal ignores them."""
     if text.isprintable():
         return text
     shown = (c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
@@ -19,12 +19,12 @@ def harmless(text: str) -> str:
 
 
 def catalog_options(folders: Iterable[object]) -> list[str]:
-    """The words of a command line that name these catalogs."""
+    """Return the options that add these catalogs."""
     return [word for folder in folders for word in ("--catalog", str(folder))]
 
 
 def megabytes(size: int) -> str:
-    """A number of bytes for people: ``118 MB``, ``0.4 MB``."""
+    """Format a number of bytes: ``118 MB``, ``0.4 MB``."""
     if size == 0:
         return "–"
     value = size / 1e6

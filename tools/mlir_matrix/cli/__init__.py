@@ -15,7 +15,7 @@ import click
 from mlir_matrix.cli.lazy import Listed, VerbGroup
 from mlir_matrix.errors import InfrastructureError, MatrixError
 
-#: Verb → what it does, for ``matrix --help``, which must not import them all.
+#: The verbs by name. ``matrix --help`` imports none of them.
 VERBS = {
     "plan": "Show which tests would run, and why.",
     "run": "Run tests and compare each outcome with the expected one.",
@@ -29,7 +29,7 @@ VERBS = {
     "doctor": "Report what this machine has and what it lacks.",
 }
 
-#: When Python looks for cycles. Plans and results are many objects without any: its own 700 take a tenth of the time.
+#: Thresholds of the garbage collector. Plans and results have no cycles; Python's default of 700 costs a tenth of the time.
 COLLECTING = (100_000, 20, 20)
 
 
@@ -45,7 +45,7 @@ def matrix() -> None:
 
 
 class _Stopped(KeyboardInterrupt):
-    """Asked to end by a signal other than Ctrl-C: a build machine's master, a terminal that went away."""
+    """Raised by SIGTERM and SIGHUP."""
 
     def __init__(self, signum: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def _stop(signum: int, frame: FrameType | None) -> None:
 
 
 def _listen() -> None:
-    """Have these signals end what is going on as Ctrl-C does, unless somebody chose to ignore them, as nohup does."""
+    """Let SIGTERM and SIGHUP end the program like Ctrl-C, unless they are ignored, for example by nohup."""
     for signum in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) == signal.SIG_DFL:
             signal.signal(signum, _stop)
@@ -81,21 +81,20 @@ def _call(arguments: list[str] | None) -> int:
         error.show()
         return 2
     except (KeyboardInterrupt, click.Abort) as error:
-        click.echo("matrix: interrupted; what was finished is kept: the same command goes on from there", err=True)
-        # Click makes an Abort of it.
+        click.echo("matrix: interrupted; finished actions are cached: run the same command again to continue", err=True)
+        # Click raises Abort from the interrupt.
         stopped = error.__cause__ if isinstance(error, click.Abort) else error
         return 128 + (stopped.signum if isinstance(stopped, _Stopped) else signal.SIGINT)
     except (BrokenPipeError, SystemExit):
-        # Click itself exits only where a command finds that its reader has gone.
-        # Whoever read our output has enough; python must not complain about it while it exits.
+        # The reader of stdout has closed it (click raises SystemExit then). Python must not report that at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        # Of a file that we do not name ourselves, such as stdout on a full disk.
+        # For example stdout on a full disk.
         place = f"{error.filename}: " if error.filename else ""
         _say(InfrastructureError(f"{place}{error.strerror or error}"))
         return 3
-    except Exception:  # noqa: BLE001 - ours to mend, not the user's to read
+    except Exception:  # noqa: BLE001 - a bug, whatever its type
         return _bug()
     return result if isinstance(result, int) else 0
 
@@ -119,14 +118,14 @@ def _bug() -> int:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point of ``matrix``; exits with the code that the interfaces promise."""
+    """Run ``matrix`` and exit with its exit code."""
     gc.set_threshold(*COLLECTING)
     _listen()
     code = _call(arguments)
     for stream in (sys.stdout, sys.stderr):
-        # None: it was closed when we began. What cannot be written now was complained about before.
+        # None: it was closed at the start. Errors of earlier writes are reported already.
         if stream is not None:
             with contextlib.suppress(OSError):
                 stream.flush()
-    # Nothing is left to be cleaned up, and taking the interpreter down takes a third of a warm run.
+    # Nothing is left to clean up, and a regular exit takes a third of a warm run.
     os._exit(code)

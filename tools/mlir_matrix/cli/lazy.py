@@ -1,4 +1,4 @@
-"""Verbs and groups of verbs. Each verb is a module, imported only when it is called."""
+"""Define verbs and groups of verbs. Each verb is a module, imported only when it is called."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import click
 
 
 class Listed(NamedTuple):
-    """What a group knows of a verb before it is imported: where it is, and what it does."""
+    """An entry of a group: a verb that is not imported yet."""
 
-    #: Module in this package, and what the command is called there.
+    #: Module in this package, and the name of the command in it.
     module: str
     name: str
     what: str
 
 
 class Verb(click.Command):
-    """A command whose help ends with examples, a line each, as they are typed."""
+    """A command whose help ends with examples."""
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -30,12 +30,12 @@ class Verb(click.Command):
 
 
 class VerbGroup(click.Group):
-    """A group that knows its verbs by name and loads one at a time; its help ends with examples, if it has any."""
+    """A group that imports a verb when it is called; its help ends with examples, if any."""
 
     def __init__(
         self, *arguments: Any, verbs: Mapping[str, Listed], of: str = "", examples: Sequence[str] = (), **more: Any
     ) -> None:
-        """``of``: what messages call the group whose verbs they are."""
+        """``of`` is the name of the group in messages."""
         super().__init__(*arguments, **{"subcommand_metavar": "VERB [ARGUMENTS]...", **more})
         self._verbs, self._of = verbs, f" of {of}" if of else ""
         self.examples = tuple(examples)
@@ -72,7 +72,7 @@ class VerbGroup(click.Group):
 
 
 def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
-    """Unwrapped: who copies an example must get all of it."""
+    """Write examples without wrapping, so that they can be copied."""
     with formatter.section("Examples"):
         for example in examples:
             formatter.write(f"{'':>{formatter.current_indent}}{example}\n")

@@ -1,7 +1,7 @@
-"""The table of the options that several verbs take.
+"""Define the options that several verbs take, in one table.
 
-A row declares an option and says where a request keeps its value. From the rows come click's declarations, the values that verbs
-are given, and the command that repeats a test.
+A row declares an option and where a request has its value. Click's declarations, the arguments of verbs and the command that
+repeats a test are made from the rows.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ sealed_option = Option(
 )
 quiet_option = Option("quiet", "--quiet", "-q", is_flag=True, help="Show no progress.")
 
-#: What decides how a test ends, in the order in which a command that repeats it says it.
+#: The options that decide the outcome of a test, in the order of the command that repeats it.
 _REPEATED = (
     catalog_option,
     cache_option,
@@ -289,7 +289,7 @@ def _executor(**chosen: Any) -> ExecutorOptions:
     return options
 
 
-#: Gives the verb ``limits``; the second one for verbs that run few actions.
+#: Give the verb ``limits``; the second one is for verbs that run few actions.
 limits_options = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
 limits_options_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
 #: Gives the verb ``executor``, an ExecutorOptions.

@@ -64,7 +64,7 @@ def command(form: str, junit: Path | None, quiet: bool, **given: Any) -> int:
     unchanged = UnchangedRuns(request)
     report = unchanged.find()
     if report is None:
-        from mlir_matrix.cli.run_tests import run_tests  # imports more than an unchanged run needs
+        from mlir_matrix.cli.run_tests import run_tests  # not needed for an unchanged run
 
         report = run_tests(request, unchanged, quiet=quiet)
     run = report.run

@@ -1,4 +1,4 @@
-"""From actions that are done to the results of tests: outcomes, verdicts, and whether they are the expected ones."""
+"""Make the results of tests from finished actions: outcomes, verdicts, and whether they are expected."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from mlir_matrix.report.schemas.run import ExpectedOutcome
     from mlir_matrix.report.schemas.verdict import Verdict
 
-#: What the judge advises where a golden is missing. It does not know the catalogs.
+#: The judge's advice for a missing golden. The judge does not know the catalogs.
 _REMEDY = "matrix golden update --write"
 _ONE_POISON = "; its kernel ran under one poison value only: it took over 5 s of CPU time, or its target has no fork"
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """What the actions up to and including one cost, and where they came from."""
+    """The cost and the environments of an action and of all that it depends on."""
 
     duration_s: float
     cached: bool
     environments: frozenset[str]
-    #: The fewest poison values that a kernel ran under; 0 where none ran.
+    #: The smallest number of poison values that a kernel ran under; 0 without a kernel.
     poisons: int = 0
 
 
 class ResultMaker:
-    """Turns actions that are done into results of tests."""
+    """Makes results of tests from finished actions."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ResultMaker:
         read_blob: Callable[[str], bytes],
         roots: Sequence[Path] = (),
     ) -> None:
-        """``pins`` gives component releases by environment; ``digests`` the environments' own; ``roots`` are the catalogs."""
+        """``pins`` has component releases by environment, ``digests`` the digests of environments; ``roots`` are the catalogs."""
         self._graph = graph
         self._pins = pins
         self._digests = digests
@@ -60,14 +60,14 @@ class ResultMaker:
         self._remedy = shlex.join([*_REMEDY.split(), *catalog_options(roots[1:])])
         self._chains: dict[str, _Chain] = {}
         self._alone: dict[str, frozenset[str]] = {}
-        #: By digest: many tests come to the same one.
+        #: By digest: many tests have the same verdict.
         self._verdicts: dict[str, dict[str, Any]] = {}
-        self._facts: dict[frozenset[str], tuple[dict[str, str], dict[str, str]]] = {}
+        self._known: dict[frozenset[str], tuple[dict[str, str], dict[str, str]]] = {}
 
     def note(self, action: str, done: Done) -> None:
-        """Remember what an action cost. Every action must be noted after those that it waits for."""
+        """Record the cost of an action. The actions that it depends on must be recorded before."""
         spec = self._graph.actions[action]
-        # What is made once for a target is no test's time.
+        # Work that is done once for a target is not part of a test.
         duration = 0.0 if spec.tool in BUILDING else done.result.usage.get("wall_s", 0.0)
         cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
@@ -84,22 +84,22 @@ class ResultMaker:
         self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0))
 
     def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
-        """The result of a test that was decided before anything ran, or that the run did not come to."""
+        """Return the result of a test that did not run."""
         return TestResult(**_names(test), outcome=cast("Outcome", outcome), stage="", expected=True, reason=reason)
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
-        """The result of a test whose last action is done."""
+        """Return the result of a test whose last action is finished."""
         outcome: Mapping[str, Any] = done.result.outcome
         verdict: dict[str, Any] | None = None
         metrics: dict[str, Any] = {}
         if done.result.ok and "verdict" not in done.result.outputs:
-            # A check that has only one way to succeed, like FileCheck, has nothing to say when it does.
+            # FileCheck, for example, writes no verdict when it succeeds.
             outcome = {"outcome": "pass", "stage": "judge", "reason": ""}
         elif done.result.ok:
             try:
                 verdict = self._verdict(done.result.outputs["verdict"])
             except LostBlob:
-                # Whoever executes can have it made again.
+                # The executor runs the action again.
                 raise
             except OSError as error:
                 outcome = {
@@ -116,9 +116,9 @@ class ResultMaker:
         chain = self._chains[action]
         if chain.poisons:
             metrics["poisons"] = chain.poisons
-        pins, environments = self._environment_facts(chain.environments)
+        pins, environments = self._environments(chain.environments)
         expected, expectation = _compare(test, outcome["outcome"])
-        # An expected mismatch must not hide that there was nothing to compare with.
+        # An expected mismatch must not hide that no comparison was possible.
         expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
         return TestResult(
             **_names(test),
@@ -139,7 +139,7 @@ class ResultMaker:
         )
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
-        """Return whether what a judge was to compare with could not be computed: no program under test failed then."""
+        """Return whether the expected output could not be computed, so that no program under test failed."""
         failed = not done.result.ok and done.result.outcome["stage"] == "judge"
         return failed and self._graph.actions[action].tool == "judge"
 
@@ -152,29 +152,29 @@ class ResultMaker:
             self._verdicts[digest] = verdict
         return self._verdicts[digest]
 
-    def _environment_facts(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
-        if names not in self._facts:
+    def _environments(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
+        if names not in self._known:
             releases: dict[str, dict[str, None]] = {}
             for name in sorted(names):
                 for component, release in self._pins.get(name, {}).items():
                     releases.setdefault(component, {})[release] = None
-            # Steps of a test may have the same component of several releases: none of them is hidden.
+            # Steps of a test may use several releases of one component.
             pins = {component: ", ".join(found) for component, found in releases.items()}
-            self._facts[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
-        return self._facts[names]
+            self._known[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
+        return self._known[names]
 
 
 def weak_outputs(verdict: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return, by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right."""
+    """Return by output the trivial outputs that would also pass, unless the workload states a reason."""
     outputs = verdict["outputs"] if verdict["outcome"] == Outcome.PASS else ()
     return {each["name"]: each["weak"] for each in outputs if "weak" in each and "weak_reason" not in each}
 
 
 def _refused(verdict: Mapping[str, Any], position: str) -> dict[str, Any]:
-    """The verdict on a weak pass where a suite refuses it: its golden and bounds tell nothing, which nobody can expect."""
+    """Return the verdict of a weak pass as a mismatch, for a suite that refuses weak passes."""
     weak = weak_outputs(verdict)
     reason = (
-        f"weak: what takes no program would pass, too ({weak_words(weak)}), and {position} refuses that; "
+        f"weak: outputs that need no program would also pass ({weak_words(weak)}), and {position} refuses that; "
         "change inputs or tolerance, or state a reason by 'weak' at the workload's output"
     )
     wrong = {"outcome": "mismatch", "measurable": False, "reason": reason}
@@ -194,7 +194,7 @@ def _names(test: Test) -> dict[str, Any]:
 
 
 def _compare(test: Test, outcome: str) -> tuple[bool, ExpectedOutcome | None]:
-    """Whether the outcome is the expected one. Strict: an expected failure that passes is not as expected."""
+    """Return whether the outcome is expected, and the expectation. An expected failure that passes is unexpected."""
     rule = test.expectation
     if rule is None:
         return outcome == Outcome.PASS or outcome in NOT_RUN, None

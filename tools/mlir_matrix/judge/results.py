@@ -1,4 +1,4 @@
-"""Results: one outcome per test, whether it is the expected one, and what a program or a person wants to know of it."""
+"""Hold the results of tests: one outcome per test, whether it is expected, and the details."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mlir_matrix.events import Event
 from mlir_matrix.names import OF
 
 if TYPE_CHECKING:
-    # Results are shown without all that makes them where nothing has changed.
+    # An unchanged run shows results without importing these.
     from mlir_matrix.execute.job import Done
     from mlir_matrix.report.schemas.run import ExpectedOutcome, NamedTest, Results, Summary, TestEntry
     from mlir_matrix.report.schemas.verdict import Verdict
 
 SCHEMA = "mlir-matrix/results/v1"
-#: What a run reports about tests that it did not have to run.
+#: Outcomes of tests that did not run.
 NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 
 
@@ -27,7 +27,7 @@ NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 class TestResult:
     """The outcome of one test."""
 
-    #: For pytest, which would take the name for one of its own.
+    #: Tells pytest that this is not a test class.
     __test__: ClassVar[bool] = False
 
     id: str
@@ -46,30 +46,29 @@ class TestResult:
     pins: Mapping[str, str] = field(default_factory=dict)
     environments: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    #: What the suite expected instead of a pass, why, and where it says so.
+    #: The outcome that the suite expects instead of a pass, with reason and position.
     expectation: ExpectedOutcome | None = None
-    #: The judge's findings, output by output; diagnostics and log of a failure.
+    #: The census of each output; diagnostics and log of a failure.
     verdict: Verdict | None = None
     diagnostics: str = ""
     log: str = ""
-    #: The name of the property that the test is of; empty where it is of none.
+    #: The name of the tested property; empty for other tests.
     relation: str = ""
-    #: Of a pass: by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right.
+    #: By output of a pass: the trivial outputs that would also pass, unless the workload states a reason.
     weak: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def cell(self) -> str:
-        """The identifier of its cell, with the pins that the suite varies."""
+        """The name of the cell, with the pins that the suite varies."""
         _, mark, pins = self.id.partition("@")
         return f"{self.framework}/{self.pipeline}/{self.target}{mark}{pins}"
 
     @property
     def called(self) -> str:
-        """The workload, with the property where the test is of one: ``matmul~scaling``."""
+        """The workload, with the tested property: ``matmul~scaling``."""
         return f"{self.workload}{OF}{self.relation}" if self.relation else self.workload
 
     def to_json(self) -> TestEntry:
-        """The entry of this test in the results document."""
         names: NamedTest = {
             "id": self.id,
             "framework": self.framework,
@@ -113,41 +112,37 @@ class TestDone(Event):
 
 @dataclass(kw_only=True)
 class Run:
-    """What a run came to. ``interrupted`` where somebody ended it: what was not run until then is ``skipped``."""
+    """The results of a run. If it was interrupted, the remaining tests are ``skipped``."""
 
     results: list[TestResult] = field(default_factory=list)
     done: dict[str, Done] = field(default_factory=dict)
-    #: What ended the run before its time: Ctrl-C, or a signal that asks for the same.
+    #: The exception of Ctrl-C, SIGTERM or SIGHUP.
     interruption: KeyboardInterrupt | None = None
-    #: Identifiers of the actions that were executed, in the order in which they ended.
+    #: The executed actions, in the order of their ends.
     executed_actions: list[str] = field(default_factory=list)
-    #: Files that it found its results in; None where programs on PATH decide about results, too.
+    #: The files of the cached results; None if results also depend on programs on PATH.
     relied: Sequence[str] | None = None
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody ended it."""
         return self.interruption is not None
 
     @property
     def executed(self) -> int:
-        """How many actions were executed; the others were known."""
         return len(self.executed_actions)
 
 
 def weak_words(weak: Mapping[str, Sequence[str]]) -> str:
-    """Return them as words."""
     return "; ".join(f"{name}: {' and '.join(passes)}" for name, passes in weak.items())
 
 
 def outcomes_digest(results: Iterable[TestResult]) -> str:
-    """SHA-256 over the identifiers and outcomes of tests, in the order of the identifiers: what a set of pins came to."""
+    """Return the SHA-256 of the sorted identifiers and outcomes of tests."""
     lines = sorted(f"{result.id} {result.outcome}\n" for result in results)
     return digest_bytes("".join(lines).encode())
 
 
 def summarise(results: Sequence[TestResult]) -> Summary:
-    """Totals: how many, how many as expected, how many of each outcome, how many from the cache; their digest."""
     counts = Counter(result.outcome for result in results)
     return {
         "total": len(results),
@@ -161,7 +156,7 @@ def summarise(results: Sequence[TestResult]) -> Summary:
 def to_document(
     results: Sequence[TestResult], *, interrupted: bool = False, executed_actions: Sequence[str] = ()
 ) -> Results:
-    """The results document; ``executed_actions`` are those that the cache did not have."""
+    """Return the results document."""
     return {
         "schema": "mlir-matrix/results/v1",
         "tests": [result.to_json() for result in results],
@@ -173,7 +168,7 @@ def to_document(
 
 
 def exit_code(results: Iterable[TestResult]) -> int:
-    """0: all as expected; 1: something under test is not; 3: nothing under test failed, but the infrastructure did."""
+    """Return 0 if all outcomes are as expected, 3 if only the infrastructure failed, else 1."""
     wrong = [result for result in results if not result.expected]
     if any(result.outcome != Outcome.INFRA_ERROR for result in wrong):
         return 1

@@ -23,7 +23,7 @@ from mlir_matrix.session import Environment, Session
 
 
 class Executor(Protocol):
-    """Runs a graph. ``done`` grows meanwhile, so that finished actions are known however the run ends."""
+    """Runs a graph. ``done`` has the finished actions also if the run is interrupted."""
 
     done: dict[str, Done]
 
@@ -36,14 +36,14 @@ class Executor(Protocol):
 
 
 class _Collector:
-    """Turns finished actions into results, and passes all events on."""
+    """Collects the results of finished actions, and forwards all events."""
 
     def __init__(self, plan: Plan, maker: ResultMaker, listener: Listener, run: Run, *, fail_fast: bool) -> None:
         self._maker = maker
         self._listener = listener
         self._run = run
         self._fail_fast = fail_fast
-        #: The test that ended a run which is to fail fast.
+        #: The test that ended a run with --fail-fast.
         self.surprise = ""
         self._ends: dict[str, list[Test]] = {}
         for test in plan.tests:
@@ -71,7 +71,7 @@ class _Collector:
 
 
 def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Listener = ignore) -> dict[str, Done]:
-    """Execute a graph that belongs to no tests."""
+    """Execute a graph without tests."""
     return Scheduler(
         graph,
         roots=session.catalog.roots,
@@ -140,7 +140,7 @@ def run_plan(
         read_blob=executor.read_blob,
         roots=session.catalog.roots,
     )
-    # The dictionary grows from here on, however the run ends.
+    # The executor adds to this dictionary.
     run = Run(done=executor.done)
     collector = _Collector(plan, maker, listener, run, fail_fast=fail_fast)
     try:

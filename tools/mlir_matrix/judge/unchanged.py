@@ -1,15 +1,15 @@
-"""Results of earlier runs, for a run of the same tests while nothing that they depend on has changed.
+"""Keep the results of runs, and return them while nothing that they depend on has changed.
 
-An unchanged run finds every action in the cache. To find out takes most of its time: it loads and checks the catalog, plans
-thousands of actions, hashes their inputs and reads their results. So its results are kept together with fingerprints of
+An unchanged run finds every action in the cache. Most of its time is needed to find that out: it loads and checks the catalog,
+plans thousands of actions, hashes their inputs and reads their results. So the results are kept with fingerprints of
 
 - all files of the catalogs, and the names of the folders beside them;
 - the program's own code, the interpreter with the packages it has, and the CPU;
 - the files of the action cache that such a run reads or looks for.
 
-They are used again for the same command line while all fingerprints are equal. Where one differs, or the file that keeps the
-results is missing or damaged, the run goes the usual way. Only runs without any surprise are kept, whose environments do not
-depend on programs that are found on PATH.
+They are used again for the same command line while all fingerprints are equal. If one differs, or the file of the results is
+missing or damaged, the tests run. A run is kept only if all outcomes are as expected and its environments do not depend on
+programs on PATH.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Any
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.digest import digest_bytes, digest_value
 from mlir_matrix.execute.options import ExecutorOptions, Limits
-from mlir_matrix.fingerprint import Fingerprint, program_facts
+from mlir_matrix.fingerprint import Fingerprint, machine_identity
 from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.paths import find_home, repository
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.graph import Graph
 
-#: Folders of a catalog that a run may read: the catalog proper, and the driver that every kernel is linked with.
+#: Folders of a catalog that a run may read; kernels are linked with the driver.
 FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
 #: Command lines whose results are kept.
 _MOST = 16
@@ -42,12 +42,12 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What of a command line decides about results."""
+    """The options of a command line that decide the results."""
 
     tests: Sequence[str]
     catalogs: tuple[Path, ...]
     cache_dir: Path | None
-    #: Environments that stand in for others, by the others' names.
+    #: Environments used instead of others, by the names of the others.
     swaps: Mapping[str, str]
     pins: Sequence[str]
     executor: ExecutorOptions
@@ -55,19 +55,19 @@ class Request:
     keep_going: bool
 
     def words(self) -> list[Any]:
-        """Return it as JSON, without what only says how fast it goes."""
+        """Return the request as JSON, without options that only change the speed."""
         limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.executor.devices
         return [self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.keep_going]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A run, and what else is said of it."""
+    """A run, and the rest of its summary."""
 
     run: Run
-    #: The releases that a person pinned.
+    #: The pins of the command line.
     pins: Mapping[str, str]
-    #: By test: where failures are kept.
+    #: The folders of failures, by test.
     folders: Mapping[str, Path] = field(default_factory=dict)
     #: The command that runs a test again.
     repeat: Callable[[str], str] = str
@@ -81,19 +81,19 @@ class UnchangedRuns:
         self._roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
         self._cache = str(home.actions)
         self._folder = f"{self._cache}/unchanged"
-        # As ASCII: names of files and arguments need not be UTF-8.
+        # Names of files and arguments need not be UTF-8.
         words = ascii([sys.executable, str(home.cache), self._roots, request.words()])
         self._file = f"{self._folder}/{digest_value(words)}.json"
         self._sources = Fingerprint()
         self._state = ""
-        # The other executors ask programs of this machine.
+        # The other executors use programs of this machine.
         if request.executor == ExecutorOptions(devices=request.executor.devices):
             with contextlib.suppress(OSError):
                 self._add_sources(self._sources)
                 self._state = self._sources.digest()
 
     def _add_sources(self, sources: Fingerprint) -> None:
-        sources.add_value([list(map(os.path.realpath, self._roots)), program_facts()])
+        sources.add_value([list(map(os.path.realpath, self._roots)), machine_identity()])
         sources.add_folder(_PACKAGE)
         for root in self._roots:
             sources.add_names(root)
@@ -107,7 +107,7 @@ class UnchangedRuns:
         return now.digest() == self._state
 
     def find(self) -> Report | None:
-        """Return what is known of an unchanged run; None where anything differs."""
+        """Return the results of an unchanged run, or None."""
         try:
             if not self._state:
                 return None
@@ -123,7 +123,7 @@ class UnchangedRuns:
             return None
 
     def keep(self, report: Report, graph: Graph) -> None:
-        """Keep the results of a run, unless they may differ the next time. Best effort: a cache may be read-only."""
+        """Keep the results of a run if the next run gives the same. Best effort: a cache may be read-only."""
         run = report.run
         known = not (run.executed or run.interrupted) and all(map(_is_lasting, run.results))
         covered = all(_is_below(path) for action in graph.actions.values() for path in action.files)
@@ -175,6 +175,6 @@ def _is_below(path: str) -> bool:
 def _entry(result: TestResult) -> dict[str, Any]:
     entry = {each.name: getattr(result, each.name) for each in fields(TestResult)}
     if result.outcome == Outcome.PASS:
-        # It is large, and no report shows it.
+        # A passing verdict is large, and no report shows it.
         entry["verdict"] = None
     return entry

@@ -1,18 +1,21 @@
-"""How a golden stands to what its reference gives now, as a line."""
+"""Show the difference between a golden and its reference as a line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.golden import GoldenOutput
 
 
-def update_line(row: Mapping[str, Any]) -> str:
-    """A row of ``matrix golden update``, for people."""
+def update_line(row: GoldenOutput) -> str:
+    """Return the line of an output for ``matrix golden update``."""
     return _state(row) + _weak(row)
 
 
-def _weak(row: Mapping[str, Any]) -> str:
-    """What passes besides, though no program is needed for it; or that nothing does where the workload says why it may."""
+def _weak(row: GoldenOutput) -> str:
+    """Return the trivial outputs that also pass, or that none does although the workload states a reason."""
     reason = row["weak_reason"]
     if not row["weak"]:
         return "; its reason for being weak is idle: no trivial output passes" if reason else ""
@@ -25,7 +28,7 @@ def _weak(row: Mapping[str, Any]) -> str:
     )
 
 
-def _state(row: Mapping[str, Any]) -> str:
+def _state(row: GoldenOutput) -> str:
     name = f"{row['workload']}/{row['output']}"
     if row["state"] == "same":
         return f"{name}: as it is"
@@ -40,7 +43,6 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def _difference(found: Mapping[str, Any] | None) -> str:
-    """In how many elements, and by how much at most."""
     if found is None:
         return ""
     if "changed" in found:

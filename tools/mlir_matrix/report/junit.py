@@ -1,4 +1,4 @@
-"""JUnit XML, as CI systems read it: a suite for each cell, a case for each test."""
+"""Write JUnit XML: a suite for each cell, a case for each test."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ def _text(value: str) -> str:
 
 
 def _case(parent: ElementTree.Element, result: TestResult) -> None:
-    cell = result.cell
-    case = ElementTree.SubElement(
-        parent, "testcase", classname=cell.replace("/", "."), name=result.called, time=f"{result.duration_s:.4f}"
-    )
+    names = {"classname": result.cell.replace("/", "."), "name": result.called}
+    case = ElementTree.SubElement(parent, "testcase", names, time=f"{result.duration_s:.4f}")
     if result.outcome in NOT_RUN:
         ElementTree.SubElement(case, "skipped", message=_text(f"{result.outcome}: {result.reason}"))
     elif not result.expected:
@@ -33,13 +31,12 @@ def _case(parent: ElementTree.Element, result: TestResult) -> None:
         problem = ElementTree.SubElement(case, tag, type=result.outcome, message=_text(wanted + result.reason))
         problem.text = _text(result.diagnostics)
     elif result.expectation is not None:
-        ElementTree.SubElement(
-            case, "skipped", message=_text(f"expected {result.outcome}: {result.expectation['reason']}")
-        )
+        message = f"expected {result.outcome}: {result.expectation['reason']}"
+        ElementTree.SubElement(case, "skipped", message=_text(message))
 
 
 def write_junit(path: Path, results: Sequence[TestResult]) -> None:
-    """Write the results of a run as JUnit XML. Raises InfrastructureError where the file cannot be written."""
+    """Write the results of a run. Raise InfrastructureError if the file cannot be written."""
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
         cells[result.cell].append(result)

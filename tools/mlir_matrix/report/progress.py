@@ -1,4 +1,4 @@
-"""Progress on stderr while a run is under way: a live display on a terminal, plain lines elsewhere."""
+"""Show the progress of a run on stderr: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mlir_matrix.text import counted, harmless
 if TYPE_CHECKING:
     from rich.text import Text
 
-#: Columns of a reason in a line of the progress; the summary has all of it.
+#: Characters of a reason; the summary has all of it.
 _LINE = 160
 
 
 @contextmanager
 def shown(total: int = 0, *, quiet: bool) -> Iterator[Listener]:
     """Show the progress of ``total`` tests on stderr: a live display on a terminal, else plain lines."""
-    # None: it was closed before this process began.
+    # None: it was closed before this process started.
     if quiet or sys.stderr is None:
         yield ignore
     elif sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb":
@@ -41,21 +41,19 @@ def shown(total: int = 0, *, quiet: bool) -> Iterator[Listener]:
         yield PlainProgress(total).on
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LINE else text[:_LINE] + "…"
-
-
-def result_line(result: TestResult) -> str:
-    """One test in one line."""
-    note = "" if result.expected else "  UNEXPECTED"
-    why = f"  {harmless(_short(result.reason))}" if result.outcome != Outcome.PASS and result.reason else ""
-    if result.expected and result.outcome != Outcome.PASS and result.expectation:
-        note = "  (expected)"
-    return f"{result.outcome:<14} {result.id}{note}{why}"
+def _result_line(result: TestResult) -> str:
+    line = f"{result.outcome:<14} {result.id}"
+    if not result.expected:
+        line += "  UNEXPECTED"
+    elif result.outcome != Outcome.PASS and result.expectation:
+        line += "  (expected)"
+    if result.outcome == Outcome.PASS or not result.reason:
+        return line
+    return f"{line}  {harmless(result.reason[:_LINE])}{'…' if len(result.reason) > _LINE else ''}"
 
 
 class PlainProgress:
-    """A line for each verdict and for each package: for logs."""
+    """Prints a line for each result and each package, for logs."""
 
     _EVERY_S = 15.0
 
@@ -66,14 +64,15 @@ class PlainProgress:
         self._last: dict[tuple[str, bool], float] = {}
 
     def on(self, event: Event) -> None:
-        """Print what is worth a line."""
         match event:
             case ActionStarted(action) if builds_c_library(action):
                 self._say(f"building       {_name(action)}")
             case PackageProgress():
                 self._package(event)
             case TestDone(result):
-                self._result(result)
+                self._seen += 1
+                if not result.cached or not result.expected:
+                    self._say(f"[{self._seen}/{self._total}] {_result_line(result)}")
             case Note(text):
                 self._say(f"note           {text}")
             case Tick(waiting) if waiting and not self._waited:
@@ -81,22 +80,15 @@ class PlainProgress:
                 self._say("waiting        for actions that other runs are executing")
 
     def _package(self, progress: PackageProgress) -> None:
-        now = time.monotonic()
+        now, phase = time.monotonic(), (progress.package, progress.building)
         if progress.error:
             self._say(f"error          {progress.error}")
         elif progress.done:
             self._say(f"installed      {progress.package}")
-        elif (progress.package, progress.building) not in self._last:
-            self._last[progress.package, progress.building] = now
-            self._say(f"{_doing(progress):<14} {progress.package}")
-        elif progress.total and now - self._last[progress.package, progress.building] > self._EVERY_S:
-            self._last[progress.package, progress.building] = now
-            self._say(f"{_doing(progress):<14} {progress.package}: {_how_far(progress)}")
-
-    def _result(self, result: TestResult) -> None:
-        self._seen += 1
-        if not result.cached or not result.expected:
-            self._say(f"[{self._seen}/{self._total}] {result_line(result)}")
+        elif phase not in self._last or (progress.total and now - self._last[phase] > self._EVERY_S):
+            how_far = f": {_how_far(progress)}" if phase in self._last else ""
+            self._last[phase] = now
+            self._say(f"{_doing(progress):<14} {progress.package}{how_far}")
 
     @staticmethod
     def _say(line: str) -> None:
@@ -104,7 +96,7 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """A few lines that are redrawn: how far, what is running, what is being fetched. Surprises scroll by above them."""
+    """Redraws a few lines with the progress. Unexpected results are printed above them."""
 
     _REDRAW_S = 0.2
 
@@ -121,13 +113,12 @@ class LiveProgress:
         self._running: OrderedDict[str, float] = OrderedDict()
         self._names: dict[str, str] = {}
         self._packages: OrderedDict[str, PackageProgress] = OrderedDict()
-        # What is shown are other people's words: no ':bug:' of theirs becomes a picture.
+        # Texts of others may contain ':bug:', which is not an emoji.
         self._console = Console(stderr=True, highlight=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
     def on(self, event: Event) -> None:
-        """Take an event in; a Tick redraws."""
         match event:
             case ActionStarted(action):
                 self._running[action.id] = time.monotonic()
@@ -136,32 +127,25 @@ class LiveProgress:
                 self._running.pop(action.id, None)
                 self._names.pop(action.id, None)
                 self._actions += 1
+            case PackageProgress(package=package, done=True):
+                self._packages.pop(package, None)
+            case PackageProgress(package=package, error=error) if error:
+                self._packages.pop(package, None)
+                self._say("error", "bold red", error)
             case PackageProgress():
-                self._package(event)
+                self._packages[event.package] = event
             case TestDone(result):
-                self._result(result)
+                self._results += 1
+                if not result.expected:
+                    self._unexpected += 1
+                    self._say(_result_line(result), "bold red")
             case Note(text):
                 self._say("note", "bold", text)
             case Tick(waiting):
                 self._tick(waiting)
 
-    def _package(self, progress: PackageProgress) -> None:
-        if progress.done:
-            self._packages.pop(progress.package, None)
-        elif progress.error:
-            self._packages.pop(progress.package, None)
-            self._say("error", "bold red", progress.error)
-        else:
-            self._packages[progress.package] = progress
-
-    def _result(self, result: TestResult) -> None:
-        self._results += 1
-        if not result.expected:
-            self._unexpected += 1
-            self._say(result_line(result), "bold red")
-
     def _say(self, words: str, style: str, text: str = "") -> None:
-        """Print a line above the display. Text of others is never markup: an error may well speak of ``[/dev/eth0]``."""
+        """Print a line above the display, without markup: an error may contain ``[/dev/eth0]``."""
         from rich.text import Text
 
         self._console.print(Text.assemble((words, style), f" {harmless(text)}" if text else ""), soft_wrap=True)
@@ -182,7 +166,7 @@ class LiveProgress:
 
         width = 30
         filled = width * self._results // max(1, self._total)
-        # Verdicts come late, since the longest routes go first: actions show that it moves.
+        # Verdicts are late, because the longest routes start first: actions show progress earlier.
         done = f" {self._results}/{self._total} tests, {self._actions} actions done  {now - self._began:.0f} s"
         trouble = f"  {self._unexpected} unexpected" if self._unexpected else ""
         lines = [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]
@@ -204,7 +188,7 @@ def _line(words: str, style: str, what: str, how_far: str) -> Text:
 
 
 def _name(action: Action) -> str:
-    """What an action does, without the digits that tell it from others like it."""
+    """Return the label of an action without its digest."""
     if builds_c_library(action):
         return f"the C library for {action.params['triple']} (once, about half a minute)"
     return action.id.rsplit("-", 1)[0]
@@ -223,7 +207,7 @@ def _how_far(progress: PackageProgress) -> str:
 
 
 class Counting:
-    """Says how many actions of a long graph are done, now and then."""
+    """Reports the number of finished actions of a long graph every 15 s."""
 
     _EVERY_S = 15.0
 
@@ -231,7 +215,6 @@ class Counting:
         self._total, self._say, self._ended, self._last = total, say, 0, time.monotonic()
 
     def on(self, event: Event) -> None:
-        """Count actions, and name installed packages."""
         match event:
             case ActionDone():
                 self._ended += 1

@@ -111,7 +111,7 @@ def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
     counts = sorted(summary["by_outcome"].items(), key=lambda item: (item[0] != Outcome.PASS, item[0]))
     ran = sum(result.outcome not in NOT_RUN for result in run.results)
     if run.interrupted:
-        state = "[bold red]interrupted[/]: the same command goes on from here"
+        state = "[bold red]interrupted[/]: run the same command again to continue"
     else:
         state = f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
     pinned = [f"with {', '.join(f'{name} {release}' for name, release in pins.items())}"] if pins else []

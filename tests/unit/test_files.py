@@ -102,7 +102,9 @@ def test_an_output_that_a_person_named(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
     try:
-        with pytest.raises(InfrastructureError, match=r"theirs cannot be written: the disk is full; no incomplete file"):
+        with pytest.raises(
+            InfrastructureError, match=r"theirs cannot be written: the disk is full; no incomplete file"
+        ):
             write_output(tmp_path / "theirs", b"y" * 100)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

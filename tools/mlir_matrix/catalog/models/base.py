@@ -46,8 +46,8 @@ class Kind(Document):
     """What flows between steps (``recipes/kinds/NAME.yaml``): MLIR at a level, or no longer MLIR."""
 
     description: Text
-    #: The file name under which an artifact of this kind is kept for people to read, e.g. ``linalg.mlir``.
     file: Name
+    """The file name under which an artifact of this kind is kept for people to read, e.g. ``linalg.mlir``."""
 
 
 #: Which releases of a component: ``>=18,<22``, ``19.1``, ``!=20``; every part must hold, at the precision that it gives.
@@ -58,10 +58,10 @@ class Requirement(Document):
     """What something needs of a component that its environment holds; where the pin has it not, tests are unsupported."""
 
     component: Name
-    #: The releases that will do. Absent: all.
     releases: Range | None = None
-    #: What the release must carry (``carries`` in the component's file), e.g. a dialect that not all builds have.
+    """The releases that will do. Absent: all."""
     carries: Name | None = None
+    """What the release must carry (``carries`` in the component's file), e.g. a dialect that not all builds have."""
     reason: Text
 
 
@@ -69,24 +69,24 @@ class Framework(Document):
     """How a workload becomes MLIR (``matrix/frameworks/NAME.yaml``)."""
 
     description: Text
-    #: The module of ``mlir_matrix.actions`` that does it.
     tool: Name
-    #: Environment (``toolchains/environments/``) in which it runs.
+    """The module of ``mlir_matrix.actions`` that does it."""
     environment: Name
-    #: File in the workload's folder for each kind that this framework can emit, in order of preference.
+    """Environment (``toolchains/environments/``) in which it runs."""
     emits: Annotated[dict[Name, Name], Field(min_length=1)]
-    #: True where sources hold the sizes of their tensors, so that they cannot be imported for other sizes.
+    """File in the workload's folder for each kind that this framework can emit, in order of preference."""
     fixed_shapes: StrictBool = False
+    """True where sources hold the sizes of their tensors, so that they cannot be imported for other sizes."""
 
 
 class Tensor(Document):
     """An input of a workload. Its elements come from a formula and a seed, so that anyone can make any of them."""
 
-    #: Each entry is a size or the name of a dimension in ``dims``.
     shape: tuple[StrictInt | Name, ...]
+    """Each entry is a size or the name of a dimension in ``dims``."""
     dtype: Dtype
-    #: ``uniform(-1, 1) / sqrt(K)``; functions and their meaning are in docs/recipe-author.md.
     formula: Text
+    """``uniform(-1, 1) / sqrt(K)``; functions and their meaning are in docs/recipe-author.md."""
     seed: StrictInt = 0
 
 
@@ -95,12 +95,12 @@ class Output(Document):
 
     shape: tuple[StrictInt | Name, ...]
     dtype: Dtype
-    #: ``numeric`` (within tolerance), ``exact`` (integers, booleans), ``order-free`` (sorted along the last axis).
     compare: Literal["numeric", "exact", "order-free"] = "numeric"
-    #: Why NaN is right in this output, where the reference gives it. Without a reason a reference that gives NaN is refused.
+    """``numeric`` (within tolerance), ``exact`` (integers, booleans), ``order-free`` (sorted along the last axis)."""
     nan: Text | None = None
-    #: Why a golden may be weak here: all zeros, say, are right and would pass. Without a reason a suite may refuse it.
+    """Why NaN is right in this output, where the reference gives it. Without a reason a reference that gives NaN is refused."""
     weak: Text | None = None
+    """Why a golden may be weak here: all zeros, say, are right and would pass. Without a reason a suite may refuse it."""
 
 
 #: Facts about numerics, on which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
@@ -111,21 +111,21 @@ class Workload(Document):
     """A program with its inputs and a reference (``matrix/workloads/NAME/workload.yaml``)."""
 
     description: Text
-    #: Named dimensions, used in shapes, formulas and tolerances.
     dims: dict[Name, StrictInt] = {}
-    #: Dimensions that the ingress must leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test.
+    """Named dimensions, used in shapes, formulas and tolerances."""
     dynamic: tuple[Name, ...] = ()
+    """Dimensions that the ingress must leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test."""
     inputs: Annotated[dict[Name, Tensor], Field(min_length=1)]
     outputs: Annotated[dict[Name, Output], Field(min_length=1)]
-    #: ``kept``: the expected outputs are files of ``golden/``. ``computed``: each run takes them from the reference, through the
-    #: action cache; for outputs that are too large to keep.
     golden: Literal["kept", "computed"] = "kept"
-    #: Frameworks in which this cannot be expressed, and why.
+    """``kept``: the expected outputs are files of ``golden/``. ``computed``: each run takes them from the reference, through the
+    action cache; for outputs that are too large to keep."""
     absent: dict[Name, Text] = {}
-    #: What the compilers on its route must be, whichever step they are used in.
+    """Frameworks in which this cannot be expressed, and why."""
     requires: tuple[Requirement, ...] = ()
-    #: What it asks for, e.g. ``accumulator: f32``. What a target or a pipeline states counts instead.
+    """What the compilers on its route must be, whichever step they are used in."""
     numerics: NumericsAttributes = {}
+    """What it asks for, e.g. ``accumulator: f32``. What a target or a pipeline states counts instead."""
 
 
 class Parameter(Document):
@@ -138,10 +138,10 @@ class Parameter(Document):
 class Variant(Document):
     """What a step does under some releases: the keys that differ from the step's own."""
 
-    #: Component to the releases for which this holds.
     when: dict[Name, Range] = {}
-    #: Component to what its release must carry for this to hold.
+    """Component to the releases for which this holds."""
     carries: dict[Name, Name] = {}
+    """Component to what its release must carry for this to hold."""
     passes: Text | None = None
     schedule: Name | None = None
     patterns: Name | None = None
@@ -156,32 +156,32 @@ class Step(Document):
     """One focused recipe (``recipes/steps/NAME/step.yaml``): from kinds to a kind."""
 
     description: Text
-    #: Module of ``mlir_matrix.actions``: ``passes`` runs a pass pipeline (and a schedule), ``check`` is FileCheck.
     tool: Name = "passes"
-    #: For ``passes`` and ``object``: ``programs`` where only a release's own programs will do. Absent: MLIR's Python bindings where
-    #: the pinned release has some, else its programs.
+    """Module of ``mlir_matrix.actions``: ``passes`` runs a pass pipeline (and a schedule), ``check`` is FileCheck."""
     backend: Literal["programs"] | None = None
+    """For ``passes`` and ``object``: ``programs`` where only a release's own programs will do. Absent: MLIR's Python bindings where
+    the pinned release has some, else its programs."""
     environment: Name
-    #: Kinds that it takes.
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
-    #: Kind that it gives. Absent: the kind that came in.
+    """Kinds that it takes."""
     gives: Name | None = None
+    """Kind that it gives. Absent: the kind that came in."""
     stage: Literal["lower", "codegen"] = "lower"
-    #: For ``passes``: the pipeline, as ``mlir-opt --pass-pipeline=builtin.module(…)`` takes it, without the wrapper.
     passes: Text | None = None
-    #: For ``passes``: a transform-dialect schedule in the folder, which ``transform-interpreter`` in ``passes`` runs.
+    """For ``passes``: the pipeline, as ``mlir-opt --pass-pipeline=builtin.module(…)`` takes it, without the wrapper."""
     schedule: Name | None = None
-    #: For ``passes``: a file of ``pdl.pattern`` in the step's folder, which are applied before the first pass.
+    """For ``passes``: a transform-dialect schedule in the folder, which ``transform-interpreter`` in ``passes`` runs."""
     patterns: Name | None = None
-    #: For ``check``: a file of FileCheck directives in the step's folder that the IR must satisfy.
+    """For ``passes``: a file of ``pdl.pattern`` in the step's folder, which are applied before the first pass."""
     directives: Name | None = None
+    """For ``check``: a file of FileCheck directives in the step's folder that the IR must satisfy."""
     parameters: dict[Name, Parameter] = {}
-    #: True where the output depends on the machine that runs the step (native code generation).
     native: StrictBool = False
-    #: What the step needs, whichever variant.
+    """True where the output depends on the machine that runs the step (native code generation)."""
     requires: tuple[Requirement, ...] = ()
-    #: By release of a component; the first that holds counts. Given any, a release that none holds for is unsupported.
+    """What the step needs, whichever variant."""
     variants: tuple[Variant, ...] = ()
+    """By release of a component; the first that holds counts. Given any, a release that none holds for is unsupported."""
 
 
 class StepUse(Document):
@@ -195,40 +195,40 @@ class Pipeline(Document):
     """An end-to-end recipe (``recipes/pipelines/NAME.yaml``)."""
 
     description: Text
-    #: For each kind that may come in, the steps that bring it to where ``steps`` begins; order is preference.
     entry: Annotated[dict[Name, tuple[Name | StepUse, ...]], Field(min_length=1)]
-    #: The steps that all routes share.
+    """For each kind that may come in, the steps that bring it to where ``steps`` begins; order is preference."""
     steps: Annotated[tuple[Name | StepUse, ...], Field(min_length=1)]
-    #: Values for parameters of the steps by which a target generates code, e.g. ``opt-level: 2``.
+    """The steps that all routes share."""
     codegen: dict[Name, ParameterValue] = {}
-    #: What it does, e.g. ``contraction: "off"``. It counts before what a target or a workload states.
+    """Values for parameters of the steps by which a target generates code, e.g. ``opt-level: 2``."""
     numerics: NumericsAttributes = {}
+    """What it does, e.g. ``contraction: "off"``. It counts before what a target or a workload states."""
 
 
 class Target(Document):
     """Where code runs (``matrix/targets/NAME.yaml``)."""
 
     description: Text
-    #: Module of ``mlir_matrix.actions`` that runs a kernel: ``run``, which is linked with the driver to a program, or ``run_jit``,
-    #: in the LLVM dialect, which MLIR's runner of the pinned release compiles in memory.
     tool: Literal["run", "run_jit"] = "run"
-    #: As Zig names it: architecture, system, C library.
+    """Module of ``mlir_matrix.actions`` that runs a kernel: ``run``, which is linked with the driver to a program, or ``run_jit``,
+    in the LLVM dialect, which MLIR's runner of the pinned release compiles in memory."""
     triple: Name
-    #: Kinds that it can run.
+    """As Zig names it: architecture, system, C library."""
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
-    #: Steps that bring what pipelines end in to a kind that it runs; they take ``codegen`` values of the pipeline.
+    """Kinds that it can run."""
     codegen: tuple[Name | StepUse, ...] = ()
-    #: What the machine must be (``uname -m``).
+    """Steps that bring what pipelines end in to a kind that it runs; they take ``codegen`` values of the pipeline."""
     machine: tuple[Name, ...]
-    #: The environments that link and run.
+    """What the machine must be (``uname -m``)."""
     linker_environment: Name = "zig"
+    """The environments that link and run."""
     runner_environment: Name = "python"
-    #: Command that runs a program, where this machine does not by itself: a program of the runner's environment, its options.
     runner: tuple[StrictStr, ...] = ()
-    #: What a kernel needs below /dev, e.g. ``/dev/kvm``. Tests are skipped where ``matrix run --device`` does not grant it.
+    """Command that runs a program, where this machine does not by itself: a program of the runner's environment, its options."""
     devices: tuple[Device, ...] = ()
-    #: What it has, e.g. ``libm: musl``. It counts before what a workload states.
+    """What a kernel needs below /dev, e.g. ``/dev/kvm``. Tests are skipped where ``matrix run --device`` does not grant it."""
     numerics: NumericsAttributes = {}
+    """What it has, e.g. ``libm: musl``. It counts before what a workload states."""
 
 
 class Match(Document):
@@ -238,10 +238,10 @@ class Match(Document):
     output: tuple[NameGlob, ...] | NameGlob | None = None
     dtype: tuple[Dtype, ...] | Dtype | None = None
     target: tuple[NameGlob, ...] | NameGlob | None = None
-    #: Facts that workload, target or pipeline state, each with its value or a list of values that will do.
     numerics: (
         Annotated[dict[Name, tuple[StrictStr | StrictBool, ...] | StrictStr | StrictBool], Field(min_length=1)] | None
     ) = None
+    """Facts that workload, target or pipeline state, each with its value or a list of values that will do."""
     pipeline: tuple[NameGlob, ...] | NameGlob | None = None
     framework: tuple[NameGlob, ...] | NameGlob | None = None
 
@@ -250,11 +250,11 @@ class Layer(Document):
     """Bounds on an error, and why they are what they are. An element is right when |a-e| <= atol + rtol*|e|."""
 
     match: Match = Field(default_factory=Match)
-    #: Numbers or expressions over the workload's dimensions: ``4*sqrt(K)*eps(f32)``.
     atol: StrictInt | StrictFloat | Text
+    """Numbers or expressions over the workload's dimensions: ``4*sqrt(K)*eps(f32)``."""
     rtol: StrictInt | StrictFloat | Text
-    #: Right, too, is what is at most so many numbers of the dtype away from the expected value. A number or an expression.
     max_ulp: StrictInt | StrictFloat | Text | None = None
+    """Right, too, is what is at most so many numbers of the dtype away from the expected value. A number or an expression."""
     rationale: Text
 
 

@@ -14,13 +14,13 @@ _REGISTRY = r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*$"
 class Containers(Document):
     """How images of environments are made (``containers/images.yaml``); what is in them, the locks of the environments say."""
 
-    #: Number of the user that containers run as, which is also its group's: not root.
     user: Annotated[StrictInt, Field(ge=1, le=65535)] = 10001
-    #: Packages that many environments have, as pip and components call them. Their layers come first, in this order, so that
-    #: a daemon keeps them once: it shares a layer only where all those below it are the same.
+    """Number of the user that containers run as, which is also its group's: not root."""
     first: tuple[Name, ...] = ()
-    #: Where images are taken from, and with ``--push`` brought to: ``HOST:PORT/FOLDER``. Absent: they are made here.
+    """Packages that many environments have, as pip and components call them. Their layers come first, in this order, so that
+    a daemon keeps them once: it shares a layer only where all those below it are the same."""
     registry: Annotated[StrictStr, Field(pattern=_REGISTRY)] | None = None
+    """Where images are taken from, and with ``--push`` brought to: ``HOST:PORT/FOLDER``. Absent: they are made here."""
 
 
 #: What texts must be that a pattern refuses.

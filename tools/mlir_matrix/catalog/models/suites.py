@@ -16,8 +16,8 @@ class Block(Document):
 
     product: dict[Axis, tuple[NameGlob, ...]] = Field(default={})
     zip: dict[Axis, tuple[NameGlob, ...]] = Field(default={})
-    #: Releases by component, one more axis each: ``llvm: ["18", "19"]`` gives every test as ``…@llvm=18`` and ``…@llvm=19``.
     pins: dict[Name, tuple[Name, ...]] = Field(default={})
+    """Releases by component, one more axis each: ``llvm: ["18", "19"]`` gives every test as ``…@llvm=18`` and ``…@llvm=19``."""
 
 
 class Exclusion(Document):
@@ -44,18 +44,18 @@ Factor = StrictInt | StrictFloat
 class Scaling(Document):
     """Inputs times a number give outputs times a number; a tensor that is not named stays as it is."""
 
-    #: Factor by input. Powers of two are exact.
     inputs: Annotated[dict[Name, Factor], Field(min_length=1)]
-    #: Factor by output.
+    """Factor by input. Powers of two are exact."""
     outputs: dict[Name, Factor] = Field(default={})
+    """Factor by output."""
     within: Within = "exact"
 
 
 class Permutation(Document):
     """Renumbering a dimension, the same way in all inputs, renumbers it in the outputs; what has not got it stays as it is."""
 
-    #: A named dimension of the workload.
     dim: Name
+    """A named dimension of the workload."""
     within: Within = "exact"
 
 
@@ -65,8 +65,8 @@ class Batch(Document):
     Where the workload leaves the dimension open one kernel runs on all sizes; else the source is imported for each size.
     """
 
-    #: The named dimension of the workload along which a batch is a batch; all outputs have it.
     dim: Name
+    """The named dimension of the workload along which a batch is a batch; all outputs have it."""
     within: Within = "exact"
 
 
@@ -84,8 +84,8 @@ class SameIr(Document):
 
     framework: Name | None = None
     pipeline: Name | None = None
-    #: The kind at which both are compared; where several steps give it, the last of them.
     at: Name
+    """The kind at which both are compared; where several steps give it, the last of them."""
 
 
 class Property(Document):
@@ -94,8 +94,8 @@ class Property(Document):
     Each test that it names has one more, ``FRAMEWORK/PIPELINE/TARGET/WORKLOAD~NAME``.
     """
 
-    #: What stands after the ``~`` in identifiers. Absent: the kind.
     name: Name | None = None
+    """What stands after the ``~`` in identifiers. Absent: the kind."""
     tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
     scaling: Scaling | None = None
     permutation: Permutation | None = None
@@ -137,8 +137,8 @@ KINDS = ("scaling", "permutation", "batch", "agrees", "same-ir")
 class Conflict(Document):
     """Two IR tests that are known to conflict: whatever passes one breaks the other."""
 
-    #: Their identifiers, ``mlir/STEP/ir/CASE``.
     tests: Annotated[tuple[Glob, ...], Field(min_length=2, max_length=2)]
+    """Their identifiers, ``mlir/STEP/ir/CASE``."""
     reason: Text
 
 
@@ -147,16 +147,16 @@ class Suite(Document):
 
     description: Text
     blocks: tuple[Block, ...] = ()
-    #: Steps whose IR tests belong to the suite.
     steps: tuple[NameGlob, ...] = ()
-    #: Tests added to the product.
+    """Steps whose IR tests belong to the suite."""
     include: tuple[Glob, ...] = ()
+    """Tests added to the product."""
     exclude: tuple[Exclusion, ...] = ()
     expect: tuple[Expectation, ...] = ()
-    #: What becomes of a test that passes, but is weak: a trivial output, all zeros for instance, would pass, too. It is reported,
-    #: or a failure.
     weak: Literal["report", "fail"] = "report"
-    #: What must hold between runs of tests.
+    """What becomes of a test that passes, but is weak: a trivial output, all zeros for instance, would pass, too. It is reported,
+    or a failure."""
     properties: tuple[Property, ...] = ()
-    #: IR tests that are known to conflict; `matrix conflicts` finds the others.
+    """What must hold between runs of tests."""
     conflicts: tuple[Conflict, ...] = ()
+    """IR tests that are known to conflict; `matrix conflicts` finds the others."""

@@ -13,8 +13,8 @@ class Environment(Document):
     """What an action needs to run (``toolchains/environments/NAME.yaml``): the pins of its components, as a lock."""
 
     description: Text
-    #: Components whose releases it consists of (``toolchains/components/``). Empty: the interpreter alone.
     components: tuple[Name, ...] = ()
+    """Components whose releases it consists of (``toolchains/components/``). Empty: the interpreter alone."""
 
 
 Provider = Literal["pypi", "deb", "host", "source"]
@@ -44,42 +44,42 @@ RULES = {
 class Build(Document):
     """How the provider ``source`` makes a release: a commit of a git repository, by CMake and Ninja."""
 
-    #: Anything that ``git fetch`` takes; a path that begins with ``./`` or ``../`` goes from the catalog.
     repository: Text
-    #: Folder of the CMakeLists.txt in the repository.
+    """Anything that ``git fetch`` takes; a path that begins with ``./`` or ``../`` goes from the catalog."""
     folder: StrictStr = "."
-    #: CMake's cache variables, ``-DNAME=VALUE``; ``${NAME}`` stands for the folder of a variable of ``needs``.
+    """Folder of the CMakeLists.txt in the repository."""
     options: dict[StrictStr, Scalar] = Field(default={})
-    #: What Ninja builds, programs that are then taken. Empty: everything, and what it installs is taken.
+    """CMake's cache variables, ``-DNAME=VALUE``; ``${NAME}`` stands for the folder of a variable of ``needs``."""
     targets: tuple[Name, ...] = ()
-    #: Components whose releases must be there to build it, and where CMake finds them: variable to folder of the prefix,
-    #: ``{major}`` standing for the first number of that release.
+    """What Ninja builds, programs that are then taken. Empty: everything, and what it installs is taken."""
     needs: dict[Name, dict[StrictStr, StrictStr]] = Field(default={})
+    """Components whose releases must be there to build it, and where CMake finds them: variable to folder of the prefix,
+    ``{major}`` standing for the first number of that release."""
 
 
 class Release(Document):
     """One version of a component, and where it comes from."""
 
-    #: Begins with the number: ``19.1.7``, ``24.0.0+torch-mlir.20261001``.
     release: Name
-    #: Where it differs from the component's.
+    """Begins with the number: ``19.1.7``, ``24.0.0+torch-mlir.20261001``."""
     provider: Provider | None = None
-    #: The source that it was made from, where known: a commit or a tag.
+    """Where it differs from the component's."""
     commit: Name | None = None
-    #: ``rolling``: its source replaces it by the next one, and it will vanish from there.
+    """The source that it was made from, where known: a commit or a tag."""
     durability: Literal["permanent", "rolling"] = "permanent"
-    #: What not every build of the component has: dialects, targets.
+    """``rolling``: its source replaces it by the next one, and it will vanish from there."""
     carries: tuple[Name, ...] = ()
-    #: Import package in it that carries MLIR's Python bindings (``torch_mlir``, ``mlir``, …).
+    """What not every build of the component has: dialects, targets."""
     bindings: StrictStr | None = None
-    #: ``pypi``: the distributions and their versions. Absent: the component's own, in the version of the release.
+    """Import package in it that carries MLIR's Python bindings (``torch_mlir``, ``mlir``, …)."""
     distributions: dict[Name, Name] = Field(default={})
-    #: ``deb``: the suites that have it, the first preferred.
+    """``pypi``: the distributions and their versions. Absent: the component's own, in the version of the release."""
     suites: tuple[Name, ...] = ()
-    #: ``deb``: the version's upstream part where it differs from the release.
+    """``deb``: the suites that have it, the first preferred."""
     version: StrictStr | None = None
-    #: ``host``: its programs, where they are not the component's.
+    """``deb``: the version's upstream part where it differs from the release."""
     programs: tuple[ProgramPlace, ...] = ()
+    """``host``: its programs, where they are not the component's."""
     link: StrictStr | None = None
 
 
@@ -88,32 +88,32 @@ class Component(Document):
 
     description: Text
     link: StrictStr | None = None
-    #: Where releases come from that do not say otherwise.
     provider: Provider = "pypi"
-    #: Programs that it is used for.
+    """Where releases come from that do not say otherwise."""
     tools: tuple[Name, ...] = ()
-    #: Import packages that it is used for.
+    """Programs that it is used for."""
     modules: tuple[StrictStr, ...] = ()
-    #: ``pypi``: distribution name where it differs from the component's.
+    """Import packages that it is used for."""
     distribution: Name | None = None
-    #: ``deb``: package names, ``{major}`` and ``{minor}`` standing for the first numbers of the release.
+    """``pypi``: distribution name where it differs from the component's."""
     packages: tuple[PackageName, ...] = ()
-    #: ``deb``: packages that are taken without what they depend on.
+    """``deb``: package names, ``{major}`` and ``{minor}`` standing for the first numbers of the release."""
     alone: tuple[PackageName, ...] = ()
-    #: ``deb``: packages that count as installed: neither they are taken nor what only they need.
+    """``deb``: packages that are taken without what they depend on."""
     without: tuple[PackageName, ...] = ()
-    #: ``deb``: its programs look for themselves (``/proc/self/exe``), so that no loader can be in front of them. They are
-    #: patched to find the prefix's loader and libraries where it stands, and it cannot be moved.
+    """``deb``: packages that count as installed: neither they are taken nor what only they need."""
     in_place: StrictBool = False
-    #: ``deb``, with ``in_place``: what more its programs need to run, by the name of what we do about it.
+    """``deb``: its programs look for themselves (``/proc/self/exe``), so that no loader can be in front of them. They are
+    patched to find the prefix's loader and libraries where it stands, and it cannot be moved."""
     finish: Finish | None = None
-    #: ``deb``, ``source``: folders of the prefix that hold its programs. ``host``: their names.
+    """``deb``, with ``in_place``: what more its programs need to run, by the name of what we do about it."""
     programs: tuple[ProgramPlace, ...] = ()
-    #: By kind of action, the files that such actions read of it, where these are few of many: actions by Bazel have no
-    #: others. ``*`` stands for part of a name, ``**`` for folders.
+    """``deb``, ``source``: folders of the prefix that hold its programs. ``host``: their names."""
     reads: dict[Name, Annotated[tuple[UnitFiles, ...], Field(min_length=1)]] = Field(default={})
-    #: ``source``: how it is built.
+    """By kind of action, the files that such actions read of it, where these are few of many: actions by Bazel have no
+    others. ``*`` stands for part of a name, ``**`` for folders."""
     build: Build | None = None
+    """``source``: how it is built."""
     releases: Annotated[tuple[Release, ...], Field(min_length=1)]
 
     @property
@@ -126,19 +126,19 @@ class Passed(Document):
     """What a set of pins passed."""
 
     suite: Name
-    #: Tests that ended as the suite expects, of all.
     as_expected: StrictInt
+    """Tests that ended as the suite expects, of all."""
     total: StrictInt
-    #: SHA-256 over the identifiers and outcomes of its tests.
     outcomes: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")]
-    #: ``YYYY-MM-DD``
+    """SHA-256 over the identifiers and outcomes of its tests."""
     date: Annotated[StrictStr, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    """``YYYY-MM-DD``"""
 
 
 class KnownGood(Document):
     """The default pins (``toolchains/known-good.yaml``) and what they passed."""
 
     pins: dict[Name, Name]
-    #: Environments that keep to releases of their own: those of linkers and code generators.
     environments: dict[Name, dict[Name, Name]] = Field(default={})
+    """Environments that keep to releases of their own: those of linkers and code generators."""
     passed: tuple[Passed, ...] = ()

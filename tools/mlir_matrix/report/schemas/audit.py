@@ -16,39 +16,39 @@ from mlir_matrix.report.schemas.verdict import Number
 class AuditCounts(TypedDict):
     """What became of plants. ``planted`` is ``mattered`` and ``not_mattering``, ``mattered`` is ``caught`` and ``missed``."""
 
-    #: Mutations, at each of their sites, in each draw.
     planted: int
-    #: Those whose error exceeds the a-priori bound on some element.
+    """Mutations, at each of their sites, in each draw."""
     mattered: int
+    """Those whose error exceeds the a-priori bound on some element."""
     not_mattering: int
-    #: Of those that mattered.
     caught: int
+    """Of those that mattered."""
     missed: int
-    #: Of those caught: by not running to their end.
     by_runner: int
+    """Of those caught: by not running to their end."""
 
 
 class AuditSummary(AuditCounts):
     """Totals."""
 
-    #: Mutants, in each draw, that do not compile; they are not among those planted.
     rejected: int
-    #: Runs of what must pass: kernels as they are, contracted, reassociated.
+    """Mutants, in each draw, that do not compile; they are not among those planted."""
     allowed: int
-    #: Of those the ones that were no pass.
+    """Runs of what must pass: kernels as they are, contracted, reassociated."""
     allowed_flagged: int
-    #: Tests and trivial outputs that pass them.
+    """Of those the ones that were no pass."""
     weak: int
-    #: Layers that are more than eight times as large as any error that was seen.
+    """Tests and trivial outputs that pass them."""
     slack: int
+    """Layers that are more than eight times as large as any error that was seen."""
     not_audited: int
 
 
 class AuditLayer(TypedDict):
     """How a tolerance layer did."""
 
-    #: File, line and column; ``the runner`` for what failed to run.
     layer: str
+    """File, line and column; ``the runner`` for what failed to run."""
     mattered: int
     caught: int
 
@@ -66,8 +66,8 @@ class AuditTest(AuditCounts):
 
     test: str
     workload: str
-    #: How many draws of the inputs: one where they are the same in each.
     draws: int
+    """How many draws of the inputs: one where they are the same in each."""
     mutations: list[AuditMutation]
 
 
@@ -82,12 +82,12 @@ class AuditMiss(TypedDict):
     output: str
     index: list[int]
     error: Number
-    #: What sound arithmetic may come to there.
     bound: Number
+    """What sound arithmetic may come to there."""
     atol: str
     rtol: str
-    #: File, line and column of the layer that lets it through.
     layer: str
+    """File, line and column of the layer that lets it through."""
 
 
 @final
@@ -131,10 +131,10 @@ class AuditUse(TypedDict):
     """How much of a layer was used by what must pass."""
 
     layer: str
-    #: The largest share of its bound that an error took.
     used: float
-    #: How many times as large it is; null where no error was seen.
+    """The largest share of its bound that an error took."""
     looser: float | None
+    """How many times as large it is; null where no error was seen."""
     tests: list[str]
 
 
@@ -156,10 +156,10 @@ class Audit(TypedDict):
     flagged: list[AuditFlagged]
     beyond_bound: list[AuditBeyond]
     weak: list[AuditWeak]
-    #: Tests in which nothing that was planted matters.
     nothing_mattered: list[str]
-    #: Layers that leave room, the loosest first.
+    """Tests in which nothing that was planted matters."""
     layers: list[AuditUse]
-    #: Those that are too loose.
+    """Layers that leave room, the loosest first."""
     slack: list[AuditUse]
+    """Those that are too loose."""
     not_audited: list[AuditFailure]

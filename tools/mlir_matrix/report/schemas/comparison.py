@@ -21,21 +21,21 @@ class PlacedElement(ElementError):
 class Compared(Measured):
     """A pair of arrays or texts. What could not be compared has a reason and no numbers."""
 
-    #: Empty where two files of one array were given; else the file's path, the array's name, or both with a colon between.
     name: str
-    #: MLIR's name of the type of the elements.
+    """Empty where two files of one array were given; else the file's path, the array's name, or both with a colon between."""
     dtype: NotRequired[str]
-    #: `text` where texts differ beside their numbers, or have none.
+    """MLIR's name of the type of the elements."""
     compare: NotRequired[Literal["numeric", "exact", "text"]]
+    """`text` where texts differ beside their numbers, or have none."""
     outcome: Literal["pass", "mismatch", "unreadable"]
     reason: str
     worst: NotRequired[list[PlacedElement]]
-    #: True where what is expected is in double, whatever the dtype.
     golden: NotRequired[bool]
-    #: What did it: compiled code, or NumPy.
+    """True where what is expected is in double, whatever the dtype."""
     engine: NotRequired[Literal["native", "numpy"]]
-    #: Of texts: tokens that are no numbers, and numbers.
+    """What did it: compiled code, or NumPy."""
     words: NotRequired[int]
+    """Of texts: tokens that are no numbers, and numbers."""
     numbers: NotRequired[int]
 
 

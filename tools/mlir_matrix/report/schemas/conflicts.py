@@ -19,20 +19,20 @@ class RepeatedPair(TypedDict):
 
     tests: tuple[str, str]
     how: Literal["repeated"]
-    #: Where it shows: releases, or documents of results.
     where: list[str]
+    """Where it shows: releases, or documents of results."""
 
 
 class ConflictPair(TypedDict):
     """Two tests of which every change passes exactly one."""
 
     tests: tuple[str, str]
-    #: What shows it: one input and what is made of it, or releases under which they pass in turn.
     how: Literal["input", "releases"]
-    #: Where it shows: releases, or documents of results.
+    """What shows it: one input and what is made of it, or releases under which they pass in turn."""
     where: list[str]
-    #: Null where no suite states it.
+    """Where it shows: releases, or documents of results."""
     known: KnownConflict | None
+    """Null where no suite states it."""
 
 
 class StaleConflict(KnownConflict):
@@ -45,8 +45,8 @@ class Conflicts(TypedDict):
     """Pairs of IR tests that cannot both pass (`matrix conflicts --format json`)."""
 
     schema: Literal["mlir-matrix/conflicts/v1"]
-    #: How many IR tests were looked at.
     tests: int
+    """How many IR tests were looked at."""
     where: list[str]
     conflicts: list[ConflictPair]
     repeated: list[RepeatedPair]

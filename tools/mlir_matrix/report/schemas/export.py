@@ -11,8 +11,9 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,8 @@ from typing_extensions import is_typeddict
 
 from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import containers, suites, toolchains
-from mlir_matrix.errors import UsageError
 from mlir_matrix.files import write_text
-from mlir_matrix.names import did_you_mean, printable
+from mlir_matrix.names import unknown
 from mlir_matrix.report.schemas import audit, comparison, conflicts, golden, run, verdict
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -65,7 +65,7 @@ NAMES = tuple(sorted(_MODELS))
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a kind of file or document. Raises UsageError for an unknown name."""
     if name not in _MODELS:
-        raise UsageError(f"there is no schema '{printable(name)}'{did_you_mean(name, NAMES)}")
+        raise unknown("schema", name, NAMES)
     made = adapter(name).json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
     modules = _OF_FILES if name in _FILES else _OF_DOCUMENTS
@@ -89,47 +89,27 @@ def text(name: str) -> str:
 
 
 def _describe(definition: dict[str, Any], kind: type) -> None:
-    """Give each key the comment that stands above it in its class, and the class its docstring on one line."""
+    """Add the docstrings of a class and its attributes."""
     definition["description"] = _one_line(inspect.getdoc(kind) or "")
-    comments = {
-        name: words for each in _lineage(kind) for name, words in _comments(each.__module__)[each.__name__].items()
-    }
     aliases = {name: field.alias for name, field in kind.model_fields.items()} if issubclass(kind, BaseModel) else {}
-    for name, words in comments.items():
-        if words:
-            definition["properties"][aliases.get(name) or name]["description"] = words
+    for name, text in _docstrings(kind).items():
+        definition["properties"][aliases.get(name) or name]["description"] = _one_line(text)
 
 
-def _lineage(kind: type) -> Iterator[type]:
-    """Yield the classes of ours that declare keys of a class, the general ones first."""
+def _docstrings(kind: type) -> dict[str, str]:
+    """Return the attribute docstrings of a class and of its bases, which pydantic leaves out for a TypedDict."""
+    found: dict[str, str] = {}
+    # Base classes of a TypedDict are not in its MRO.
     for base in getattr(kind, "__orig_bases__", kind.__bases__):
-        if getattr(base, "__module__", "").startswith("mlir_matrix."):
-            yield from _lineage(base)
-    if kind.__name__ in _comments(kind.__module__):
-        yield kind
-
-
-@cache
-def _comments(module: str) -> dict[str, dict[str, str]]:
-    """The ``#:`` comments of a module of models: class to field to text."""
-    source = inspect.getsource(sys.modules[module])
-    lines = source.splitlines()
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef):
-            fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
-            found[node.name] = {ast.unparse(item.target): _above(lines, item.lineno) for item in fields}
+        if getattr(base, "__module__", "").startswith("mlir_matrix.") and base.__doc__:
+            found |= _docstrings(base)
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    for field, text in pairwise(definition.body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(words))):
+                found[name] = words
     return found
-
-
-def _above(lines: Sequence[str], line: int) -> str:
-    """The comment that ends on the line before ``line`` (from 1)."""
-    comment: list[str] = []
-    index = line - 2
-    while index >= 0 and lines[index].lstrip().startswith("#:"):
-        comment.insert(0, lines[index].lstrip()[2:].strip())
-        index -= 1
-    return _one_line(" ".join(comment))
 
 
 def _one_line(words: str) -> str:

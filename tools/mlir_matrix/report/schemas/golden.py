@@ -18,18 +18,18 @@ class ExplainedFact(TypedDict):
 
     name: str
     value: str | bool
-    #: Who states it, and where.
     by: str
+    """Who states it, and where."""
     position: str
-    #: False where a more specific word says otherwise.
     counts: bool
+    """False where a more specific word says otherwise."""
 
 
 class ExplainedLayer(TypedDict):
     """A tolerance layer, and why it applies or does not."""
 
-    #: File, line and column.
     layer: str
+    """File, line and column."""
     applies: bool
     why: str
 
@@ -45,13 +45,13 @@ class ExplainedBound(TypedDict):
 class ExplainedSize(TypedDict):
     """What the bounds come to for an expected value of some size."""
 
-    #: Zero, or the golden's median or largest.
     at: Literal["zero", "median", "largest"]
+    """Zero, or the golden's median or largest."""
     size: float
-    #: The largest absolute error that is right there.
     bound: float
-    #: That in units of the last place of such a value; null near zero, where these say nothing.
+    """The largest absolute error that is right there."""
     ulp: float | None
+    """That in units of the last place of such a value; null near zero, where these say nothing."""
 
 
 class ExplainedVerdict(TypedDict):
@@ -70,16 +70,16 @@ class ExplainedOutput(TypedDict):
     dtype: str
     shape: list[int]
     compare: Literal["numeric", "exact", "order-free"]
-    #: From general to specific: the last that applies wins.
     layers: list[ExplainedLayer]
-    #: The one that wins.
+    """From general to specific: the last that applies wins."""
     layer: str
+    """The one that wins."""
     rationale: str
-    #: By key of the layer: ``atol``, ``rtol``, ``max_ulp``.
     bounds: dict[str, ExplainedBound]
+    """By key of the layer: ``atol``, ``rtol``, ``max_ulp``."""
     meaning: list[ExplainedSize]
-    #: Null where nothing is known of a run.
     last: ExplainedVerdict | None
+    """Null where nothing is known of a run."""
 
 
 class GoldenExplanation(TypedDict):
@@ -96,31 +96,31 @@ class GoldenDifference(TypedDict, total=False):
 
     changed: str | None
     elements: int | None
-    #: How many elements differ.
     differ: int | None
-    #: Where they differ most: by how much, that relative to the old one, where, and the two.
+    """How many elements differ."""
     abs: Number | None
+    """Where they differ most: by how much, that relative to the old one, where, and the two."""
     rel: Number | None
     index: list[int] | None
     old: Number | bool | None
     new: Number | bool | None
-    #: Of sketches, whose ``elements`` are those that are kept.
     blocks: int | None
+    """Of sketches, whose ``elements`` are those that are kept."""
     differing_blocks: int | None
-    #: Euclidean norm of all differences, by the projections.
     norm: Number | None
-    #: The largest difference as a share of what rounding in double explains; null where no bound is known.
+    """Euclidean norm of all differences, by the projections."""
     rounding: Number | None
+    """The largest difference as a share of what rounding in double explains; null where no bound is known."""
 
 
 class GoldenWeak(TypedDict):
     """Trivial outputs, which no program is needed for, that pass under some bounds."""
 
     passes: list[str]
-    #: File, line and column of the tolerance layer.
     layer: str
-    #: By key of the layer, as it is written: ``atol``, ``rtol``, ``max_ulp``; empty where all must be equal.
+    """File, line and column of the tolerance layer."""
     bounds: dict[str, str]
+    """By key of the layer, as it is written: ``atol``, ``rtol``, ``max_ulp``; empty where all must be equal."""
 
 
 class GoldenOutput(TypedDict):
@@ -128,18 +128,18 @@ class GoldenOutput(TypedDict):
 
     workload: str
     output: str
-    #: ``rounding``: it differs by no more than rounding in double explains.
     state: Literal["same", "rounding", "new", "different"]
+    """``rounding``: it differs by no more than rounding in double explains."""
     file: str
     sketch: bool
     bytes: int
     written: bool
-    #: Null where the state is not ``different``.
     difference: GoldenDifference | None
-    #: An entry for each set of bounds, over all cells, that lets anything trivial pass.
+    """Null where the state is not ``different``."""
     weak: list[GoldenWeak]
-    #: Why that is right, as the workload states; null where it does not.
+    """An entry for each set of bounds, over all cells, that lets anything trivial pass."""
     weak_reason: str | None
+    """Why that is right, as the workload states; null where it does not."""
 
 
 class GoldenFailure(TypedDict):
@@ -162,37 +162,37 @@ class CalibratedFit(TypedDict):
 
     location: float
     scale: float
-    #: How many numbers it is fitted to.
     size: int
-    #: The largest distance of its distribution function from theirs, and what 99 of 100 samples that follow one stay below.
+    """How many numbers it is fitted to."""
     gap: float
+    """The largest distance of its distribution function from theirs, and what 99 of 100 samples that follow one stay below."""
     usual_gap: float
 
 
 class CalibratedLayer(TypedDict):
     """What runs used of a layer's bounds; errors are shares of today's."""
 
-    #: File, line and column.
     layer: str
+    """File, line and column."""
     tests: int
     runs: int
-    #: Runs of which each gave another number.
     distinct_runs: int
+    """Runs of which each gave another number."""
     largest: float
     p50: float
     p99: float
     worst_test: str
-    #: Null where there are too few numbers, or all are alike.
     fit: CalibratedFit | None
-    #: False alarms per run of the worst test, with the bounds as they are.
+    """Null where there are too few numbers, or all are alike."""
     rate_now: float
-    #: What the runs prove without any distribution.
+    """False alarms per run of the worst test, with the bounds as they are."""
     rate_at_most: float
+    """What the runs prove without any distribution."""
     bounds: dict[str, str]
-    #: Null where nothing is proposed: see ``why_not``.
     proposed: dict[str, str] | None
-    #: So many times as wide the proposed bounds are.
+    """Null where nothing is proposed: see ``why_not``."""
     factor: float | None
+    """So many times as wide the proposed bounds are."""
     rate_proposed: float | None
     why_not: str | None
 
@@ -218,22 +218,22 @@ class Calibration(TypedDict):
 
     schema: Literal["mlir-matrix/calibration/v1"]
     draws: int
-    #: False alarms per run that are asked for.
     false_alarm: float
-    #: With which confidence, as a share of 1.
+    """False alarms per run that are asked for."""
     confidence: float
+    """With which confidence, as a share of 1."""
     targets: list[str]
-    #: Releases asked for by component; empty: the known-good ones.
     pins: dict[str, str]
+    """Releases asked for by component; empty: the known-good ones."""
     tests: int
-    #: Actions that were executed; the others were known.
     executed: int
+    """Actions that were executed; the others were known."""
     layers: list[CalibratedLayer]
     failed: list[CalibratedFailure]
-    #: Layers of which every bound is 0.
     exact: list[str]
-    #: Tests that are not run because the suite expects them to fail.
+    """Layers of which every bound is 0."""
     expected_to_fail: list[str]
+    """Tests that are not run because the suite expects them to fail."""
     not_run: list[NotCalibrated]
-    #: The proposals, for ``git apply``; empty: there are none.
     patch: str
+    """The proposals, for ``git apply``; empty: there are none."""

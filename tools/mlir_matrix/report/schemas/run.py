@@ -22,50 +22,50 @@ class ExpectedOutcome(TypedDict):
 
     outcome: Outcome
     reason: str
-    #: File, line and column of the rule.
     position: str
+    """File, line and column of the rule."""
     link: NotRequired[str]
 
 
 class NamedTest(TypedDict):
     """The name of a test, and its parts."""
 
-    #: framework/pipeline/target/workload, ~property, @pins
     id: str
+    """framework/pipeline/target/workload, ~property, @pins"""
     framework: str
     pipeline: str
     target: str
     workload: str
-    #: What stands after the `~` of the id where the test is of a property; absent where it is of none.
     property: NotRequired[str]
+    """What stands after the `~` of the id where the test is of a property; absent where it is of none."""
 
 
 class TestEntry(NamedTest):
     """The outcome of one test."""
 
     outcome: Outcome
-    #: The stage that decided it; empty where nothing ran.
     stage: Stage | Literal[""]
-    #: True where the outcome is the one that the suite expects.
+    """The stage that decided it; empty where nothing ran."""
     expected: bool
+    """True where the outcome is the one that the suite expects."""
     reason: str
-    #: Seconds of its actions, those that other tests share and those from the cache too.
     duration_s: float
-    #: True where all of its actions came from the cache.
+    """Seconds of its actions, those that other tests share and those from the cache too."""
     cached: bool
-    #: Releases of the components that it met; of several in its environments all, with commas between them.
+    """True where all of its actions came from the cache."""
     pins: dict[str, str]
-    #: Digests of the environments in which its actions ran.
+    """Releases of the components that it met; of several in its environments all, with commas between them."""
     environments: dict[str, Digest]
+    """Digests of the environments in which its actions ran."""
     metrics: dict[str, Number]
-    #: Absent where a pass is expected.
     expectation: NotRequired[ExpectedOutcome]
-    #: Absent for a pass, and where nothing was compared.
+    """Absent where a pass is expected."""
     verdict: NotRequired[Verdict]
-    #: Of a pass: by output, the trivial outputs that would pass, too, but for those of which the workload says why that is right.
+    """Absent for a pass, and where nothing was compared."""
     weak: NotRequired[dict[str, list[str]]]
-    #: The full text of what failed.
+    """By output of a pass: the trivial outputs that would also pass, unless the workload states a reason."""
     diagnostics: NotRequired[str]
+    """The full text of what failed."""
 
 
 class Summary(TypedDict):
@@ -75,8 +75,8 @@ class Summary(TypedDict):
     as_expected: int
     by_outcome: dict[Outcome, int]
     cached: int
-    #: SHA-256 over identifiers and outcomes, as `toolchains/known-good.yaml` records it.
     outcomes: Digest
+    """SHA-256 over identifiers and outcomes, as `toolchains/known-good.yaml` records it."""
 
 
 class Results(TypedDict):
@@ -85,26 +85,26 @@ class Results(TypedDict):
     schema: Literal["mlir-matrix/results/v1"]
     tests: list[TestEntry]
     summary: Summary
-    #: True where somebody ended the run; tests that it had not come to are then `skipped`.
     interrupted: bool
-    #: How many actions were executed rather than found in the cache.
+    """True where somebody ended the run; tests that it had not come to are then `skipped`."""
     executed: int
-    #: Their identifiers, as in the plan.
+    """How many actions were executed rather than found in the cache."""
     executed_actions: list[str]
+    """Their identifiers, as in the plan."""
 
 
 class PlannedTest(NamedTest):
     """A test of the plan, or one that is left out, with the reason."""
 
-    #: True for what runs: neither unsupported nor left out.
     selected: bool
+    """True for what runs: neither unsupported nor left out."""
     reason: str
-    #: Absent where running decides it.
     outcome: NotRequired[Literal["unsupported", "skipped"]]
-    #: Absent where a pass is expected.
+    """Absent where running decides it."""
     expectation: NotRequired[ExpectedOutcome]
-    #: The action that gives its verdict.
+    """Absent where a pass is expected."""
     verdict: NotRequired[str]
+    """The action that gives its verdict."""
 
 
 class FromAction(TypedDict):
@@ -112,99 +112,99 @@ class FromAction(TypedDict):
 
     action: str
     output: str
-    #: Where the action finds it, from its folder.
     path: str
+    """Where the action finds it, from its folder."""
 
 
 class FromFile(TypedDict):
     """An input that is a file of a catalog."""
 
-    #: 0 is the repository, 1 the first `--catalog`, and so on.
     catalog: int
+    """0 is the repository, 1 the first `--catalog`, and so on."""
     file: str
-    #: Where the action finds it, from its folder.
     path: str
-    #: Present and true where the file may be absent; the action is then run without it.
+    """Where the action finds it, from its folder."""
     optional: NotRequired[bool]
+    """Present and true where the file may be absent; the action is then run without it."""
 
 
 class HermeticCommand(TypedDict):
     """One hermetic command. It holds no absolute path."""
 
     id: str
-    #: The module of `mlir_matrix.actions` that does it.
     kind: str
+    """The module of `mlir_matrix.actions` that does it."""
     stage: Stage
     environment: str
     params: dict[str, Any]
     inputs: dict[str, FromAction | FromFile]
-    #: Output names and their files.
     outputs: dict[str, str]
-    #: True where the output depends on the CPU of the machine.
+    """Output names and their files."""
     native: bool
-    #: True where it builds what is ours: no limit on tests applies to it, and no test is to blame where it fails.
+    """True where the output depends on the CPU of the machine."""
     building: bool
+    """True where it builds what is ours: no limit on tests applies to it, and no test is to blame where it fails."""
 
 
 class PlannedAction(HermeticCommand):
     """An action, and who needs it."""
 
-    #: The tests that need it.
     tests: list[str]
+    """The tests that need it."""
 
 
 class Bytes(TypedDict):
     """What an environment costs, in bytes."""
 
-    #: Of all its artifacts, and of those that are still to be fetched.
     fetch: int
+    """Of all its artifacts, and of those that are still to be fetched."""
     to_fetch: int
-    #: On disk, and what of that is not there yet.
     disk: int
+    """On disk, and what of that is not there yet."""
     to_install: int
-    #: False where a lock does not say what a package takes, which then counts as nothing.
     exact: bool
+    """False where a lock does not say what a package takes, which then counts as nothing."""
 
 
 class PlannedUnit(TypedDict):
     """Something that an environment is made of."""
 
     label: str
-    #: The name of its folder among the packages.
     folder: str
-    #: The interpreter itself; what goes on its path; programs with all that they need.
+    """The name of its folder among the packages."""
     part: Literal["interpreter", "site", "prefix"]
-    #: Of programs: their release.
+    """The interpreter itself; what goes on its path; programs with all that they need."""
     release: NotRequired[str]
-    #: The component that it is a release of; absent for what is only needed by one.
+    """Of programs: their release."""
     component: NotRequired[str]
-    #: By kind of action, the files of it that such actions read; absent where that is all.
+    """The component that it is a release of; absent for what is only needed by one."""
     reads: NotRequired[dict[str, tuple[str, ...]]]
+    """By kind of action, the files of it that such actions read; absent where that is all."""
 
 
 class PlannedEnvironment(TypedDict):
     """What actions run in."""
 
     name: str
-    #: Releases of its components.
     pins: dict[str, str]
+    """Releases of its components."""
     digest: NotRequired[Digest]
     interpreter: NotRequired[str]
     units: NotRequired[list[PlannedUnit]]
     packages: NotRequired[list[str]]
-    #: Packages that are still to be fetched.
     missing: NotRequired[list[str]]
+    """Packages that are still to be fetched."""
     bytes: NotRequired[Bytes]
-    #: Why this machine cannot have it.
     unavailable: NotRequired[str]
+    """Why this machine cannot have it."""
 
 
 class PlannedTarget(TypedDict):
     """What tests run on."""
 
     name: str
-    #: As Zig and LLVM have it: machine, system, C library.
     triple: str
+    """As Zig and LLVM have it: machine, system, C library."""
 
 
 class Plan(TypedDict):
@@ -212,11 +212,11 @@ class Plan(TypedDict):
 
     schema: Literal["mlir-matrix/plan/v1"]
     tests: list[PlannedTest]
-    #: In an order in which each comes after what it reads.
     actions: list[PlannedAction]
+    """In an order in which each comes after what it reads."""
     environments: list[PlannedEnvironment]
-    #: The modules of `mlir_matrix.actions` that each kind of action runs.
     tools: dict[str, list[str]]
+    """The modules of `mlir_matrix.actions` that each kind of action runs."""
     targets: list[PlannedTarget]
-    #: All environment variables that an action sees.
     variables: dict[str, str]
+    """All environment variables that an action sees."""

@@ -20,16 +20,16 @@ class ElementError(TypedDict):
     """The error of one element."""
 
     index: list[int]
-    #: Absolute error.
     abs: Number
-    #: Relative error.
+    """Absolute error."""
     rel: Number
-    #: How many numbers of the dtype lie between the two, one of them included.
+    """Relative error."""
     ulp: Number
-    #: The largest absolute error that is right.
+    """How many numbers of the dtype lie between the two, one of them included."""
     bound: Number
-    #: The share of the bound that the error takes.
+    """The largest absolute error that is right."""
     used: Number
+    """The share of the bound that the error takes."""
     wrong: bool
 
 
@@ -43,19 +43,19 @@ class Element(ElementError):
 class Sketched(TypedDict):
     """What an output was compared with that is kept as a sketch, and what that tells."""
 
-    #: Of 4096 elements each, the last of what is left.
     blocks: int
+    """Of 4096 elements each, the last of what is left."""
     wrong_blocks: int
-    #: Elements that are kept, and were compared one by one.
     samples: int
-    #: One wrong element among right ones is seen in any block where it is off by more than this.
+    """Elements that are kept, and were compared one by one."""
     seen_alone: Number
-    #: The most likely that such a one is not.
+    """One wrong element among right ones is seen in any block where it is off by more than this."""
     missed_alone: float
-    #: The same for errors all over a block whose norm is 16 times that of their bounds.
+    """The most likely that such a one is not."""
     missed_twice_that: float
-    #: The most likely that an output is refused that is right.
+    """The same for errors all over a block whose norm is 16 times that of their bounds."""
     false_alarm: float
+    """The most likely that an output is refused that is right."""
 
 
 class Measured(TypedDict, total=False):
@@ -64,16 +64,16 @@ class Measured(TypedDict, total=False):
     shape: list[int] | None
     atol: Number | None
     rtol: Number | None
-    #: False where its golden or its bounds are wrong, so that nothing could be compared.
     measurable: bool | None
-    #: The bounds as they are written in the layer.
+    """False where its golden or its bounds are wrong, so that nothing could be compared."""
     atol_text: str | None
+    """The bounds as they are written in the layer."""
     rtol_text: str | None
-    #: How many numbers of the dtype may lie between instead, where that is a criterion.
     ulp_bound: Number | None
+    """How many numbers of the dtype may lie between instead, where that is a criterion."""
     ulp_bound_text: str | None
-    #: File, line and column of the tolerance layer that gives the bounds.
     layer: str | None
+    """File, line and column of the tolerance layer that gives the bounds."""
     rationale: str | None
     elements: int | None
     wrong: int | None
@@ -84,39 +84,39 @@ class Measured(TypedDict, total=False):
     max_abs: Number | None
     max_rel: Number | None
     max_ulp: Number | None
-    #: The largest share of its bound that an error takes.
     error_used: Number | None
-    #: The least atol that would do, with the rtol as it is.
+    """The largest share of its bound that an error takes."""
     atol_needed: Number | None
-    #: The least rtol that would do, with the atol as it is.
+    """The least atol that would do, with the rtol as it is."""
     rtol_needed: Number | None
-    #: The least number of last places that would do.
+    """The least rtol that would do, with the atol as it is."""
     ulp_needed: Number | None
-    #: How many are over each bound alone; an element is wrong where it is over all that count.
+    """The least number of last places that would do."""
     over_atol: int | None
+    """How many are over each bound alone; an element is wrong where it is over all that count."""
     over_rtol: int | None
     over_ulp: int | None
-    #: Elements where NaN is expected.
     nan_expected: int | None
-    #: L1, L2 and largest of the error, absolute and by that of what is expected.
+    """Elements where NaN is expected."""
     norms: dict[str, dict[str, Number]] | None
+    """L1, L2 and largest of the error, absolute and by that of what is expected."""
     cosine: Number | None
-    #: Elements by the decade of their absolute error.
     abs_decades: list[tuple[Number, int]] | None
-    #: Elements over atol by the decade of their relative error, and those over rtol by that of their absolute error.
+    """Elements by the decade of their absolute error."""
     rel_decades_over_atol: list[tuple[Number, int]] | None
+    """Elements over atol by the decade of their relative error, and those over rtol by that of their absolute error."""
     abs_decades_over_rtol: list[tuple[Number, int]] | None
-    #: Few wrong elements, or a drift of all, in words; what the output looks like, where it looks like something.
     character: str | None
+    """Few wrong elements, or a drift of all, in words; what the output looks like, where it looks like something."""
     looks: str | None
-    #: Where the wrong ones are, in words.
     where: str | None
-    #: Of a pass: the trivial outputs, which no program is needed for, that would pass, too; of a sketch constants alone.
+    """Where the wrong ones are, in words."""
     weak: list[str] | None
-    #: Why that is right, as the workload says.
+    """Of a pass: the trivial outputs, which no program is needed for, that would pass, too; of a sketch constants alone."""
     weak_reason: str | None
-    #: Where the golden is a sketch. ``wrong`` is then the number of blocks that are not like it.
+    """Why that is right, as the workload says."""
     sketch: Sketched | None
+    """Where the golden is a sketch. ``wrong`` is then the number of blocks that are not like it."""
 
 
 class Census(Measured):
@@ -127,8 +127,8 @@ class Census(Measured):
     reason: str
     dtype: NotRequired[Dtype | None]
     compare: NotRequired[Literal["numeric", "exact", "order-free"] | None]
-    #: The worst elements, the worst of all first.
     worst: NotRequired[list[Element] | None]
+    """The worst elements, the worst of all first."""
 
 
 class Verdict(TypedDict):
@@ -138,5 +138,5 @@ class Verdict(TypedDict):
     reason: str
     outputs: list[Census]
     metrics: dict[str, Number]
-    #: How IR differs that should be the same.
     diagnostics: NotRequired[str | None]
+    """How IR differs that should be the same."""

@@ -1,1 +1,1 @@
-"""The types and schemas of the documents that matrix writes."""
+"""The types and JSON Schemas of the documents that matrix writes."""

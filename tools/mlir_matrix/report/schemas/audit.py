@@ -1,7 +1,6 @@
-"""What the JSON document of ``matrix golden audit`` holds; its JSON Schema is made from this.
+"""Types of the document of ``matrix golden audit``, written by ``judge/audit.py``.
 
-The document is written by ``judge/audit.py``, which returns these types. Within a version keys may join, and none leaves or
-changes its meaning.
+Within a version, keys may be added; none is removed or changes its meaning.
 """
 
 from __future__ import annotations
@@ -14,41 +13,41 @@ from mlir_matrix.report.schemas.verdict import Number
 
 
 class AuditCounts(TypedDict):
-    """What became of plants. ``planted`` is ``mattered`` and ``not_mattering``, ``mattered`` is ``caught`` and ``missed``."""
+    """Counts of mutants: ``planted`` = ``mattered`` + ``not_mattering``, ``mattered`` = ``caught`` + ``missed``."""
 
     planted: int
-    """Mutations, at each of their sites, in each draw."""
+    """Mutants: mutations at each of their sites, in each draw."""
     mattered: int
-    """Those whose error exceeds the a-priori bound on some element."""
+    """Mutants whose error exceeds the forward error bound on some element."""
     not_mattering: int
     caught: int
-    """Of those that mattered."""
+    """Of the mutants that mattered."""
     missed: int
     by_runner: int
-    """Of those caught: by not running to their end."""
+    """Of the caught mutants: those that failed to run."""
 
 
 class AuditSummary(AuditCounts):
     """Totals."""
 
     rejected: int
-    """Mutants, in each draw, that do not compile; they are not among those planted."""
+    """Mutants, in each draw, that do not compile; ``planted`` does not count them."""
     allowed: int
-    """Runs of what must pass: kernels as they are, contracted, reassociated."""
+    """Runs that must pass: the kernel unchanged, contracted, reassociated."""
     allowed_flagged: int
-    """Of those the ones that were no pass."""
+    """Of the allowed runs: those that did not pass."""
     weak: int
-    """Tests and trivial outputs that pass them."""
+    """Trivial outputs that pass a test."""
     slack: int
-    """Layers that are more than eight times as large as any error that was seen."""
+    """Layers that are more than eight times as large as any observed error."""
     not_audited: int
 
 
 class AuditLayer(TypedDict):
-    """How a tolerance layer did."""
+    """The mutants that a tolerance layer decides."""
 
     layer: str
-    """File, line and column; ``the runner`` for what failed to run."""
+    """File, line and column; ``the runner`` for mutants that failed to run."""
     mattered: int
     caught: int
 
@@ -62,17 +61,17 @@ class AuditMutation(AuditCounts):
 
 
 class AuditTest(AuditCounts):
-    """One test that was audited."""
+    """An audited test."""
 
     test: str
     workload: str
     draws: int
-    """How many draws of the inputs: one where they are the same in each."""
+    """Number of draws; 1 if the inputs are the same in each draw."""
     mutations: list[AuditMutation]
 
 
 class AuditMiss(TypedDict):
-    """A miscompile that matters and passes, by the element that shows it most."""
+    """A mutant that matters and passes, with its worst element."""
 
     test: str
     mutation: str
@@ -83,7 +82,7 @@ class AuditMiss(TypedDict):
     index: list[int]
     error: Number
     bound: Number
-    """What sound arithmetic may come to there."""
+    """The forward error bound of the element."""
     atol: str
     rtol: str
     layer: str
@@ -92,7 +91,7 @@ class AuditMiss(TypedDict):
 
 @final
 class AuditRun(TypedDict):
-    """A run of what is allowed."""
+    """A run of an allowed change."""
 
     test: str
     mutation: str
@@ -100,7 +99,7 @@ class AuditRun(TypedDict):
 
 
 class AuditFlagged(TypedDict):
-    """A run of what is allowed that was no pass."""
+    """A run of an allowed change that did not pass."""
 
     test: str
     mutation: str
@@ -110,7 +109,7 @@ class AuditFlagged(TypedDict):
 
 
 class AuditBeyond(TypedDict):
-    """A run of what is allowed that is further off than the a-priori bound: the bound or the program is wrong."""
+    """A run of an allowed change whose error exceeds the forward error bound: the bound or the program is wrong."""
 
     test: str
     mutation: str
@@ -120,7 +119,7 @@ class AuditBeyond(TypedDict):
 
 
 class AuditWeak(TypedDict):
-    """A trivial output that passes."""
+    """A trivial output that passes a test."""
 
     test: str
     output: str
@@ -128,13 +127,13 @@ class AuditWeak(TypedDict):
 
 
 class AuditUse(TypedDict):
-    """How much of a layer was used by what must pass."""
+    """The share of a layer that runs that must pass used."""
 
     layer: str
     used: float
-    """The largest share of its bound that an error took."""
+    """The largest error as a share of its bound."""
     looser: float | None
-    """How many times as large it is; null where no error was seen."""
+    """How many times as large as the largest error the bound is; null without any error."""
     tests: list[str]
 
 
@@ -146,7 +145,7 @@ class AuditFailure(TypedDict):
 
 
 class Audit(TypedDict):
-    """What ``matrix golden audit --format json`` prints."""
+    """The results of an audit (`matrix golden audit --format json`)."""
 
     schema: Literal["mlir-matrix/audit/v1"]
     seeds: int
@@ -157,9 +156,9 @@ class Audit(TypedDict):
     beyond_bound: list[AuditBeyond]
     weak: list[AuditWeak]
     nothing_mattered: list[str]
-    """Tests in which nothing that was planted matters."""
+    """Tests in which no mutant matters."""
     layers: list[AuditUse]
-    """Layers that leave room, the loosest first."""
+    """Layers whose bounds are not 0, the loosest first."""
     slack: list[AuditUse]
-    """Those that are too loose."""
+    """Layers that are too loose."""
     not_audited: list[AuditFailure]

@@ -1,4 +1,4 @@
-"""What ``matrix compare --format json`` prints; its JSON Schema is made from this."""
+"""Types of the document of ``matrix compare``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mlir_matrix.report.schemas.verdict import ElementError, Measured
 
 
 class PlacedElement(ElementError):
-    """One element, compared; of a text one of its numbers, with where it stands."""
+    """One element, compared; in a text a number, with its position."""
 
     actual: float | bool | str
     expected: float | bool | str
@@ -19,27 +19,27 @@ class PlacedElement(ElementError):
 
 
 class Compared(Measured):
-    """A pair of arrays or texts. What could not be compared has a reason and no numbers."""
+    """A pair of arrays or texts. A pair that could not be compared has a reason and no numbers."""
 
     name: str
-    """Empty where two files of one array were given; else the file's path, the array's name, or both with a colon between."""
+    """The file's path, the array's name, or both with a colon between; empty for two files of one array."""
     dtype: NotRequired[str]
-    """MLIR's name of the type of the elements."""
+    """MLIR's name of the element type."""
     compare: NotRequired[Literal["numeric", "exact", "text"]]
-    """`text` where texts differ beside their numbers, or have none."""
+    """`text` if texts differ apart from their numbers, or have none."""
     outcome: Literal["pass", "mismatch", "unreadable"]
     reason: str
     worst: NotRequired[list[PlacedElement]]
     golden: NotRequired[bool]
-    """True where what is expected is in double, whatever the dtype."""
+    """True if the expected values are float64, whatever the dtype."""
     engine: NotRequired[Literal["native", "numpy"]]
-    """What did it: compiled code, or NumPy."""
+    """The implementation: compiled code, or NumPy."""
     words: NotRequired[int]
-    """Of texts: tokens that are no numbers, and numbers."""
+    """Of texts: the number of tokens that are no numbers."""
     numbers: NotRequired[int]
 
 
-#: Its key is a word of Python.
+#: Its key is a keyword of Python.
 _Passed = TypedDict("_Passed", {"pass": int})
 
 
@@ -52,7 +52,7 @@ class ComparisonSummary(_Passed):
 
 
 class Comparisons(TypedDict):
-    """What files or folders came to, pair by pair (`matrix compare --format json`)."""
+    """The comparison of two files or folders, pair by pair (`matrix compare --format json`)."""
 
     schema: Literal["mlir-matrix/comparison/v1"]
     comparisons: list[Compared]

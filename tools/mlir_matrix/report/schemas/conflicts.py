@@ -1,4 +1,4 @@
-"""What ``matrix conflicts --format json`` prints; its JSON Schema is made from this."""
+"""Types of the document of ``matrix conflicts``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 
 class KnownConflict(TypedDict):
-    """What a suite says of a pair."""
+    """The reason that a suite states for a conflict."""
 
     reason: str
     position: str
@@ -20,23 +20,23 @@ class RepeatedPair(TypedDict):
     tests: tuple[str, str]
     how: Literal["repeated"]
     where: list[str]
-    """Where it shows: releases, or documents of results."""
+    """The evidence: releases, or documents of results."""
 
 
 class ConflictPair(TypedDict):
-    """Two tests of which every change passes exactly one."""
+    """Two tests that cannot both pass."""
 
     tests: tuple[str, str]
     how: Literal["input", "releases"]
-    """What shows it: one input and what is made of it, or releases under which they pass in turn."""
+    """The kind of evidence: outputs of the same input, or releases under which they pass in turn."""
     where: list[str]
-    """Where it shows: releases, or documents of results."""
+    """The evidence: releases, or documents of results."""
     known: KnownConflict | None
-    """Null where no suite states it."""
+    """Null if no suite lists the conflict."""
 
 
 class StaleConflict(KnownConflict):
-    """A pair that a suite lists and that does not conflict."""
+    """A pair without a conflict that a suite lists."""
 
     tests: tuple[str, str]
 
@@ -46,7 +46,7 @@ class Conflicts(TypedDict):
 
     schema: Literal["mlir-matrix/conflicts/v1"]
     tests: int
-    """How many IR tests were looked at."""
+    """Number of IR tests."""
     where: list[str]
     conflicts: list[ConflictPair]
     repeated: list[RepeatedPair]

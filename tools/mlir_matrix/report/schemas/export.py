@@ -1,6 +1,6 @@
-"""JSON Schemas of the catalog's files and of the documents that plans and runs give, for editors and other programs.
+"""Make the JSON Schemas of the catalog's files and of documents, for editors and other programs.
 
-``python -m mlir_matrix.report.schemas.export --write DIR`` writes one ``NAME.json`` each; ``docs/schemas/`` holds them checked in.
+``python -m mlir_matrix.report.schemas.export --write DIR`` writes ``NAME.json`` for each; ``docs/schemas/`` has them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "tolerances": models.Tolerances,
     "workload": models.Workload,
 }
-#: What verbs print with ``--format json``, by the name in the ``schema`` key.
+#: The documents of ``--format json``, by the name in their key ``schema``.
 DOCUMENTS: Mapping[str, type] = {
     "audit": audit.Audit,
     "calibration": golden.Calibration,
@@ -57,13 +57,13 @@ _OF_FILES = (models, suites, toolchains, containers)
 _OF_DOCUMENTS = (audit, comparison, run, golden, conflicts, verdict)
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)
-#: Kinds of files that people write.
+#: Kinds of files in a catalog.
 FILES = tuple(sorted(_FILES))
 NAMES = tuple(sorted(_MODELS))
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a kind of file or document. Raises UsageError for an unknown name."""
+    """Return the JSON Schema (draft 2020-12) of a kind of file or document. Raise UsageError for an unknown name."""
     if name not in _MODELS:
         raise unknown("schema", name, NAMES)
     made = adapter(name).json_schema(by_alias=True)
@@ -79,12 +79,12 @@ def schema(name: str) -> dict[str, Any]:
 
 @cache
 def adapter(name: str) -> TypeAdapter[Any]:
-    """Return what validates a kind of file or document."""
+    """Return the validator of a kind of file or document."""
     return TypeAdapter(_MODELS[name])
 
 
 def text(name: str) -> str:
-    """The schema as it is written to a file."""
+    """Return the text of a schema file."""
     return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -117,7 +117,7 @@ def _one_line(words: str) -> str:
 
 
 def _without_titles(node: Any) -> Any:
-    """A schema without the titles that pydantic makes of names, which editors would show instead of descriptions."""
+    """Remove the titles that pydantic makes of names: editors would show them instead of descriptions."""
     if isinstance(node, dict):
         keep = {
             key: {name: _without_titles(inner) for name, inner in value.items()} if key == "properties" else value

@@ -1,7 +1,7 @@
-"""What the JSON documents of ``matrix golden explain``, ``update`` and ``calibrate`` hold; their JSON Schemas are made from this.
+"""Types of the documents of ``matrix golden explain``, ``update`` and ``calibrate``.
 
-The documents are written by ``tolerance_text.py``, ``calibration_text.py`` and the verbs, which return these types. Within a
-version keys may join, and none leaves or changes its meaning.
+They are written by ``report/tolerance_text.py``, ``judge/goldens.py`` and ``judge/calibration.py``. Within a version, keys may be
+added; none is removed or changes its meaning.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing_extensions import TypedDict
 from mlir_matrix.report.schemas.verdict import Number
 
 
-class ExplainedFact(TypedDict):
-    """A fact about the numerics of a test, as somebody states it."""
+class ExplainedAttribute(TypedDict):
+    """A numerics attribute of a test."""
 
     name: str
     value: str | bool
     by: str
-    """Who states it, and where."""
+    """The workload, target or pipeline that states it; ``position`` is the line."""
     position: str
     counts: bool
-    """False where a more specific word says otherwise."""
+    """False if a more specific statement overrides it."""
 
 
 class ExplainedLayer(TypedDict):
@@ -35,7 +35,7 @@ class ExplainedLayer(TypedDict):
 
 
 class ExplainedBound(TypedDict):
-    """A bound as it is written, with numbers in it, and its value."""
+    """A bound: its expression, the expression with numbers, and its value."""
 
     text: str
     substituted: str
@@ -43,19 +43,19 @@ class ExplainedBound(TypedDict):
 
 
 class ExplainedSize(TypedDict):
-    """What the bounds come to for an expected value of some size."""
+    """The bound of the error for an expected value of some size."""
 
     at: Literal["zero", "median", "largest"]
     """Zero, or the golden's median or largest."""
     size: float
     bound: float
-    """The largest absolute error that is right there."""
+    """The largest accepted absolute error."""
     ulp: float | None
-    """That in units of the last place of such a value; null near zero, where these say nothing."""
+    """The same in units of the last place of such a value; null near zero."""
 
 
 class ExplainedVerdict(TypedDict):
-    """What became of the output in the last run."""
+    """The result of the output in the last run."""
 
     outcome: Literal["pass", "mismatch"]
     reason: str
@@ -64,63 +64,63 @@ class ExplainedVerdict(TypedDict):
 
 
 class ExplainedOutput(TypedDict):
-    """Where the bounds of one output come from."""
+    """The origin of the bounds of one output."""
 
     name: str
     dtype: str
     shape: list[int]
     compare: Literal["numeric", "exact", "order-free"]
     layers: list[ExplainedLayer]
-    """From general to specific: the last that applies wins."""
+    """From general to specific: the last layer that applies wins."""
     layer: str
-    """The one that wins."""
+    """The layer that wins."""
     rationale: str
     bounds: dict[str, ExplainedBound]
     """By key of the layer: ``atol``, ``rtol``, ``max_ulp``."""
     meaning: list[ExplainedSize]
     last: ExplainedVerdict | None
-    """Null where nothing is known of a run."""
+    """Null without a cached verdict."""
 
 
 class GoldenExplanation(TypedDict):
-    """Why the bounds of a test are what they are (`matrix golden explain --format json`)."""
+    """The bounds of a test and their origin (`matrix golden explain --format json`)."""
 
     schema: Literal["mlir-matrix/golden-explanation/v1"]
     id: str
-    facts: list[ExplainedFact]
+    facts: list[ExplainedAttribute]
     outputs: list[ExplainedOutput]
 
 
 class GoldenDifference(TypedDict, total=False):
-    """How a golden stands to the one that is there, in numbers. What cannot be compared has ``changed`` alone, a sentence."""
+    """The difference between a new golden and the one on disk. If they cannot be compared, it has only ``changed``."""
 
     changed: str | None
     elements: int | None
     differ: int | None
-    """How many elements differ."""
+    """Number of elements that differ."""
     abs: Number | None
-    """Where they differ most: by how much, that relative to the old one, where, and the two."""
+    """The largest difference: absolute, relative to the old element, the index, and both elements."""
     rel: Number | None
     index: list[int] | None
     old: Number | bool | None
     new: Number | bool | None
     blocks: int | None
-    """Of sketches, whose ``elements`` are those that are kept."""
+    """Of sketches: number of blocks. Their ``elements`` are the sample elements."""
     differing_blocks: int | None
     norm: Number | None
-    """Euclidean norm of all differences, by the projections."""
+    """Euclidean norm of all differences, estimated from the projections."""
     rounding: Number | None
-    """The largest difference as a share of what rounding in double explains; null where no bound is known."""
+    """The largest difference as a share of the rounding error of float64; null without a bound."""
 
 
 class GoldenWeak(TypedDict):
-    """Trivial outputs, which no program is needed for, that pass under some bounds."""
+    """Trivial outputs, which need no program, that pass under some bounds."""
 
     passes: list[str]
     layer: str
     """File, line and column of the tolerance layer."""
     bounds: dict[str, str]
-    """By key of the layer, as it is written: ``atol``, ``rtol``, ``max_ulp``; empty where all must be equal."""
+    """By key of the layer, as it is written: ``atol``, ``rtol``, ``max_ulp``; empty if all elements must be equal."""
 
 
 class GoldenOutput(TypedDict):
@@ -129,28 +129,28 @@ class GoldenOutput(TypedDict):
     workload: str
     output: str
     state: Literal["same", "rounding", "new", "different"]
-    """``rounding``: it differs by no more than rounding in double explains."""
+    """``rounding``: the difference is at most the rounding error of float64."""
     file: str
     sketch: bool
     bytes: int
     written: bool
     difference: GoldenDifference | None
-    """Null where the state is not ``different``."""
+    """Null if the state is not ``different``."""
     weak: list[GoldenWeak]
-    """An entry for each set of bounds, over all cells, that lets anything trivial pass."""
+    """An entry for each set of bounds, over all cells, under which a trivial output passes."""
     weak_reason: str | None
-    """Why that is right, as the workload states; null where it does not."""
+    """The reason that the workload states for weak goldens; null without a reason."""
 
 
 class GoldenFailure(TypedDict):
-    """A workload whose reference gives nothing."""
+    """A workload whose reference failed."""
 
     workload: str
     reason: str
 
 
 class GoldenUpdate(TypedDict):
-    """How goldens stand to what references give now (`matrix golden update --format json`)."""
+    """The difference between goldens and their references (`matrix golden update --format json`)."""
 
     schema: Literal["mlir-matrix/golden-update/v1"]
     outputs: list[GoldenOutput]
@@ -163,42 +163,42 @@ class CalibratedFit(TypedDict):
     location: float
     scale: float
     size: int
-    """How many numbers it is fitted to."""
+    """Size of the sample."""
     gap: float
-    """The largest distance of its distribution function from theirs, and what 99 of 100 samples that follow one stay below."""
+    """The distance of the distribution from the sample (Kolmogorov-Smirnov); 99 of 100 Gumbel samples stay below ``usual_gap``."""
     usual_gap: float
 
 
 class CalibratedLayer(TypedDict):
-    """What runs used of a layer's bounds; errors are shares of today's."""
+    """The errors of runs, as shares of a layer's bounds."""
 
     layer: str
     """File, line and column."""
     tests: int
     runs: int
     distinct_runs: int
-    """Runs of which each gave another number."""
+    """Runs with different errors."""
     largest: float
     p50: float
     p99: float
     worst_test: str
     fit: CalibratedFit | None
-    """Null where there are too few numbers, or all are alike."""
+    """Null for a sample that is too small or constant."""
     rate_now: float
-    """False alarms per run of the worst test, with the bounds as they are."""
+    """False alarms per run of the worst test, with today's bounds."""
     rate_at_most: float
-    """What the runs prove without any distribution."""
+    """An upper limit of the rate that assumes no distribution."""
     bounds: dict[str, str]
     proposed: dict[str, str] | None
-    """Null where nothing is proposed: see ``why_not``."""
+    """Null without a proposal: see ``why_not``."""
     factor: float | None
-    """So many times as wide the proposed bounds are."""
+    """The proposed bounds divided by today's."""
     rate_proposed: float | None
     why_not: str | None
 
 
 class CalibratedFailure(TypedDict):
-    """A test that gave no usable number in some draws."""
+    """A test that failed in some draws."""
 
     test: str
     draws: list[int]
@@ -219,21 +219,21 @@ class Calibration(TypedDict):
     schema: Literal["mlir-matrix/calibration/v1"]
     draws: int
     false_alarm: float
-    """False alarms per run that are asked for."""
+    """The wanted rate of false alarms per run."""
     confidence: float
-    """With which confidence, as a share of 1."""
+    """The confidence of that rate, as a share of 1."""
     targets: list[str]
     pins: dict[str, str]
-    """Releases asked for by component; empty: the known-good ones."""
+    """The pins of the command line, by component."""
     tests: int
     executed: int
-    """Actions that were executed; the others were known."""
+    """Number of executed actions; the others were cached."""
     layers: list[CalibratedLayer]
     failed: list[CalibratedFailure]
     exact: list[str]
-    """Layers of which every bound is 0."""
+    """Layers whose bounds are all 0."""
     expected_to_fail: list[str]
-    """Tests that are not run because the suite expects them to fail."""
+    """Tests that did not run because the suite expects them to fail."""
     not_run: list[NotCalibrated]
     patch: str
-    """The proposals, for ``git apply``; empty: there are none."""
+    """The proposals, for ``git apply``; empty without proposals."""

@@ -1,7 +1,7 @@
-"""What the JSON documents of ``matrix plan`` and ``matrix run`` hold; their JSON Schemas are made from this.
+"""Types of the documents of ``matrix plan`` and ``matrix run``.
 
-The documents are written by ``execute/plan_document.py`` and ``judge/results.py``, which return these types. Within a
-version keys may join, and none leaves or changes its meaning.
+They are written by ``execute/plan_document.py`` and ``judge/results.py``. Within a version, keys may be added; none is removed or
+changes its meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class ExpectedOutcome(TypedDict):
-    """What the suite expects instead of a pass."""
+    """The outcome that the suite expects instead of a pass."""
 
     outcome: Outcome
     reason: str
@@ -37,7 +37,7 @@ class NamedTest(TypedDict):
     target: str
     workload: str
     property: NotRequired[str]
-    """What stands after the `~` of the id where the test is of a property; absent where it is of none."""
+    """The tested property, after the `~` of the id; absent for other tests."""
 
 
 class TestEntry(NamedTest):
@@ -45,27 +45,27 @@ class TestEntry(NamedTest):
 
     outcome: Outcome
     stage: Stage | Literal[""]
-    """The stage that decided it; empty where nothing ran."""
+    """The stage that decided it; empty if nothing ran."""
     expected: bool
-    """True where the outcome is the one that the suite expects."""
+    """True if the suite expects the outcome."""
     reason: str
     duration_s: float
-    """Seconds of its actions, those that other tests share and those from the cache too."""
+    """Seconds of all its actions, including shared and cached ones."""
     cached: bool
-    """True where all of its actions came from the cache."""
+    """True if all of its actions were cached."""
     pins: dict[str, str]
-    """Releases of the components that it met; of several in its environments all, with commas between them."""
+    """Releases of the components in its environments; several releases of one are separated by commas."""
     environments: dict[str, Digest]
     """Digests of the environments in which its actions ran."""
     metrics: dict[str, Number]
     expectation: NotRequired[ExpectedOutcome]
-    """Absent where a pass is expected."""
+    """Absent if a pass is expected."""
     verdict: NotRequired[Verdict]
-    """Absent for a pass, and where nothing was compared."""
+    """Absent for a pass, and if nothing was compared."""
     weak: NotRequired[dict[str, list[str]]]
     """By output of a pass: the trivial outputs that would also pass, unless the workload states a reason."""
     diagnostics: NotRequired[str]
-    """The full text of what failed."""
+    """The full text of the error."""
 
 
 class Summary(TypedDict):
@@ -86,9 +86,9 @@ class Results(TypedDict):
     tests: list[TestEntry]
     summary: Summary
     interrupted: bool
-    """True where somebody ended the run; tests that it had not come to are then `skipped`."""
+    """True if the run was interrupted; the remaining tests are then `skipped`."""
     executed: int
-    """How many actions were executed rather than found in the cache."""
+    """Number of executed actions; the others were cached."""
     executed_actions: list[str]
     """Their identifiers, as in the plan."""
 
@@ -97,23 +97,23 @@ class PlannedTest(NamedTest):
     """A test of the plan, or one that is left out, with the reason."""
 
     selected: bool
-    """True for what runs: neither unsupported nor left out."""
+    """True for a test that runs: neither unsupported nor left out."""
     reason: str
     outcome: NotRequired[Literal["unsupported", "skipped"]]
-    """Absent where running decides it."""
+    """Absent for a test that runs."""
     expectation: NotRequired[ExpectedOutcome]
-    """Absent where a pass is expected."""
+    """Absent if a pass is expected."""
     verdict: NotRequired[str]
-    """The action that gives its verdict."""
+    """The action that writes its verdict."""
 
 
 class FromAction(TypedDict):
-    """An input that another action makes."""
+    """An input that another action writes."""
 
     action: str
     output: str
     path: str
-    """Where the action finds it, from its folder."""
+    """The path below the folder of the action."""
 
 
 class FromFile(TypedDict):
@@ -123,9 +123,9 @@ class FromFile(TypedDict):
     """0 is the repository, 1 the first `--catalog`, and so on."""
     file: str
     path: str
-    """Where the action finds it, from its folder."""
+    """The path below the folder of the action."""
     optional: NotRequired[bool]
-    """Present and true where the file may be absent; the action is then run without it."""
+    """Present and true if the file may be absent; the action then runs without it."""
 
 
 class HermeticCommand(TypedDict):
@@ -133,7 +133,7 @@ class HermeticCommand(TypedDict):
 
     id: str
     kind: str
-    """The module of `mlir_matrix.actions` that does it."""
+    """The tool: a module of `mlir_matrix.actions.tools`."""
     stage: Stage
     environment: str
     params: dict[str, Any]
@@ -141,9 +141,9 @@ class HermeticCommand(TypedDict):
     outputs: dict[str, str]
     """Output names and their files."""
     native: bool
-    """True where the output depends on the CPU of the machine."""
+    """True if the output depends on the CPU of the machine."""
     building: bool
-    """True where it builds what is ours: no limit on tests applies to it, and no test is to blame where it fails."""
+    """True if it builds a part of matrix: limits of tests do not apply, and its failure is an infrastructure error."""
 
 
 class PlannedAction(HermeticCommand):
@@ -154,36 +154,36 @@ class PlannedAction(HermeticCommand):
 
 
 class Bytes(TypedDict):
-    """What an environment costs, in bytes."""
+    """Sizes of an environment, in bytes."""
 
     fetch: int
-    """Of all its artifacts, and of those that are still to be fetched."""
+    """All artifacts; ``to_fetch``: those that are missing."""
     to_fetch: int
     disk: int
-    """On disk, and what of that is not there yet."""
+    """Installed packages; ``to_install``: those that are missing."""
     to_install: int
     exact: bool
-    """False where a lock does not say what a package takes, which then counts as nothing."""
+    """False if a lock file lacks the size of a package, which then counts as 0."""
 
 
 class PlannedUnit(TypedDict):
-    """Something that an environment is made of."""
+    """A package of an environment."""
 
     label: str
     folder: str
-    """The name of its folder among the packages."""
+    """The name of its folder in the folder of packages."""
     part: Literal["interpreter", "site", "prefix"]
-    """The interpreter itself; what goes on its path; programs with all that they need."""
+    """The interpreter, a package on its path, or a prefix with programs."""
     release: NotRequired[str]
-    """Of programs: their release."""
+    """The release of a prefix."""
     component: NotRequired[str]
-    """The component that it is a release of; absent for what is only needed by one."""
+    """Its component; absent for a dependency."""
     reads: NotRequired[dict[str, tuple[str, ...]]]
-    """By kind of action, the files of it that such actions read; absent where that is all."""
+    """The files that actions read, by kind of action; absent if they read all."""
 
 
 class PlannedEnvironment(TypedDict):
-    """What actions run in."""
+    """An environment of actions."""
 
     name: str
     pins: dict[str, str]
@@ -193,18 +193,18 @@ class PlannedEnvironment(TypedDict):
     units: NotRequired[list[PlannedUnit]]
     packages: NotRequired[list[str]]
     missing: NotRequired[list[str]]
-    """Packages that are still to be fetched."""
+    """Packages that are not installed."""
     bytes: NotRequired[Bytes]
     unavailable: NotRequired[str]
-    """Why this machine cannot have it."""
+    """Why it is unavailable on this machine."""
 
 
 class PlannedTarget(TypedDict):
-    """What tests run on."""
+    """A target of tests."""
 
     name: str
     triple: str
-    """As Zig and LLVM have it: machine, system, C library."""
+    """Machine, system and C library, as in Zig and LLVM."""
 
 
 class Plan(TypedDict):
@@ -213,7 +213,7 @@ class Plan(TypedDict):
     schema: Literal["mlir-matrix/plan/v1"]
     tests: list[PlannedTest]
     actions: list[PlannedAction]
-    """In an order in which each comes after what it reads."""
+    """Each action after those whose outputs it reads."""
     environments: list[PlannedEnvironment]
     tools: dict[str, list[str]]
     """The modules of `mlir_matrix.actions` that each kind of action runs."""

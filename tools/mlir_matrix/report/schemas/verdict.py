@@ -1,7 +1,7 @@
-"""What documents say of outputs that were compared: the census, element by element and in sums.
+"""Types of the census of a compared output: its worst elements and totals.
 
-Part of the results of ``matrix run`` and of what ``matrix compare`` prints; described here, written by
-``actions/numerics/census.py`` and its siblings. Within a version keys may join, and none leaves or changes its meaning.
+It is part of the documents of ``matrix run`` and ``matrix compare``, and written by ``actions/numerics/census.py``. Within a
+version, keys may be added; none is removed or changes its meaning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from mlir_matrix.catalog.models.base import Dtype
 
-#: A number, or what JSON has no number for.
+#: A number, also one that JSON cannot represent.
 Number = float | Literal["nan", "inf", "-inf"]
 
 
@@ -25,11 +25,11 @@ class ElementError(TypedDict):
     rel: Number
     """Relative error."""
     ulp: Number
-    """How many numbers of the dtype lie between the two, one of them included."""
+    """The distance in units of the last place: numbers of the dtype from one to the other."""
     bound: Number
-    """The largest absolute error that is right."""
+    """The largest accepted absolute error."""
     used: Number
-    """The share of the bound that the error takes."""
+    """The error as a share of the bound."""
     wrong: bool
 
 
@@ -41,36 +41,36 @@ class Element(ElementError):
 
 
 class Sketched(TypedDict):
-    """What an output was compared with that is kept as a sketch, and what that tells."""
+    """The comparison with a golden that is a sketch."""
 
     blocks: int
-    """Of 4096 elements each, the last of what is left."""
+    """Blocks of 4096 elements; the last one may be smaller."""
     wrong_blocks: int
     samples: int
-    """Elements that are kept, and were compared one by one."""
+    """Sample elements, compared one by one."""
     seen_alone: Number
-    """One wrong element among right ones is seen in any block where it is off by more than this."""
+    """A single wrong element is detected if its error exceeds this."""
     missed_alone: float
-    """The most likely that such a one is not."""
+    """The largest probability that such an element is missed."""
     missed_twice_that: float
-    """The same for errors all over a block whose norm is 16 times that of their bounds."""
+    """The same for errors in a whole block, with 16 times the norm of their bounds."""
     false_alarm: float
-    """The most likely that an output is refused that is right."""
+    """The largest probability that a correct output is refused."""
 
 
 class Measured(TypedDict, total=False):
-    """What was measured of one output."""
+    """Measurements of one output."""
 
     shape: list[int] | None
     atol: Number | None
     rtol: Number | None
     measurable: bool | None
-    """False where its golden or its bounds are wrong, so that nothing could be compared."""
+    """False if its golden or its bounds are wrong, so that no comparison is possible."""
     atol_text: str | None
     """The bounds as they are written in the layer."""
     rtol_text: str | None
     ulp_bound: Number | None
-    """How many numbers of the dtype may lie between instead, where that is a criterion."""
+    """The bound in units of the last place, if the layer has one."""
     ulp_bound_text: str | None
     layer: str | None
     """File, line and column of the tolerance layer that gives the bounds."""
@@ -85,42 +85,42 @@ class Measured(TypedDict, total=False):
     max_rel: Number | None
     max_ulp: Number | None
     error_used: Number | None
-    """The largest share of its bound that an error takes."""
+    """The largest error as a share of its bound."""
     atol_needed: Number | None
-    """The least atol that would do, with the rtol as it is."""
+    """The smallest atol under which it passes, with the same rtol."""
     rtol_needed: Number | None
-    """The least rtol that would do, with the atol as it is."""
+    """The smallest rtol under which it passes, with the same atol."""
     ulp_needed: Number | None
-    """The least number of last places that would do."""
+    """The smallest bound in units of the last place under which it passes."""
     over_atol: int | None
-    """How many are over each bound alone; an element is wrong where it is over all that count."""
+    """Elements over atol alone; likewise for the other bounds. An element is wrong if it is over all of its bounds."""
     over_rtol: int | None
     over_ulp: int | None
     nan_expected: int | None
-    """Elements where NaN is expected."""
+    """Number of expected NaN."""
     norms: dict[str, dict[str, Number]] | None
-    """L1, L2 and largest of the error, absolute and by that of what is expected."""
+    """L1, L2 and maximum norm of the error, absolute and relative to the expected values."""
     cosine: Number | None
     abs_decades: list[tuple[Number, int]] | None
-    """Elements by the decade of their absolute error."""
+    """Number of elements by decade of their absolute error."""
     rel_decades_over_atol: list[tuple[Number, int]] | None
-    """Elements over atol by the decade of their relative error, and those over rtol by that of their absolute error."""
+    """Elements over atol by decade of their relative error; likewise over rtol, of their absolute error."""
     abs_decades_over_rtol: list[tuple[Number, int]] | None
     character: str | None
-    """Few wrong elements, or a drift of all, in words; what the output looks like, where it looks like something."""
+    """Whether few elements are wrong or all drift, in words; ``looks``: a known wrong output that it resembles."""
     looks: str | None
     where: str | None
-    """Where the wrong ones are, in words."""
+    """The location of wrong elements, in words."""
     weak: list[str] | None
-    """Of a pass: the trivial outputs, which no program is needed for, that would pass, too; of a sketch constants alone."""
+    """Of a pass: the trivial outputs, which need no program, that would also pass; of a sketch only constants."""
     weak_reason: str | None
-    """Why that is right, as the workload says."""
+    """The reason that the workload states for it."""
     sketch: Sketched | None
-    """Where the golden is a sketch. ``wrong`` is then the number of blocks that are not like it."""
+    """Present if the golden is a sketch; ``wrong`` is then the number of wrong blocks."""
 
 
 class Census(Measured):
-    """One output, compared with its golden. What could not be compared has a reason and no numbers."""
+    """One output, compared with its golden. An output that could not be compared has a reason and no numbers."""
 
     name: str
     outcome: Literal["pass", "mismatch"]
@@ -128,15 +128,15 @@ class Census(Measured):
     dtype: NotRequired[Dtype | None]
     compare: NotRequired[Literal["numeric", "exact", "order-free"] | None]
     worst: NotRequired[list[Element] | None]
-    """The worst elements, the worst of all first."""
+    """The worst elements, the worst first."""
 
 
 class Verdict(TypedDict):
-    """What the judge found, output by output; of a property, what runs or IR gave against others."""
+    """The verdict of the judge, output by output; of a property, the comparison of runs or IR."""
 
     outcome: Literal["pass", "mismatch"]
     reason: str
     outputs: list[Census]
     metrics: dict[str, Number]
     diagnostics: NotRequired[str | None]
-    """How IR differs that should be the same."""
+    """The differences of IR that should be the same."""

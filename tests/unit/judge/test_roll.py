@@ -130,7 +130,7 @@ def test_a_release_that_is_not_green(
 
 def test_a_run_that_did_not_come_to_its_end(tmp_path: Path) -> None:
     found = rolled(opened(tmp_path, "1.0", "2.0"), Runs(drop=TWO))
-    assert found.trials[0].findings.reason == "the run did not come to its end"
+    assert found.trials[0].findings.reason == "the run did not finish"
     assert found.exit_code == 3
 
 

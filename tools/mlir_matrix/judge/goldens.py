@@ -1,4 +1,4 @@
-"""Goldens and what the references give now: compare, write, report."""
+"""Compare goldens with their references, write and report them."""
 
 from __future__ import annotations
 
@@ -27,28 +27,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
-    """One output: the golden that it should have, and how that stands to the one that is there."""
+    """The new golden of one output, and its difference from the one on disk."""
 
     workload: str
     output: str
     path: Path
-    #: The file that it would be in the other form, which does not stay beside it.
+    #: The file of the other form (sketch or array), which is removed.
     other: Path
     sketch: bool
     state: Literal["same", "rounding", "new", "different"]
     data: bytes = b""
     difference: GoldenDifference | None = None
-    #: The trivial outputs that pass, for each set of bounds that lets any pass; and why that is right, as the workload states.
+    #: The trivial outputs that pass, for each set of bounds; and the reason that the workload states for it.
     weak: tuple[GoldenWeak, ...] = ()
     weak_reason: str | None = None
 
     @property
     def stale(self) -> bool:
-        """Whether something is to be written."""
         return self.state in ("new", "different")
 
     def to_json(self, *, written: bool) -> GoldenOutput:
-        """Return the entry of the document."""
         return {
             "workload": self.workload,
             "output": self.output,
@@ -65,7 +63,7 @@ class Golden:
 
 @dataclass(kw_only=True)
 class Failure:
-    """A workload whose reference gives nothing."""
+    """A workload whose reference failed."""
 
     workload: str
     reason: str
@@ -98,7 +96,7 @@ def gather(
 
 
 def _weak(current: Session, update: Update, store: ActionCache, done: Done) -> dict[str, tuple[GoldenWeak, ...]]:
-    """What passes though no program is needed for it, by output; the action that says so is done."""
+    """Return by output the trivial outputs that pass."""
     passing = json.loads(store.read_blob(done.result.outputs["weak"]))["outputs"]
     found: dict[str, list[GoldenWeak]] = {name: [] for name in update.made}
     for spec, names in zip(update.told, passing, strict=True):
@@ -118,7 +116,7 @@ def _golden(
     there = path.is_file()
     same = there and digest_file(path) == digest
     rounding = difference and difference.get("rounding")
-    # A share of what rounding explains; a number beyond all is a word.
+    # A share of the rounding error; infinity is a string.
     rounded = isinstance(rounding, float) and rounding <= 1
     return Golden(
         workload=entry.name,
@@ -133,7 +131,7 @@ def _golden(
 
 
 def check_size(entries: Iterable[Entry[Workload]], stale: Iterable[Golden]) -> None:
-    """Refuse to write what makes a tree of goldens too large for a repository, before any of it is written."""
+    """Raise UsageError if the new goldens make a tree too large for a repository."""
     written = list(stale)
     for tree in dict.fromkeys(entry.golden.parent for entry in entries):
         mine = [golden for golden in written if golden.path.parent.parent == tree]
@@ -149,7 +147,7 @@ def check_size(entries: Iterable[Entry[Workload]], stale: Iterable[Golden]) -> N
 
 
 def write(golden: Golden) -> None:
-    """Whole or not at all, and in one form."""
+    """Write a golden atomically, and remove its other form."""
     write_file(golden.path, golden.data)
     golden.other.unlink(missing_ok=True)
 

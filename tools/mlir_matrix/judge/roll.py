@@ -1,8 +1,7 @@
-"""Trying newer releases: one component at a time, only the tests that it touches, the findings as a patch.
+"""Test newer releases of components, one at a time, and patch the known-good file with those that pass.
 
-What is green stays in for the components after it, so that the set that is proposed at the end is one that was tried.
-A trial is made under the very known-good file that the patch would make: environments that keep to releases of their
-own keep to them.
+Only the tests that a release affects run. A green release stays pinned for the next components, so that the proposed set is one
+that was tested. A trial uses the known-good file that the patch would make: environments keep their own pins.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Run = Callable[[Session, Plan], Sequence[TestResult]]
 
 @dataclass(frozen=True, kw_only=True)
 class Break:
-    """A test that does not end as the suite expects."""
+    """A test with an unexpected outcome."""
 
     id: str
     outcome: str
@@ -44,56 +43,54 @@ class Break:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What running some tests came to: what is broken, else what kept the machine from finding that out."""
+    """The broken tests of a run, or the reason why not all tests could run."""
 
     broken: tuple[Break, ...] = ()
-    #: Nothing under test failed, but not everything could be tried.
+    #: The machine could not run everything; no test is broken.
     reason: str = ""
 
     @property
     def green(self) -> bool:
-        """Whether everything is as expected."""
         return not self.broken and not self.reason
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A release that was tried, or was to be."""
+    """A newer release of a component, and its test results."""
 
     component: str
     pinned: str
     release: str
-    #: Releases of other components that were found to be green before, under which it was tried.
+    #: Green releases of other components that were pinned, too.
     kept: Mapping[str, str]
-    #: Tests that the release touches.
+    #: Tests that the release affects.
     affected: tuple[str, ...]
     findings: Findings
 
     @property
     def green(self) -> bool:
-        """Whether it can take the pinned one's place."""
         return bool(self.affected) and self.findings.green
 
 
 @dataclass(kw_only=True)
 class Roll:
-    """What came of trying."""
+    """The results of all trials."""
 
     trials: list[Trial] = field(default_factory=list)
-    #: The pins that are green, instead of the known good ones.
+    #: The green releases, by component.
     pins: dict[str, str] = field(default_factory=dict)
-    #: Of the whole suite under all of these together, which is not run where there are none.
+    #: The results of the whole suite under all green releases; it runs only if there are any.
     together: Findings = Findings()
-    #: What the known-good file is to say of it; only where all is as expected.
+    #: The record of the suite for the known-good file, if all outcomes are as expected.
     passed: Passed | None = None
 
     def touching(self, test: str) -> list[str]:
-        """The components whose new release touches a test."""
+        """Return the components whose new release affects a test."""
         return [trial.component for trial in self.trials if trial.green and test in trial.affected]
 
     @property
     def exit_code(self) -> int:
-        """1: something breaks, and no other release of the component is green; 3: the machine could not try everything."""
+        """1: a component breaks tests and has no green release; 3: the machine could not run everything; else 0."""
         broken = {trial.component for trial in self.trials if trial.findings.broken}
         if broken - self.pins.keys() or self.together.broken:
             return 1
@@ -109,7 +106,7 @@ def roll(
     today: str,
     tell: Callable[[str], object] = lambda _line: None,
 ) -> Roll:
-    """Try newer releases of components, the newest first, until one is green; then the suite under all that are."""
+    """Test newer releases of components, the newest first, until one is green; then the suite under all green releases."""
     found = Roll()
     before = _Stand(session, suite)
     for name in components:
@@ -130,16 +127,17 @@ def roll(
                 before = after
                 break
     if found.pins:
-        tell(f"suite {suite} under all of it")
+        tell(f"suite {suite} with all green releases")
         results = run(before.session, before.plan)
         found.together = judged(results, before.tests)
         if found.together.green:
-            found.passed = _passed(suite, results, today)
+            expected, outcomes = sum(result.expected for result in results), outcomes_digest(results)
+            found.passed = Passed(suite=suite, as_expected=expected, total=len(results), outcomes=outcomes, date=today)
     return found
 
 
 def newer(entry: Entry[Component], pinned: str) -> list[Release]:
-    """The releases that the component's file lists after the pinned one."""
+    """Return the releases that a component lists after the pinned one."""
     names = [release.release for release in entry.document.releases]
     return list(entry.document.releases[names.index(pinned) + 1 :])
 
@@ -161,10 +159,10 @@ class _Stand:
         return self.session.plan(self.tests.values())
 
     @cached_property
-    def _made_of(self) -> dict[str, str]:
-        """For each test that runs a digest of all that its actions are, down to the releases that they use.
+    def _digests(self) -> dict[str, str]:
+        """The digest of the actions of each test and of the releases that they use.
 
-        An action's own identifier has the name of its environment, which stays when a default pin moves.
+        The identifier of an action has the name of its environment, which does not change with a default pin.
         """
         found: dict[str, str] = {}
         releases: dict[str, list[tuple[str, str]]] = {}
@@ -185,20 +183,20 @@ class _Stand:
         return {test: found[last] for test, last in self.plan.verdicts.items()}
 
     def differs_from(self, other: _Stand) -> tuple[str, ...]:
-        """The tests that are others here: they can run or not, or are made of something else."""
+        """Return the tests whose actions differ, or which can run under only one set of pins."""
         return tuple(
             identifier
             for identifier, test in self.tests.items()
             if identifier not in other.tests
             or test.outcome != other.tests[identifier].outcome
-            or self._made_of.get(identifier) != other._made_of.get(identifier)
+            or self._digests.get(identifier) != other._digests.get(identifier)
         )
 
 
 def _try(before: _Stand, after: _Stand, affected: Sequence[str], run: Run) -> Findings:
     lost = [test for test in map(after.tests.__getitem__, affected) if test.outcome and test.id in before.plan.verdicts]
     if lost:
-        # It cannot be green: nothing needs to be fetched to know that.
+        # A test that cannot run any more is broken; no package is needed to know that.
         return Findings(broken=tuple(Break(id=test.id, outcome=str(test.outcome), reason=test.reason) for test in lost))
     plan = after.session.plan(after.tests[identifier] for identifier in affected)
     references = (action.environment for action in plan.graph.actions.values())
@@ -209,7 +207,7 @@ def _try(before: _Stand, after: _Stand, affected: Sequence[str], run: Run) -> Fi
 
 
 def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> Findings:
-    """What results of the tests ``wanted`` say. What the machine could not try is nobody's failure, and no success."""
+    """Return the findings of a run of the tests ``wanted``. A failure of the machine is neither broken nor green."""
     broken = tuple(
         Break(id=result.id, outcome=result.outcome, reason=result.reason)
         for result in results
@@ -222,18 +220,12 @@ def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> Findings:
         count = sum(result.outcome == hindered[0].outcome for result in hindered)
         return Findings(reason=f"{count} of its tests: {hindered[0].outcome}: {hindered[0].reason}")
     if not {result.id for result in results}.issuperset(wanted):
-        return Findings(reason="the run did not come to its end")
+        return Findings(reason="the run did not finish")
     return Findings()
 
 
-def _passed(suite: str, results: Sequence[TestResult], today: str) -> Passed:
-    as_expected = sum(result.expected for result in results)
-    outcomes = outcomes_digest(results)
-    return Passed(suite=suite, as_expected=as_expected, total=len(results), outcomes=outcomes, date=today)
-
-
 def with_pins(session: Session, pins: Mapping[str, str]) -> Session:
-    """The session as it would be if the known-good files had these pins."""
+    """Return a session whose known-good files have these pins."""
     catalog = session.catalog
     known = {entry.root: entry for entry in catalog.known_good}
     for root, ours in by_root(catalog, pins).items():
@@ -246,11 +238,11 @@ def with_pins(session: Session, pins: Mapping[str, str]) -> Session:
 
 
 def by_root(catalog: Catalog, pins: Mapping[str, str]) -> dict[Path, dict[str, str]]:
-    """Pins by the catalog whose known-good file is to have them: the one whose word counts, else the component's own."""
+    """Return pins by the root of the known-good file that pins the component, else of the component."""
     found: dict[Path, dict[str, str]] = {}
     for name, release in pins.items():
-        said = (known.root for known in catalog.known_good if name in known.document.pins)
-        found.setdefault(next(said, catalog.components[name].root), {})[name] = release
+        pinned = (known.root for known in catalog.known_good if name in known.document.pins)
+        found.setdefault(next(pinned, catalog.components[name].root), {})[name] = release
     return found
 
 
@@ -261,23 +253,23 @@ def _no_known_good(root: Path) -> Entry[KnownGood]:
 
 
 def patches(session: Session, pins: Mapping[str, str], passed: Passed) -> Iterator[tuple[Path, str]]:
-    """For each catalog whose known-good file changes its folder, and the change as ``git apply`` takes it there."""
+    """Yield the root of each catalog whose known-good file changes, and a patch for ``git apply``."""
     catalog = session.catalog
     known = {entry.root: entry.folder / KNOWN_GOOD for entry in catalog.known_good}
     suite_root = catalog.suites[passed.suite].root
     shown = f"toolchains/{KNOWN_GOOD}"
     for root, ours in by_root(catalog, pins).items():
         path = known.get(root)
-        # As it is: whatever ends its lines, the patch must fit.
+        # As bytes, because the patch must match the line ends.
         text = path.read_bytes().decode() if path else None
-        # A catalog that others join must load without them, and knows none of their suites.
-        told = passed if suite_root in (root, catalog.roots[0]) else None
-        changed = edited(text or "pins: {}\n", ours, told)
+        # A catalog must load alone, so it cannot name suites of the catalogs that join it.
+        record = passed if suite_root in (root, catalog.roots[0]) else None
+        changed = edited(text or "pins: {}\n", ours, record)
         yield root, patch(shown, text, changed)
 
 
 def edited(text: str, pins: Mapping[str, str], passed: Passed | None) -> str:
-    """A known-good file with other pins, and with what a suite passed under them in the place of what it passed before."""
+    """Return a known-good file with other pins and the new record of a suite."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert root is not None, "it was loaded"
     document = _values(root)
@@ -325,7 +317,7 @@ def _entry(words: Mapping[str, str], indent: str) -> str:
 
 
 def _added(text: str, parent: yaml.Node, before: yaml.Node | None, item: str) -> Edit:
-    """Something more in a mapping or list, after another, as that is written: in brackets, or on lines of its own."""
+    """Return the edit that adds an item after ``before``, in brackets or on its own line, like the others."""
     if before is None:
         place = parent.end_mark.index - 1
         return (place, place, item)
@@ -338,7 +330,7 @@ def _added(text: str, parent: yaml.Node, before: yaml.Node | None, item: str) ->
 
 
 def _end(node: yaml.Node) -> int:
-    """Where the last word of a node ends: that of a block would be where the next thing begins."""
+    """Return the end of the last scalar in a node. The end of a block would be the start of the next node."""
     while isinstance(node, yaml.CollectionNode) and not _brackets(node):
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
@@ -358,7 +350,7 @@ def _values(node: yaml.Node) -> dict[str, yaml.Node]:
 
 
 def _plain(value: str) -> str:
-    """As YAML takes it for text: what would be a number, or is nothing to every reader, is quoted."""
+    """Quote a string if YAML would read another value."""
     try:
         return value if plain_scalar(value) == value else f'"{value}"'
     except ScalarError:

@@ -1,4 +1,4 @@
-"""The folder of a test that failed: its IR at every stage, inputs, outputs, golden, log, and how to repeat it."""
+"""Keep the files of a failed test in a folder: IR of every stage, inputs, outputs, golden, log, a script that repeats it."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from mlir_matrix.errors import MatrixError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.plan.graph import File, Input, Produced
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.error_map import draw_errors
 from mlir_matrix.session import Session
-
-_MAKES_PROGRAMS = frozenset({"link"})
 
 
 def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], session: Session, command: str) -> Path:
-    """Lay out everything about a failed test in a folder of its own; returns the folder."""
+    """Write the folder of a failed test, and return it."""
     folder = session.home.state / "failures" / result.id
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     kept = _keep_actions(folder, result.id, plan, done, session)
     last = plan.graph.actions[plan.verdicts[result.id]]
     if result.verdict is not None and last.tool == "judge":
-        draw_errors(folder, result.verdict, {name: kept[ref] for name, ref in last.inputs.items() if ref in kept})
-    report = result.to_json()
-    (folder / "result.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        _draw_errors(folder, result.verdict, {name: kept[ref] for name, ref in last.inputs.items() if ref in kept})
+    (folder / "result.json").write_text(json.dumps(result.to_json(), indent=1) + "\n", encoding="utf-8")
     if result.diagnostics:
         (folder / "diagnostics.txt").write_text(result.diagnostics + "\n", encoding="utf-8")
     if result.log:
@@ -42,7 +41,7 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
 
 
 def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done], session: Session) -> dict[Input, Path]:
-    """Write what the actions of a test read of catalogs and what they made; the files by what they are in the plan."""
+    """Copy the catalog files and outputs of a test's actions; return the copies by their inputs in the plan."""
     store = ActionCache(session.home.actions)
     number = 0
     kept: dict[Input, Path] = {}
@@ -55,7 +54,8 @@ def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done],
         for ref in action.inputs.values():
             if isinstance(ref, File):
                 kept[ref] = folder / f"{number:02}-{label}-{os.path.basename(ref.path)}"
-                _copy(session.catalog.roots[ref.root] / ref.path, kept[ref])
+                with suppress(OSError):
+                    shutil.copyfile(session.catalog.roots[ref.root] / ref.path, kept[ref])
         for name, digest in done[identifier].result.outputs.items():
             try:
                 path = folder / f"{number:02}-{label}-{action.outputs[name]}"
@@ -63,13 +63,13 @@ def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done],
             except OSError:
                 continue
             kept[Produced(identifier, name)] = path
-            if action.tool in _MAKES_PROGRAMS:
+            if action.tool == "link":
                 path.chmod(0o755)
     return kept
 
 
 def _from_anywhere(command: str) -> str:
-    """A script: the program is that of this checkout, and folders in the command are as they were typed here."""
+    """Return a script that runs a command from this working directory, with the program of this checkout."""
     words = shlex.split(command)
     launcher = Path(__file__).resolve().parents[2] / "matrix"
     if launcher.is_file():
@@ -77,8 +77,38 @@ def _from_anywhere(command: str) -> str:
     return f"#!/bin/sh\ncd {shlex.quote(os.getcwd())} || exit\nexec {shlex.join(words)}\n"
 
 
-def _copy(source: Path, destination: Path) -> None:
+def _draw_errors(folder: Path, verdict: Mapping[str, Any], arrays: Mapping[str, Path]) -> None:
+    """Draw ``error-NAME.svg`` for each wrong output; ``arrays`` has files by the judge's inputs (``actual-y``, ``expected-y``).
+
+    Outputs without a picture (sorted outputs, sketches, files that are no arrays) are left out.
+    """
+    for output in verdict.get("outputs", ()):
+        files = [arrays.get(f"{side}-{output['name']}") for side in ("actual", "expected")]
+        if output.get("wrong") and output.get("compare") in ("numeric", "exact") and "norms" in output and all(files):
+            _draw(folder / f"error-{output['name']}.svg", output, *[file for file in files if file])
+
+
+def _draw(path: Path, output: Mapping[str, Any], actual: Path, expected: Path) -> None:
+    # These import NumPy.
+    from mlir_matrix.actions.numerics.criteria import Criteria
+    from mlir_matrix.compare.arrays import compare_arrays
+    from mlir_matrix.compare.files import ArrayFile, read
+    from mlir_matrix.compare.rules import Rules
+
+    exact = output["compare"] == "exact"
+    ulp = output.get("ulp_bound")
+    criteria = Criteria(
+        atol=0.0 if exact else float(output["atol"]),
+        rtol=0.0 if exact else float(output["rtol"]),
+        max_ulp=None if ulp is None else float(ulp),
+    )
     try:
-        shutil.copyfile(source, destination)
-    except OSError:
+        left, right = read(actual), read(expected)
+        if isinstance(left, ArrayFile) and isinstance(right, ArrayFile):
+            kind, name = str(output["dtype"]), str(output["name"])
+            found = compare_arrays(
+                left.values, right.values, Rules(criteria=criteria), dtype=kind, golden=True, name=name
+            )
+            found.picture(path)
+    except (MatrixError, OSError, ValueError):
         return

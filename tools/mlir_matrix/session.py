@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -121,6 +121,12 @@ class Session:
         from mlir_matrix.plan.planner import make_plan
 
         return make_plan(self.catalog, tests, self.tolerance, pins=self.pins)
+
+    def tests(self, arguments: Sequence[str], devices: Collection[str] = ()) -> list[Test]:
+        """Return the tests that arguments select, when these devices are granted."""
+        from mlir_matrix.expand.select import choose, granted
+
+        return list(granted(self.catalog, choose(self.catalog, arguments, pins=self.pins).tests(), devices))
 
 
 def session_of(roots: Sequence[Path], home: Home) -> Session:

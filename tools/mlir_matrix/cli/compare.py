@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import NewFile, format_option
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.errors import UsageError
 
@@ -75,8 +75,10 @@ def _choice(name: str, *values: str, explained: str) -> Callable[[F], F]:
 @click.option(
     "--ignore-whitespace", is_flag=True, help="Ignore line breaks in text. Other whitespace is never compared."
 )
-@click.option("--picture", type=NewFile(), metavar="FILE", help="Draw a map of the error to FILE, .png or .svg.")
-@format_option("text", "json")
+@click.option(
+    "--picture", type=options.NewFile(), metavar="FILE", help="Draw a map of the error to FILE, .png or .svg."
+)
+@options.output_format("text", "json")
 def command(actual: Path, expected: Path, *, form: str, picture: Path | None, **given: Any) -> int:
     """Compare the numbers in ACTUAL with those in EXPECTED.
 

@@ -9,19 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_matrix.catalog.pins import Pins, read_pins
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import (
-    cache_option,
-    format_option,
-    limits_options,
-    pin_option,
-    session_options,
-    tests_argument,
-)
 from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.conflicts import find_conflicts, observe, read_results
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
@@ -45,7 +37,7 @@ _EVIDENCE = {
         "matrix conflicts --results before.json --results after.json",
     ),
 )
-@tests_argument
+@options.tests
 @click.option("--over", metavar="COMPONENT=RELEASE,…", help="Compare results of these releases, e.g. llvm=19,22.")
 @click.option(
     "--results",
@@ -55,9 +47,9 @@ _EVIDENCE = {
     metavar="FILE",
     help="Run nothing; read results from FILE, written by matrix run --format json. Repeatable.",
 )
-@session_options(pin_option, cache_option)
-@format_option("text", "json")
-@limits_options
+@options.session(options.pin, options.cache)
+@options.output_format("text", "json")
+@options.limits
 def command(
     tests: tuple[str, ...], over: str | None, documents: tuple[Path, ...], current: Session, form: str, limits: Limits
 ) -> int:
@@ -67,7 +59,7 @@ def command(
 
     Exit code 1: a pair is found that no suite lists, or a listed pair is not found.
     """
-    ir_tests = [test for test in choose(current.catalog, tests, pins=current.pins).tests() if test.is_ir]
+    ir_tests = [test for test in current.tests(tests) if test.is_ir]
     if len(ir_tests) < 2:
         raise UsageError(f"conflicts are between two IR tests or more; {counted(len(ir_tests), 'IR test')} selected")
     if documents:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 from rich.markup import escape
 
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import format_option, pin_option, session_options
 from mlir_matrix.cli.output import show
 from mlir_matrix.report.layout import columns, section
 from mlir_matrix.report.plan_table import state_words
@@ -20,8 +20,8 @@ from mlir_matrix.toolchains.names import State
 
 
 @click.command("doctor", cls=Verb, examples=("matrix doctor", "matrix doctor --format json"))
-@format_option("table", "json")
-@session_options(pin_option)
+@options.output_format("table", "json")
+@options.session(options.pin)
 def command(form: str, current: Session) -> None:
     """Report what this machine has and what it lacks.
 

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import environment_option, format_option, pin_option, session_options
 from mlir_matrix.cli.output import show
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.plan_document import action_document, environment_document
@@ -38,8 +38,8 @@ from mlir_matrix.session import Session
     metavar="SUITE",
     help=f"Explain the rules of SUITE. Default: {DEFAULT_SUITE}, else another suite that has the test.",
 )
-@session_options(pin_option, environment_option)
-@format_option("text", "json")
+@options.session(options.pin, options.environment)
+@options.output_format("text", "json")
 def command(identifier: str, suite: str | None, current: Session, form: str) -> None:
     """Show everything that decides test ID: rules, route, parameters, actions, environments, tolerance layers.
 

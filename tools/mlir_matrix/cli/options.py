@@ -128,9 +128,9 @@ def _devices(_context: click.Context, _parameter: click.Parameter, values: Seque
     return tuple(dict.fromkeys(values))
 
 
-tests_argument = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
+tests = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
 
-catalog_option = Option(
+catalog = Option(
     "catalogs",
     "--catalog",
     kept=lambda request: request.catalogs,
@@ -139,7 +139,7 @@ catalog_option = Option(
     metavar="DIR",
     help="Add the catalog in DIR, a folder laid out like this repository. Repeatable.",
 )
-cache_option = Option(
+cache = Option(
     "cache_dir",
     "--cache-dir",
     kept=lambda request: request.cache_dir,
@@ -147,7 +147,7 @@ cache_option = Option(
     metavar="DIR",
     help="Keep the action cache in DIR.",
 )
-pin_option = Option(
+pin = Option(
     "pins",
     "--pin",
     kept=lambda request: request.pins,
@@ -155,7 +155,7 @@ pin_option = Option(
     metavar="COMPONENT=RELEASE",
     help="Use this release, e.g. llvm=19. Repeatable.",
 )
-environment_option = Option(
+environment = Option(
     "swaps",
     "--environment",
     kept=lambda request: request.swaps.items(),
@@ -198,7 +198,7 @@ _REMOTE_CACHE = Option(
     default="",
     help="Bazel: use the remote cache at URL.",
 )
-device_option = Option(
+device = Option(
     "devices",
     "--device",
     kept=lambda request: request.executor.devices,
@@ -235,31 +235,31 @@ _JOBS = Option(
     metavar="N",
     help="Run N actions at a time. Default: one per core.",
 )
-sealed_option = Option(
+sealed = Option(
     "sealed",
     "--sealed",
     is_flag=True,
     help="Give environments an interpreter of their own, as containers and Bazel do.",
 )
-quiet_option = Option("quiet", "--quiet", "-q", is_flag=True, help="Show no progress.")
+quiet = Option("quiet", "--quiet", "-q", is_flag=True, help="Show no progress.")
 
 #: The options that decide the outcome of a test, in the order of the command that repeats it.
 _REPEATED = (
-    catalog_option,
-    cache_option,
-    pin_option,
-    environment_option,
+    catalog,
+    cache,
+    pin,
+    environment,
     _EXECUTOR,
     _REMOTE,
     _PROPERTY,
-    device_option,
+    device,
     _REMOTE_CACHE,
     _TIMEOUT,
     _MEMORY,
 )
 
 
-def format_option(*formats: str) -> Option:
+def output_format(*formats: str) -> Option:
     """Return ``--format`` with these choices; the first is the default."""
     return Option(
         "form",
@@ -290,10 +290,10 @@ def _executor(**chosen: Any) -> ExecutorOptions:
 
 
 #: Give the verb ``limits``; the second one is for verbs that run few actions.
-limits_options = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
-limits_options_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
+limits = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
+limits_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
 #: Gives the verb ``executor``, an ExecutorOptions.
-executor_options = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device_option)
+executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device)
 
 
 def repeat_command(test: str, request: Request, suites: Sequence[str] = ()) -> str:
@@ -313,9 +313,9 @@ def _open_session(**given: Any) -> Session:
     return open_session(**given)
 
 
-def session_options(*options: Option) -> Callable[[F], Callable[..., Any]]:
+def session(*options: Option) -> Callable[[F], Callable[..., Any]]:
     """Return a decorator that gives the verb ``current``, the session that ``--catalog`` and these options open."""
-    return _gathered("current", _open_session, *options, catalog_option)
+    return _gathered("current", _open_session, *options, catalog)
 
 
 def used_pins(current: Session, graph: Graph) -> dict[str, str]:

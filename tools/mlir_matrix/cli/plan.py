@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import (
-    device_option,
-    environment_option,
-    format_option,
-    pin_option,
-    sealed_option,
-    session_options,
-    tests_argument,
-    used_pins,
-)
 from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted
@@ -42,11 +33,11 @@ _BATCH = 2_000
         "matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json",
     ),
 )
-@tests_argument
-@session_options(pin_option, environment_option)
-@sealed_option
-@device_option
-@format_option("table", "json", "ids")
+@options.tests
+@options.session(options.pin, options.environment)
+@options.sealed
+@options.device
+@options.output_format("table", "json", "ids")
 @click.option(
     "--check",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -67,7 +58,7 @@ def command(
         return 0
     chosen = list(granted(current.catalog, choice.tests(excluded=True), devices))
     plan = current.plan([test for test in chosen if test.selected])
-    used_pins(current, plan.graph)
+    options.used_pins(current, plan.graph)
     if check is not None:
         return _check(check, chosen, plan, current, sealed=sealed)
     if form == "json":

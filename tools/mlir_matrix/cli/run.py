@@ -10,19 +10,8 @@ from typing import Any
 import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import (
-    NewFile,
-    cache_option,
-    catalog_option,
-    environment_option,
-    executor_options,
-    format_option,
-    limits_options,
-    pin_option,
-    quiet_option,
-    tests_argument,
-)
 from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.results import TestResult, exit_code, to_document
 from mlir_matrix.judge.unchanged import Request, UnchangedRuns
@@ -38,19 +27,19 @@ from mlir_matrix.judge.unchanged import Request, UnchangedRuns
         "matrix run smoke --format json > results.json",
     ),
 )
-@tests_argument
-@catalog_option
-@pin_option
-@cache_option
-@format_option("table", "json")
-@limits_options
+@options.tests
+@options.catalog
+@options.pin
+@options.cache
+@options.output_format("table", "json")
+@options.limits
 @click.option(
     "--keep-going/--fail-fast", default=True, help="Continue after an unexpected outcome, or stop. Default: continue."
 )
-@click.option("--junit", type=NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
-@environment_option
-@executor_options
-@quiet_option
+@click.option("--junit", type=options.NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
+@options.environment
+@options.executor
+@options.quiet
 def command(form: str, junit: Path | None, quiet: bool, **given: Any) -> int:
     """Run tests and compare each outcome with the expected one.
 

@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.cli.options import repeat_command, used_pins
+from mlir_matrix.cli import options
 from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
-from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
@@ -26,12 +25,11 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
     current = open_session(
         catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins
     )
-    choice = choose(current.catalog, request.tests, pins=current.pins)
-    plan = current.plan(granted(current.catalog, choice.tests(), request.executor.devices))
+    plan = current.plan(current.tests(request.tests, request.executor.devices))
     if not plan.verdicts:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))
         raise UsageError(f"no test can run: {'; '.join(reasons[:3]) or 'the suite is empty'}")
-    pins = used_pins(current, plan.graph)
+    pins = options.used_pins(current, plan.graph)
     with shown(len(plan.verdicts), quiet=quiet) as listener:
         run = run_plan(
             current,
@@ -42,7 +40,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
             listener=listener,
         )
     suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
-    repeat = partial(repeat_command, request=request, suites=suites)
+    repeat = partial(options.repeat_command, request=request, suites=suites)
     report = Report(run=run, pins=pins, folders=_keep_failures(run, plan, current, repeat), repeat=repeat)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides):

@@ -21,7 +21,6 @@ from mlir_matrix.catalog.yaml_reader import ScalarError, Source, plain_scalar
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.resolve import UnavailableEnvironment
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.judge.results import TestResult, outcomes_digest
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.planner import Plan
@@ -151,8 +150,7 @@ class _Stand:
 
     @cached_property
     def tests(self) -> dict[str, Test]:
-        chosen = choose(self.session.catalog, [self.suite], pins=self.session.pins)
-        return {test.id: test for test in granted(self.session.catalog, chosen.tests())}
+        return {test.id: test for test in self.session.tests([self.suite])}
 
     @cached_property
     def plan(self) -> Plan:

@@ -10,8 +10,8 @@ import click
 from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import pin_option, quiet_option, session_options
 from mlir_matrix.cli.output import note, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
@@ -43,8 +43,8 @@ images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]
 )
 @images_argument
 @click.option("--push", is_flag=True, help="Also push the images to the registry in containers/images.yaml.")
-@quiet_option
-@session_options(pin_option)
+@options.quiet
+@options.session(options.pin)
 def build(names: tuple[str, ...], push: bool, quiet: bool, current: Session) -> int:
     """Build the images of environments, or of all environments that tests need.
 

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import Row, image_lines, images_argument
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import format_option, pin_option, session_options
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
@@ -27,8 +27,8 @@ from mlir_matrix.session import Session
     examples=("matrix container list", "matrix container list mlir llvm-releases --format json"),
 )
 @images_argument
-@format_option("table", "json")
-@session_options(pin_option)
+@options.output_format("table", "json")
+@options.session(options.pin)
 def list_images(names: tuple[str, ...], form: str, current: Session) -> None:
     """List the images of environments, or of all environments that tests need.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import images_argument
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import pin_option, session_options
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.daemon import Daemon, connect
@@ -24,7 +24,7 @@ from mlir_matrix.text import counted
     examples=("matrix container verify", "matrix container verify mlir"),
 )
 @images_argument
-@session_options(pin_option)
+@options.session(options.pin)
 def verify(names: tuple[str, ...], current: Session) -> int:
     """Compare images with what their lock files give, by reading every byte of the installed packages.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import cache_option, format_option, limits_options, session_options, tests_argument
 from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.judge.audit import audit as audit_tests
 from mlir_matrix.judge.audit import to_document
 from mlir_matrix.plan.run_kernels import JIT
@@ -30,7 +29,7 @@ _DEFAULT = "mlir/linalg-loops/x86_64/*"
         "matrix golden audit --format json",
     ),
 )
-@tests_argument
+@options.tests
 @click.option(
     "--seeds",
     type=click.IntRange(1, 10_000),
@@ -40,9 +39,9 @@ _DEFAULT = "mlir/linalg-loops/x86_64/*"
     help="Draw the inputs N times.",
 )
 @click.option("--mutations", "glob", default="*", metavar="GLOB", help="Plant only mutants whose name matches GLOB.")
-@format_option("text", "json")
-@session_options(cache_option)
-@limits_options
+@options.output_format("text", "json")
+@options.session(options.cache)
+@options.limits
 def audit(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: Session, limits: Limits) -> int:
     """Plant mutants (miscompiles) in tests and report which of them the tolerances catch.
 
@@ -53,8 +52,7 @@ def audit(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: Ses
     reassociation) is flagged; or an output that needs no program passes.
     """
     names = tests or (_DEFAULT,)
-    chosen = granted(current.catalog, choose(current.catalog, names).tests())
-    runnable = [test for test in chosen if test.selected and not test.is_ir]
+    runnable = [test for test in current.tests(names) if test.selected and not test.is_ir]
     fit = [test for test in runnable if current.catalog.targets[test.target].document.tool != JIT]
     if not fit:
         why = "their target compiles kernels as it calls them" if runnable else "none of them runs"

@@ -7,21 +7,11 @@ from pathlib import Path
 import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import (
-    NewFile,
-    cache_option,
-    format_option,
-    limits_options,
-    pin_option,
-    session_options,
-    tests_argument,
-    used_pins,
-)
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.files import write_output
 from mlir_matrix.judge.calibration import Calibrator
 from mlir_matrix.report.calibration_text import calibration_lines
@@ -38,7 +28,7 @@ from mlir_matrix.tolerances.calibration import LEAST
         "matrix golden calibrate smoke --seeds 50 --false-alarm 1e-9 --patch tolerances.patch",
     ),
 )
-@tests_argument
+@options.tests
 @click.option(
     "--seeds",
     type=click.IntRange(LEAST + 2, 10_000),
@@ -59,13 +49,13 @@ from mlir_matrix.tolerances.calibration import LEAST
 @click.option(
     "--patch",
     "file",
-    type=NewFile(),
+    type=options.NewFile(),
     metavar="FILE",
     help="Write the proposals to FILE, for git apply. No tolerance is changed.",
 )
-@session_options(pin_option, cache_option)
-@limits_options
-@format_option("text", "json")
+@options.session(options.pin, options.cache)
+@options.limits
+@options.output_format("text", "json")
 def calibrate(
     tests: tuple[str, ...], seeds: int, wanted: float, file: Path | None, current: Session, limits: Limits, form: str
 ) -> int:
@@ -77,10 +67,9 @@ def calibrate(
 
     Exit code 1: a test failed.
     """
-    chosen = granted(current.catalog, choose(current.catalog, tests, pins=current.pins).tests())
-    calibrator = Calibrator(current, chosen, seeds)
+    calibrator = Calibrator(current, current.tests(tests), seeds)
     warn(f"{counted(len(calibrator.tests), 'test')}, {counted(len(calibrator.graph.actions), 'action')}")
-    document = calibrator.run(limits, wanted=wanted, pins=used_pins(current, calibrator.graph))
+    document = calibrator.run(limits, wanted=wanted, pins=options.used_pins(current, calibrator.graph))
     if file is not None:
         write_output(file, document["patch"].encode())
     show(form, document, calibration_lines(document), markup=True)

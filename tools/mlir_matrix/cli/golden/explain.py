@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import (
-    cache_option,
-    format_option,
-    limits_options_without_jobs,
-    pin_option,
-    session_options,
-)
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
@@ -42,9 +36,9 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("identifier", metavar="ID")
-@session_options(pin_option, cache_option)
-@limits_options_without_jobs
-@format_option("text", "json")
+@options.session(options.pin, options.cache)
+@options.limits_without_jobs
+@options.output_format("text", "json")
 def explain(identifier: str, current: Session, limits: Limits, form: str) -> None:
     """Show the tolerance layers that apply to the outputs of test ID, and the winning bounds in numbers.
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import click
 
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import (
-    cache_option,
-    format_option,
-    limits_options_without_jobs,
-    same_catalogs,
-    session_options,
-)
 from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
@@ -35,9 +29,9 @@ from mlir_matrix.session import Session
 )
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option("--write", is_flag=True, help="Write goldens that differ. Without this option, nothing is written.")
-@format_option("text", "json")
-@session_options(cache_option)
-@limits_options_without_jobs
+@options.output_format("text", "json")
+@options.session(options.cache)
+@options.limits_without_jobs
 def update(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
     """Compute expected outputs again and compare them with the goldens on disk.
 
@@ -67,6 +61,6 @@ def update(workloads: tuple[str, ...], write: bool, form: str, current: Session,
     document = to_document(goldens, failures, write=write)
     show(form, document, map(update_line, document["outputs"]))
     if stale and not write:
-        command = same_catalogs(["matrix", "golden", "update", "--write", *workloads], current)
+        command = options.same_catalogs(["matrix", "golden", "update", "--write", *workloads], current)
         click.echo(f"nothing was written; {command} would", err=True)
     return 1 if failures or (stale and not write) else 0

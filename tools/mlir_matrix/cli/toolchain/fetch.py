@@ -11,8 +11,8 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.pins import PINS_MARK
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import Folder, format_option, pin_option, quiet_option, sealed_option, session_options
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.environments.install.installer import dry_run as planned
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -40,14 +40,14 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 )
 @names_argument
 @click.option(
-    "--from", "others", multiple=True, type=Folder(), metavar="DIR",
+    "--from", "others", multiple=True, type=options.Folder(), metavar="DIR",
     help="Also take archives from DIR, the cache folder of another user or any folder of packages. Repeatable.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List what is missing and the commands of source builds; run none.")
-@sealed_option
-@quiet_option
-@format_option("text", "json")
-@session_options(pin_option)
+@options.sealed
+@options.quiet
+@options.output_format("text", "json")
+@options.session(options.pin)
 def fetch(
     names: tuple[str, ...],
     others: tuple[Path, ...],

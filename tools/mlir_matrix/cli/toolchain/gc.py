@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import session_options
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.environments.package import Installed
@@ -39,7 +39,7 @@ _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
     help="Also remove archives of installed packages, which then cannot be repaired offline.",
 )
 @click.option("--alone", is_flag=True, help="Keep nothing for other catalogs with the same cache folder.")
-@session_options()
+@options.session()
 def gc(dry_run: bool, artifacts: bool, alone: bool, current: Session) -> None:
     """Remove packages, prefixes and artifacts that no lock file names, and incomplete files.
 

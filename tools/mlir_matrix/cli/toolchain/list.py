@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import format_option, pin_option, session_options
 from mlir_matrix.cli.output import show
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.releases import provider_of
@@ -31,8 +31,8 @@ from mlir_matrix.toolchains.names import State, c_libraries, of_release, state_o
     examples=("matrix toolchain list", "matrix toolchain list llvm iree --format json"),
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
-@format_option("table", "json")
-@session_options(pin_option)
+@options.output_format("table", "json")
+@options.session(options.pin)
 def list_releases(components: tuple[str, ...], form: str, current: Session) -> None:
     """List every release of components: its source, durability, size and state.
 

@@ -9,8 +9,8 @@ import click
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import pin_option, session_options
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
@@ -40,7 +40,7 @@ from mlir_matrix.toolchains.names import Thing, things
     type=click.Choice(SUPPORTED),
     help="Lock for this Python version. Default: all. Repeatable.",
 )
-@session_options(pin_option)
+@options.session(options.pin)
 def lock(names: tuple[str, ...], tags: tuple[str, ...], current: Session) -> int:
     """Write the lock files of environments and releases.
 

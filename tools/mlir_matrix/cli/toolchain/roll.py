@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import cache_option, limits_options, quiet_option, session_options
 from mlir_matrix.cli.output import note, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
@@ -37,9 +37,9 @@ _NAMED = 10
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
-@limits_options
-@quiet_option
-@session_options(cache_option)
+@options.limits
+@options.quiet
+@options.session(options.cache)
 def roll_releases(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
     """Test newer releases of components and propose those that pass.
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import format_option, pin_option, same_catalogs, session_options
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.toolchain.fetch import names_argument
 from mlir_matrix.session import Session
@@ -23,8 +23,8 @@ from mlir_matrix.toolchains.fetch import verify as verify_packages
     examples=("matrix toolchain verify", "matrix toolchain verify llvm@19"),
 )
 @names_argument
-@format_option("table", "json")
-@session_options(pin_option)
+@options.output_format("table", "json")
+@options.session(options.pin)
 def verify(names: tuple[str, ...], form: str, current: Session) -> int:
     """Check every byte of installed packages and downloaded archives.
 
@@ -36,7 +36,7 @@ def verify(names: tuple[str, ...], form: str, current: Session) -> int:
     show(form, _document(found), _lines(found))
     if not (found.folders or found.archives):
         return 0
-    command = same_catalogs(["matrix", "toolchain", "fetch", *found.names], current)
+    command = options.same_catalogs(["matrix", "toolchain", "fetch", *found.names], current)
     warn(f"damaged packages and archives were removed{f'; make them again with: {command}' if found.names else ''}")
     return 3
 

@@ -11,8 +11,8 @@ import click
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
+from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.options import pin_option, session_options
 from mlir_matrix.environments.releases import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
@@ -27,7 +27,7 @@ from mlir_matrix.toolchains.names import of_release
     examples=("matrix toolchain which mlir-opt@19", "$(matrix toolchain which llc@22) --version"),
 )
 @click.argument("tool", metavar="TOOL[@RELEASE]")
-@session_options(pin_option)
+@options.session(options.pin)
 def which(tool: str, current: Session) -> None:
     """Print the path of TOOL from the pinned release or from RELEASE, to run it by hand."""
     name, mark, wanted = tool.partition("@")

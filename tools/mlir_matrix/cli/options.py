@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
@@ -25,7 +24,6 @@ from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
     from mlir_matrix.judge.unchanged import Request
-    from mlir_matrix.plan.graph import Graph
     from mlir_matrix.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -316,13 +314,3 @@ def _open_session(**given: Any) -> Session:
 def session(*options: Option) -> Callable[[F], Callable[..., Any]]:
     """Return a decorator that gives the verb ``current``, the session that ``--catalog`` and these options open."""
     return _gathered("current", _open_session, *options, catalog)
-
-
-def used_pins(current: Session, graph: Graph) -> dict[str, str]:
-    """Return the pins of the command line that a graph uses; warn about the others."""
-    references = {action.environment for action in graph.actions.values()}
-    found = (pair for each in references for pair in (*current.releases(each), *current.needs(each)))
-    used = {(entry.name, release.release) for entry, release in found}
-    for name, release in current.pins.overrides.items() - used:
-        warn(f"--pin {name}={release}: no selected test uses {name} {release}")
-    return dict(sorted(current.pins.overrides.items() & used))

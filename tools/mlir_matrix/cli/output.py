@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from mlir_matrix.plan.graph import Graph
+    from mlir_matrix.session import Session
 
 
 def show(form: str, document: object, lines: Iterable[str], *, markup: bool = False) -> None:
@@ -30,3 +35,13 @@ def warn(*messages: object) -> None:
     """Print messages to stderr, with the program's name."""
     for message in messages:
         note(f"matrix: {message}")
+
+
+def used_pins(current: Session, graph: Graph) -> dict[str, str]:
+    """Return the pins of the command line that a graph uses; warn about the others."""
+    references = {action.environment for action in graph.actions.values()}
+    found = (pair for each in references for pair in (*current.releases(each), *current.needs(each)))
+    used = {(entry.name, release.release) for entry, release in found}
+    for name, release in current.pins.overrides.items() - used:
+        warn(f"--pin {name}={release}: no selected test uses {name} {release}")
+    return dict(sorted(current.pins.overrides.items() & used))

@@ -12,7 +12,7 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.output import warn
+from mlir_matrix.cli.output import used_pins, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted
 
@@ -58,7 +58,7 @@ def command(
         return 0
     chosen = list(granted(current.catalog, choice.tests(excluded=True), devices))
     plan = current.plan([test for test in chosen if test.selected])
-    options.used_pins(current, plan.graph)
+    used_pins(current, plan.graph)
     if check is not None:
         return _check(check, chosen, plan, current, sealed=sealed)
     if form == "json":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.output import warn
+from mlir_matrix.cli.output import used_pins, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
@@ -29,7 +29,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
     if not plan.verdicts:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))
         raise UsageError(f"no test can run: {'; '.join(reasons[:3]) or 'the suite is empty'}")
-    pins = options.used_pins(current, plan.graph)
+    pins = used_pins(current, plan.graph)
     with shown(len(plan.verdicts), quiet=quiet) as listener:
         run = run_plan(
             current,

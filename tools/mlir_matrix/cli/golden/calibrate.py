@@ -9,7 +9,7 @@ import click
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
-from mlir_matrix.cli.output import show, warn
+from mlir_matrix.cli.output import show, used_pins, warn
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.files import write_output
@@ -69,7 +69,7 @@ def calibrate(
     """
     calibrator = Calibrator(current, current.tests(tests), seeds)
     warn(f"{counted(len(calibrator.tests), 'test')}, {counted(len(calibrator.graph.actions), 'action')}")
-    document = calibrator.run(limits, wanted=wanted, pins=options.used_pins(current, calibrator.graph))
+    document = calibrator.run(limits, wanted=wanted, pins=used_pins(current, calibrator.graph))
     if file is not None:
         write_output(file, document["patch"].encode())
     show(form, document, calibration_lines(document), markup=True)

@@ -1,7 +1,7 @@
-"""Names, the nearest known name, and globs over names and test identifiers.
+"""Check names, suggest known names, and match globs over names and test identifiers.
 
-A name becomes an identifier, a path, a Bazel label and HTML, so that nothing in it may need quoting anywhere. The
-command line uses this before anything is loaded, so that nothing heavy is imported here.
+A name is used in identifiers, paths, Bazel labels and HTML, so no character of it may need quoting. Every command imports this
+module, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mlir_matrix.errors import UsageError
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*$"
 NAME_LENGTH = 64
 DEVICE_PATTERN = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9_.:@+-]*)+$"
-#: What a text must be that the pattern for devices refuses.
+#: The rule of the pattern, for errors.
 DEVICE_RULE = "a device or a folder below /dev, such as '/dev/kvm'; no part of it may begin with a dot"
 #: Segments of a test identifier: framework/pipeline/target/workload.
 SEGMENTS = 4
 SEGMENT_NAMES = ("framework", "pipeline", "target", "workload")
-#: ``{a,b}`` in one segment may stand for so many patterns, all braces of the segment together.
+#: The most patterns that the braces of one segment may expand to.
 MOST_ALTERNATIVES = 64
 
 _NAME = re.compile(NAME_PATTERN)
@@ -32,21 +32,20 @@ _BRACKETS = re.compile(r"\[!?(?P<members>[^\]]*)(?P<closed>\]?)|\]")
 _MAGIC = re.compile(r"[*?\[\]{}]")
 _SEGMENT = re.compile(r"[A-Za-z0-9_.+*?\[\]{},!=:-]+")
 _PINS = re.compile(r"[^/@]*[=*?\]][^/@]*")
-#: Between a workload and the property of the test, in identifiers: ``matmul~scaling``.
+#: Separates workload and property in identifiers: ``matmul~scaling``.
 OF = "~"
 
 
 class PatternError(UsageError):
-    """A glob that cannot be read, or that no test identifier can match whatever the catalog holds."""
+    """Raised for a glob with wrong syntax, or that cannot match any test identifier."""
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` may be the name of anything."""
     return len(text) <= NAME_LENGTH and _NAME.fullmatch(text) is not None
 
 
 def why_not_a_name(text: str) -> str:
-    """The sentence for a text that :func:`is_name` refuses."""
+    """Return the error for a text that is not a name."""
     shown = printable(text)
     if len(text) > NAME_LENGTH:
         return f"'{shown}' is too long for a name: {len(text)} characters, {NAME_LENGTH} at most"
@@ -54,15 +53,15 @@ def why_not_a_name(text: str) -> str:
 
 
 def printable(text: str, most: int = 80) -> str:
-    """``text`` safe for a terminal and a log line: control and undecodable characters escaped, cut after ``most``."""
+    """Escape control and undecodable characters of a text, and cut it after ``most`` characters."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that ``name`` was probably meant to be, if any is near enough."""
-    import difflib  # only needed once something is wrong
+    """Return the known name that is most similar to ``name``, if any."""
+    import difflib  # only for errors
 
     candidates = sorted(known)
     folded = name.casefold()
@@ -79,9 +78,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     found = nearest(name, candidates)
     if found is not None:
         return f"; did you mean '{found}'?"
-    if 0 < len(candidates) <= 12:
-        return f"; known: {', '.join(candidates)}"
-    return ""
+    return f"; known: {', '.join(candidates)}" if 0 < len(candidates) <= 12 else ""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
@@ -91,10 +88,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 @dataclass(frozen=True)
 class NameGlob:
-    """A glob over single names: ``*``, ``?``, ``[a-z]``, ``[!a-z]`` and ``{a,b}``; case matters.
-
-    Raises PatternError when it cannot be read.
-    """
+    """A glob over single names: ``*``, ``?``, ``[a-z]``, ``[!a-z]`` and ``{a,b}``; case matters. Raises PatternError."""
 
     pattern: str
 
@@ -102,21 +96,20 @@ class NameGlob:
         if not _SEGMENT.fullmatch(self.pattern):
             raise PatternError(f"'{printable(self.pattern)}' is not a pattern for a name")
         if not self.literal:
-            _ = self.matches  # compiled now, so that a broken pattern is refused now
+            _ = self.matches  # raises PatternError
 
     @property
     def literal(self) -> bool:
-        """True when only the pattern itself matches."""
+        """True if only the pattern itself matches."""
         return _MAGIC.search(self.pattern) is None
 
     @property
     def everything(self) -> bool:
-        """True when every name matches."""
         return self.pattern == "*"
 
     @cached_property
     def matches(self) -> Callable[[str], bool]:
-        """Whether a name matches; cheap enough for a call per name, and never more than quadratic in its length."""
+        """A function that tells whether a name matches, in time at most quadratic in its length."""
         if self.literal:
             return self.pattern.__eq__
         if self.everything:
@@ -126,21 +119,20 @@ class NameGlob:
         return lambda name: fullmatch(name) is not None
 
     def select(self, names: Iterable[str]) -> list[str]:
-        """The names that match, in the order given."""
         matches = self.matches
         return [name for name in names if matches(name)]
 
 
 @dataclass(frozen=True)
 class TestGlob:
-    """A glob over test identifiers, segment by segment; ``**`` stands for any number of segments, none included.
+    """A glob over test identifiers, segment by segment; ``**`` matches any number of segments, also none.
 
-    After ``~`` comes a glob over properties (``**~scaling``); without it, only tests without a property match. After
-    ``@``, which is last, comes a glob over the pins that a suite varies (``@llvm=1*``); without it, any pins match. Raises
-    PatternError when it cannot be read or does not come to four segments.
+    ``~`` starts a glob over properties (``**~scaling``); without it, only tests without a property match. ``@`` starts a glob over
+    the pins that a suite varies (``@llvm=1*``); without it, any pins match. Raises PatternError, also for a glob that does not have
+    four segments.
     """
 
-    __test__ = False  # it is no pytest class
+    __test__ = False  # not a pytest class
 
     pattern: str
 
@@ -149,7 +141,7 @@ class TestGlob:
 
     @cached_property
     def pins(self) -> NameGlob | None:
-        """The glob over pins; None where any will do."""
+        """The glob over pins; None matches any."""
         _, mark, pins = self.pattern.partition("@")
         if mark and not _PINS.fullmatch(pins):
             raise PatternError(f"'{printable(self.pattern)}' has no COMPONENT=RELEASE after its '@'")
@@ -157,7 +149,7 @@ class TestGlob:
 
     @cached_property
     def property(self) -> NameGlob | None:
-        """The glob over properties; None where tests without one are meant."""
+        """The glob over properties; None matches tests without a property."""
         test = self.pattern.partition("@")[0]
         _, mark, name = test.partition(OF)
         if mark and ("/" in name or not name):
@@ -168,9 +160,9 @@ class TestGlob:
 
     @cached_property
     def segments(self) -> tuple[tuple[NameGlob, NameGlob, NameGlob, NameGlob], ...]:
-        """One glob for each of framework, pipeline, target and workload; more than one set where ``**`` is ambiguous.
+        """Globs for framework, pipeline, target and workload; several sets if ``**`` is ambiguous.
 
-        A test matches when all four of any set do, so that a caller can match the cell once for all of its workloads.
+        A test matches if all four globs of any set match. A caller can match a cell once for all of its workloads.
         """
         parts = self.pattern.partition("@")[0].partition(OF)[0].split("/")
         parts = [part for index, part in enumerate(parts) if part != "**" or parts[index - 1 : index] != ["**"]]
@@ -189,7 +181,6 @@ class TestGlob:
         return tuple(found)
 
     def matches(self, identifier: str) -> bool:
-        """Whether the test with this identifier matches."""
         test, _, pins = identifier.partition("@")
         test, _, name = test.partition(OF)
         names = test.split("/")
@@ -204,21 +195,19 @@ class TestGlob:
 
 @lru_cache(maxsize=4096)
 def name_glob(pattern: str) -> NameGlob:
-    """The compiled glob; the same object for the same pattern."""
     return NameGlob(pattern)
 
 
 @lru_cache(maxsize=4096)
 def test_glob(pattern: str) -> TestGlob:
-    """The compiled glob; the same object for the same pattern."""
     return TestGlob(pattern)
 
 
-test_glob.__test__ = False  # type: ignore[attr-defined]  # it is no pytest test
+test_glob.__test__ = False  # type: ignore[attr-defined]  # not a pytest test
 
 
 def in_order(pins: str) -> str:
-    """``b=1,a=2`` with the components in alphabetic order, as identifiers have them; lists in brackets stay."""
+    """Sort pins like ``b=1,a=2`` by component, as in identifiers, unless they have braces or brackets."""
     pairs = [pair.partition("=") for pair in pins.split(",")]
     if "{" in pins or "[" in pins or not all(is_name(component) and mark for component, mark, _ in pairs):
         return pins
@@ -236,12 +225,12 @@ def _wrong_length(pattern: str, parts: Sequence[str]) -> str:
 
 
 def _splits(total: int, parts: int) -> Iterable[tuple[int, ...]]:
-    """All ways to share ``total`` segments among ``parts`` double stars."""
+    """Return all ways to distribute ``total`` segments among ``parts`` double stars."""
     return [lengths for lengths in product(range(total + 1), repeat=parts) if sum(lengths) == total]
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The pattern with its braces multiplied out."""
+    """Expand the braces of a pattern."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
@@ -260,7 +249,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _choices(text: str, opened: int, pattern: str) -> tuple[int, list[str]]:
-    """Where the brace that opens at ``opened`` closes, and what it offers; braces may nest."""
+    """Return the end of the brace at ``opened``, and its alternatives; braces may nest."""
     depth, start, choices = 0, opened + 1, list[str]()
     for index in range(opened, len(text)):
         character = text[index]
@@ -279,16 +268,12 @@ def _choices(text: str, opened: int, pattern: str) -> tuple[int, list[str]]:
 def _expression(glob: str) -> str:
     """Return a regular expression for a glob without braces: fnmatch's, which cannot take exponential time."""
     for brackets in _BRACKETS.finditer(glob):
-        _check_brackets(brackets, glob)
+        # fnmatch reads these as plain text, or as a range without members.
+        members = brackets["members"]
+        if brackets[0] == "]":
+            raise PatternError(f"'{printable(glob)}' has a ']' without its '['")
+        if not members or not brackets["closed"]:
+            raise PatternError(f"'{printable(glob)}' has a '[' without characters and a ']' after it")
+        if any(first > last for first, last in re.findall("(.)-(.)", members)):
+            raise PatternError(f"'{printable(glob)}' has a range in '[{members}]' that runs backwards")
     return fnmatch.translate(glob)
-
-
-def _check_brackets(brackets: re.Match[str], glob: str) -> None:
-    """Refuse what fnmatch reads as plain text, or as a range without members."""
-    members = brackets["members"]
-    if brackets[0] == "]":
-        raise PatternError(f"'{printable(glob)}' has a ']' without its '['")
-    if not members or not brackets["closed"]:
-        raise PatternError(f"'{printable(glob)}' has a '[' without characters and a ']' after it")
-    if any(first > last for first, last in re.findall("(.)-(.)", members)):
-        raise PatternError(f"'{printable(glob)}' has a range in '[{members}]' that runs backwards")

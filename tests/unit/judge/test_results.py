@@ -270,7 +270,7 @@ def test_the_schema_takes_a_result_with_every_key_and_no_other_key() -> None:
     entry = {"name": "y", "outcome": "mismatch", "reason": "r", "max_abs": "nan", "norms": {"l1": {"absolute": 1.0}}}
     full = replace(
         plain,
-        relation="linear",
+        tested_property="linear",
         expectation={"outcome": "mismatch", "reason": "known", "position": "s.yaml:1:1", "link": "https://x"},
         verdict={"outcome": "mismatch", "reason": "r", "outputs": [entry], "metrics": {"m": 1.0}},  # type: ignore[list-item]
         weak={"y": ["zeros"]},

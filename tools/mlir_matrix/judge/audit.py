@@ -266,12 +266,12 @@ def fold(found: Found, mutant: Mutant, reports: Sequence[Mapping[str, Any]], exa
 
 def _fold_allowed(found: Found, mutant: Mutant, entry: Mapping[str, Any], exact: frozenset[str]) -> None:
     found.allowed += 1
-    told: AuditRun = {"test": mutant.test.id, "mutation": mutant.mutation or UNMUTATED, "draw": entry["draw"]}
+    run: AuditRun = {"test": mutant.test.id, "mutation": mutant.mutation or UNMUTATED, "draw": entry["draw"]}
     if entry["caught"]:
         reason = entry.get("failed") or entry["reason"]
-        found.flagged.append({**told, "layer": entry["layer"], "reason": reason})
+        found.flagged.append({**run, "layer": entry["layer"], "reason": reason})
     if entry["matters"] and "failed" not in entry:
-        found.beyond.append({**told, "output": entry.get("output", ""), "index": entry.get("index", [])})
+        found.beyond.append({**run, "output": entry.get("output", ""), "index": entry.get("index", [])})
     for layer, used in entry.get("used", ()):
         if layer not in exact:
             found.used[layer] = max(found.used.get(layer, 0.0), float(used))

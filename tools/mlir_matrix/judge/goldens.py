@@ -79,9 +79,9 @@ def gather(
     for entry in entries:
         update = updates[entry.name]
         result = done[update.differences].result
-        told = done[update.weak].result
-        if not (result.ok and told.ok):
-            outcome = told.outcome if result.ok else result.outcome
+        weak_result = done[update.weak].result
+        if not (result.ok and weak_result.ok):
+            outcome = weak_result.outcome if result.ok else result.outcome
             failures.append(
                 Failure(workload=entry.name, reason=outcome["reason"], diagnostics=outcome.get("diagnostics", ""))
             )

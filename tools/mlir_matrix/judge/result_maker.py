@@ -189,7 +189,7 @@ def _names(test: Test) -> dict[str, Any]:
         "pipeline": test.pipeline,
         "target": test.target,
         "workload": test.workload,
-        "relation": test.tested_property.name if test.tested_property else "",
+        "tested_property": test.tested_property.name if test.tested_property else "",
     }
 
 

@@ -53,7 +53,7 @@ class TestResult:
     diagnostics: str = ""
     log: str = ""
     #: The name of the tested property; empty for other tests.
-    relation: str = ""
+    tested_property: str = ""
     #: By output of a pass: the trivial outputs that would also pass, unless the workload states a reason.
     weak: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class TestResult:
     @property
     def called(self) -> str:
         """The workload, with the tested property: ``matmul~scaling``."""
-        return f"{self.workload}{OF}{self.relation}" if self.relation else self.workload
+        return f"{self.workload}{OF}{self.tested_property}" if self.tested_property else self.workload
 
     def to_json(self) -> TestEntry:
         names: NamedTest = {
@@ -76,8 +76,8 @@ class TestResult:
             "target": self.target,
             "workload": self.workload,
         }
-        if self.relation:
-            names["property"] = self.relation
+        if self.tested_property:
+            names["property"] = self.tested_property
         entry: TestEntry = {
             **names,  # type: ignore[typeddict-item] # keys that may be absent follow
             "outcome": self.outcome,

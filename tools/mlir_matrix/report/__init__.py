@@ -1,1 +1,1 @@
-"""What people and other programs are shown: tables, live progress, census, JUnit, the folder of a failed test."""
+"""Show plans and results: tables, live progress, JUnit, the folder of a failed test."""

@@ -23,7 +23,7 @@ def audit_lines(found: Found) -> Iterator[str]:
     """Yield the lines of the report, as markup."""
     yield from _table(found)
     yield from section("[bold]missed[/], the worst of each mutation in each test", _misses(found.misses), _MOST)
-    yield from section("[bold]allowed, and yet no pass[/]", _flagged(found.flagged), _MOST)
+    yield from section("[bold]allowed changes that do not pass[/]", _flagged(found.flagged), _MOST)
     weak = [
         escape(f"{test}: {output}, in {counted(len(draws), 'draw')}")
         for (test, output), draws in sorted(found.weak.items())
@@ -100,8 +100,8 @@ def _last(found: Found) -> Iterator[str]:
     share = f" ({100 * total['caught'] / total['mattered']:.2f} %)" if total["mattered"] else ""
     failing = f"; {total['by_runner']} of them by failing to run" if total["by_runner"] else ""
     colour = "green" if found.sound else "red"
-    beyond = f"; {len(found.beyond)} came out further off than the a-priori bound" if found.beyond else ""
+    beyond = f"; {len(found.beyond)} exceed the forward error bound" if found.beyond else ""
     yield ""
     yield f"{total['planted']} miscompiles planted: {total['mattered']} matter, {total['not_mattering']} do not"
     yield f"[bold {colour}]{total['caught']} of {total['mattered']} caught{share}[/], {100 * ENOUGH:g} % are wanted{failing}"
-    yield f"{total['allowed_flagged']} of {total['allowed']} runs of what is allowed flagged{beyond}"
+    yield f"{total['allowed_flagged']} of {total['allowed']} runs of allowed changes flagged{beyond}"

@@ -171,7 +171,10 @@ class TestGlob:
         if free < 0 or (stars == 0 and free != 0):
             raise PatternError(_wrong_length(self.pattern, parts))
         found: dict[tuple[NameGlob, NameGlob, NameGlob, NameGlob], None] = {}
-        for lengths in _splits(free, stars):
+        # All ways to distribute the free segments among the double stars.
+        for lengths in product(range(free + 1), repeat=stars):
+            if sum(lengths) != free:
+                continue
             taken = iter(lengths)
             flat: list[str] = []
             for part in parts:
@@ -222,11 +225,6 @@ def _wrong_length(pattern: str, parts: Sequence[str]) -> str:
     fix = f"; perhaps '{printable(f'{test}/**{mark}{pins}')}'" if len(parts) < SEGMENTS else ""
     count = f"{len(parts)} part{'s' if len(parts) > 1 else ''}"
     return f"'{shown}' has {count}, but a test is {'/'.join(SEGMENT_NAMES)}{fix}"
-
-
-def _splits(total: int, parts: int) -> Iterable[tuple[int, ...]]:
-    """Return all ways to distribute ``total`` segments among ``parts`` double stars."""
-    return [lengths for lengths in product(range(total + 1), repeat=parts) if sum(lengths) == total]
 
 
 def _alternatives(pattern: str) -> list[str]:

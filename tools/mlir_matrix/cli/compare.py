@@ -131,16 +131,15 @@ def _how(*, dtype: str | None, shape: str | None, golden: bool, ignore_whitespac
     return How(rules=rules(**bounds), raw=raw, golden=golden, any_space=ignore_whitespace)
 
 
-def _compared(one: Found) -> Compared:
+def _document(found: list[Found]) -> Comparisons:
     from mlir_matrix.compare.trees import Unreadable
 
-    if isinstance(one, Unreadable):
-        return {"name": one.name, "outcome": "unreadable", "reason": one.reason}
-    return cast("Compared", dict(one.record))
-
-
-def _document(found: list[Found]) -> Comparisons:
-    comparisons = [_compared(one) for one in found]
+    comparisons: list[Compared] = [
+        {"name": one.name, "outcome": "unreadable", "reason": one.reason}
+        if isinstance(one, Unreadable)
+        else cast("Compared", dict(one.record))
+        for one in found
+    ]
     outcomes = [entry["outcome"] for entry in comparisons]
     return {
         "schema": "mlir-matrix/comparison/v1",

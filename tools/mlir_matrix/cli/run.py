@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.errors import UsageError
-from mlir_matrix.judge.results import TestResult, exit_code, to_document
+from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 
 
@@ -71,12 +70,8 @@ def command(form: str, junit: Path | None, quiet: bool, **given: Any) -> int:
         write_junit(junit, run.results)
     if run.interruption is not None:
         raise run.interruption
-    return _code(run.results)
-
-
-def _code(results: Sequence[TestResult]) -> int:
-    code = exit_code(results)
-    if code == 0 and all(result.outcome in (Outcome.UNSUPPORTED, Outcome.SKIPPED) for result in results):
-        reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
+    code = exit_code(run.results)
+    if code == 0 and all(result.outcome in NOT_RUN for result in run.results):
+        reasons = dict.fromkeys(result.reason for result in run.results if result.outcome == Outcome.SKIPPED)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
     return code

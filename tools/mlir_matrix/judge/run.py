@@ -82,14 +82,6 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Liste
     ).run(listener)
 
 
-def _pool_factory(options: ExecutorOptions, session: Session) -> PoolFactory:
-    if options.executor == "docker":
-        from mlir_matrix.execute.docker.pool import ContainerPool  # Docker's library is slow to import
-
-        return partial(ContainerPool, settings=session.catalog.containers)
-    return partial(LocalPool, devices=options.devices)
-
-
 def _executor(
     options: ExecutorOptions, session: Session, plan: Plan, environments: Mapping[str, Environment], limits: Limits
 ) -> Executor:
@@ -105,18 +97,19 @@ def _executor(
             environments=environments,
             limits=limits,
         )
+    make_pool: PoolFactory = partial(LocalPool, devices=options.devices)
+    if options.executor == "docker":
+        from mlir_matrix.execute.docker.pool import ContainerPool  # Docker's library is slow to import
+
+        make_pool = partial(ContainerPool, settings=session.catalog.containers)
     return Scheduler(
         plan.graph,
         roots=session.catalog.roots,
         environments=environments,
         home=session.home,
         limits=limits,
-        make_pool=_pool_factory(options, session),
+        make_pool=make_pool,
     )
-
-
-def _is_locked(environment: Environment) -> bool:
-    return isinstance(environment, ResolvedEnvironment) and environment.is_locked
 
 
 def run_plan(
@@ -146,7 +139,8 @@ def run_plan(
     try:
         executor.run(collector.on)
         executor.bring([result.id for result in run.results if not result.expected])
-        if isinstance(executor, Scheduler) and all(map(_is_locked, environments.values())):
+        locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
+        if isinstance(executor, Scheduler) and locked:
             run.relied = [str(note), *sorted(executor.relied())]
     except KeyboardInterrupt as interruption:
         run.interruption = interruption

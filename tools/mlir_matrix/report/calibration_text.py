@@ -25,7 +25,11 @@ def calibration_lines(document: Calibration) -> Iterator[str]:
         [_cells(row) for row in layers],
         right=range(1, 8),
     )
-    yield from section("proposed", [_proposal(row) for row in layers if row["proposed"]])
+    proposals = []
+    for row in layers:
+        changes = [f"{key} {bound} (now {row['bounds'][key]})" for key, bound in (row["proposed"] or {}).items()]
+        proposals += [escape(f"{row['layer']}: {', '.join(changes)}")] if changes else []
+    yield from section("proposed", proposals)
     others = [escape(f"{row['layer']}: {row['why_not']}") for row in layers if row["why_not"]]
     yield from section("nothing is proposed for", others)
     failed = [
@@ -60,11 +64,6 @@ def _cells(row: CalibratedLayer) -> list[str]:
         _rate(row["rate_proposed"]),
         escape(row["worst_test"]),
     ]
-
-
-def _proposal(row: CalibratedLayer) -> str:
-    changes = (f"{key} {bound} (now {row['bounds'][key]})" for key, bound in (row["proposed"] or {}).items())
-    return escape(f"{row['layer']}: {', '.join(changes)}")
 
 
 def _rate(rate: float | None) -> str:

@@ -15,7 +15,6 @@ from mlir_matrix.tolerances.resolve import BOUNDS, Resolved
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.golden import (
-        ExplainedBound,
         ExplainedLayer,
         ExplainedOutput,
         ExplainedSize,
@@ -78,7 +77,13 @@ def _output(
         "layer": bound.location,
         "rationale": " ".join(bound.rationale.split()),
         "bounds": {
-            key: _bound(bound, key, workload.dims, output.dtype) for key in BOUNDS if getattr(bound, key) is not None
+            key: {
+                "text": str(written := getattr(bound.layer.document, key)),
+                "substituted": substituted(written, workload.dims, output.dtype),
+                "value": getattr(bound, key),
+            }
+            for key in BOUNDS
+            if getattr(bound, key) is not None
         },
         "meaning": [] if exact else list(_meaning(bound, output.dtype, magnitudes)),
         "last": verdict
@@ -89,11 +94,6 @@ def _output(
             "max_abs": verdict.get("max_abs"),
         },
     }
-
-
-def _bound(bound: Resolved, key: str, dims: Mapping[str, int], dtype: str) -> ExplainedBound:
-    written = getattr(bound.layer.document, key)
-    return {"text": str(written), "substituted": substituted(written, dims, dtype), "value": getattr(bound, key)}
 
 
 def _meaning(bound: Resolved, dtype: str, magnitudes: Mapping[str, float]) -> Iterator[ExplainedSize]:

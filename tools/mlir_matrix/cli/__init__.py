@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from mlir_matrix.cli.lazy import Listed, VerbGroup
+from mlir_matrix.cli.lazy import VerbGroup
 from mlir_matrix.errors import InfrastructureError, MatrixError
 
 #: The verbs by name. ``matrix --help`` imports none of them.
@@ -35,7 +35,7 @@ COLLECTING = (100_000, 20, 20)
 
 @click.group(
     cls=VerbGroup,
-    verbs={name: Listed(name, "command", what) for name, what in VERBS.items()},
+    verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
-
-
-class Listed(NamedTuple):
-    """An entry of a group: a verb that is not imported yet."""
-
-    #: Module in this package, and the name of the command in it.
-    module: str
-    name: str
-    what: str
 
 
 class Verb(click.Command):
@@ -30,14 +21,17 @@ class Verb(click.Command):
 
 
 class VerbGroup(click.Group):
-    """A group that imports a verb when it is called; its help ends with examples, if any."""
+    """A group that imports a verb when it is called; its help ends with examples, if any.
+
+    The verb ``V`` of the group ``G`` is the function ``command`` in ``cli/G/V.py``; without a group it is in ``cli/V.py``.
+    """
 
     def __init__(
-        self, *arguments: Any, verbs: Mapping[str, Listed], of: str = "", examples: Sequence[str] = (), **more: Any
+        self, *arguments: Any, verbs: Mapping[str, str], group: str = "", examples: Sequence[str] = (), **more: Any
     ) -> None:
-        """``of`` is the name of the group in messages."""
+        """``verbs`` has the help of each verb."""
         super().__init__(*arguments, **{"subcommand_metavar": "VERB [ARGUMENTS]...", **more})
-        self._verbs, self._of = verbs, f" of {of}" if of else ""
+        self._verbs, self._group = verbs, group
         self.examples = tuple(examples)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -46,8 +40,8 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._verbs:
             return None
-        listed = self._verbs[cmd_name]
-        command = getattr(importlib.import_module(f"mlir_matrix.cli.{listed.module}"), listed.name)
+        module = f"{self._group}.{cmd_name}" if self._group else cmd_name
+        command = importlib.import_module(f"mlir_matrix.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -57,12 +51,13 @@ class VerbGroup(click.Group):
         if args and args[0] not in self._verbs and not args[0].startswith("-"):
             from mlir_matrix.names import did_you_mean
 
-            raise click.UsageError(f"no verb {args[0]!r}{self._of}{did_you_mean(args[0], self._verbs)}", ctx)
+            of = f" of {self._group}" if self._group else ""
+            raise click.UsageError(f"no verb {args[0]!r}{of}{did_you_mean(args[0], self._verbs)}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
-            formatter.write_dl([(name, listed.what) for name, listed in self._verbs.items()])
+            formatter.write_dl(list(self._verbs.items()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.examples:

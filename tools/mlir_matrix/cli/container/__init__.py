@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import click
 
-from mlir_matrix.cli.lazy import Listed, VerbGroup
+from mlir_matrix.cli.lazy import VerbGroup
 
-#: Verb → where it is, and what it does.
 VERBS = {
-    "build": Listed("container.build", "build", "Build missing images."),
-    "list": Listed("container.list", "list_images", "List environments and their images."),
-    "verify": Listed("container.verify", "verify", "Compare images with their lock files."),
+    "build": "Build missing images.",
+    "list": "List environments and their images.",
+    "verify": "Compare images with their lock files.",
 }
 
 
@@ -18,7 +17,7 @@ VERBS = {
     "container",
     cls=VerbGroup,
     verbs=VERBS,
-    of="container",
+    group="container",
     examples=("matrix container build mlir", "matrix container list", "matrix container verify mlir"),
 )
 def command() -> None:

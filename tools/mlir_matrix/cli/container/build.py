@@ -45,7 +45,7 @@ images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]
 @click.option("--push", is_flag=True, help="Also push the images to the registry in containers/images.yaml.")
 @options.quiet
 @options.session(options.pin)
-def build(names: tuple[str, ...], push: bool, quiet: bool, current: Session) -> int:
+def command(names: tuple[str, ...], push: bool, quiet: bool, current: Session) -> int:
     """Build the images of environments, or of all environments that tests need.
 
     Without arguments, build what the suite smoke needs. An image contains only packages from lock files; missing packages are

@@ -29,7 +29,7 @@ from mlir_matrix.session import Session
 @images_argument
 @options.output_format("table", "json")
 @options.session(options.pin)
-def list_images(names: tuple[str, ...], form: str, current: Session) -> None:
+def command(names: tuple[str, ...], form: str, current: Session) -> None:
     """List the images of environments, or of all environments that tests need.
 
     Without arguments, list what the suite smoke needs and every image on this machine. A state is present, absent or stale. An

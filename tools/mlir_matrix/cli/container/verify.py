@@ -25,7 +25,7 @@ from mlir_matrix.text import counted
 )
 @images_argument
 @options.session(options.pin)
-def verify(names: tuple[str, ...], current: Session) -> int:
+def command(names: tuple[str, ...], current: Session) -> int:
     """Compare images with what their lock files give, by reading every byte of the installed packages.
 
     Without arguments, verify what the suite smoke needs. The layers and files that differ are listed.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import click
 
-from mlir_matrix.cli.lazy import Listed, VerbGroup
+from mlir_matrix.cli.lazy import VerbGroup
 
-#: Verb → where it is, and what it does.
 VERBS = {
-    "update": Listed("golden.update", "update", "Compute expected outputs again and compare."),
-    "calibrate": Listed("golden.calibrate", "calibrate", "Propose tolerances from measured errors."),
-    "explain": Listed("golden.explain", "explain", "Show which bounds apply to a test, and why."),
-    "audit": Listed("golden.audit", "audit", "Measure which planted miscompiles the tolerances catch."),
+    "update": "Compute expected outputs again and compare.",
+    "calibrate": "Propose tolerances from measured errors.",
+    "explain": "Show which bounds apply to a test, and why.",
+    "audit": "Measure which planted miscompiles the tolerances catch.",
 }
 
 
@@ -19,7 +18,7 @@ VERBS = {
     "golden",
     cls=VerbGroup,
     verbs=VERBS,
-    of="golden",
+    group="golden",
     examples=(
         "matrix golden update",
         "matrix golden update --write mlp",

@@ -9,8 +9,7 @@ from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.judge.audit import audit as audit_tests
-from mlir_matrix.judge.audit import to_document
+from mlir_matrix.judge.audit import audit, to_document
 from mlir_matrix.plan.run_kernels import JIT
 from mlir_matrix.report.audit_text import audit_lines
 from mlir_matrix.report.progress import Counting
@@ -42,7 +41,7 @@ _DEFAULT = "mlir/linalg-loops/x86_64/*"
 @options.output_format("text", "json")
 @options.session(options.cache)
 @options.limits
-def audit(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: Session, limits: Limits) -> int:
+def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: Session, limits: Limits) -> int:
     """Plant mutants (miscompiles) in tests and report which of them the tolerances catch.
 
     Without arguments, audit every workload as linalg, through linalg-loops. A mutant matters if its error on some element exceeds
@@ -57,7 +56,7 @@ def audit(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: Ses
     if not fit:
         why = "their target compiles kernels as it calls them" if runnable else "none of them runs"
         raise UsageError(f"{' '.join(names)}: nothing to audit, for {why}; try '{_DEFAULT}'")
-    found = audit_tests(
+    found = audit(
         current,
         fit,
         seeds=seeds,

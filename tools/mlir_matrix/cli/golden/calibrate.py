@@ -56,7 +56,7 @@ from mlir_matrix.tolerances.calibration import LEAST
 @options.session(options.pin, options.cache)
 @options.limits
 @options.output_format("text", "json")
-def calibrate(
+def command(
     tests: tuple[str, ...], seeds: int, wanted: float, file: Path | None, current: Session, limits: Limits, form: str
 ) -> int:
     """Run tests on many draws of their inputs and propose tolerances.

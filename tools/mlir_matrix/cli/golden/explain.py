@@ -16,7 +16,7 @@ from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.explain import explain as explain_test
+from mlir_matrix.expand.explain import explain
 from mlir_matrix.expand.select import whole_catalog
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.goldens import plan_magnitudes
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @options.session(options.pin, options.cache)
 @options.limits_without_jobs
 @options.output_format("text", "json")
-def explain(identifier: str, current: Session, limits: Limits, form: str) -> None:
+def command(identifier: str, current: Session, limits: Limits, form: str) -> None:
     """Show the tolerance layers that apply to the outputs of test ID, and the winning bounds in numbers.
 
     Nothing is run except a check of the goldens. If the last verdict is cached, its share of the bounds is shown.
@@ -60,7 +60,7 @@ def explain(identifier: str, current: Session, limits: Limits, form: str) -> Non
 def _find(current: Session, identifier: str) -> Test:
     expansion = whole_catalog(current.catalog, [identifier], pins=current.pins)
     # Raises UsageError for an unknown test.
-    test = explain_test(current.catalog, expansion, identifier).test
+    test = explain(current.catalog, expansion, identifier).test
     if test.is_ir:
         raise UsageError(f"{test.id} is an IR test: FileCheck checks its text, and no tolerance applies")
     return test

@@ -32,7 +32,7 @@ from mlir_matrix.session import Session
 @options.output_format("text", "json")
 @options.session(options.cache)
 @options.limits_without_jobs
-def update(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
+def command(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
     """Compute expected outputs again and compare them with the goldens on disk.
 
     Without arguments, do this for all workloads. The report counts the elements that differ and gives the largest difference. A

@@ -21,8 +21,7 @@ from mlir_matrix.execute.plan_document import units_document
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
-from mlir_matrix.toolchains.fetch import fetch as fetch_packages
-from mlir_matrix.toolchains.fetch import first, resolve_names, without_archives
+from mlir_matrix.toolchains.fetch import fetch, first, resolve_names, without_archives
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
 
@@ -48,7 +47,7 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 @options.quiet
 @options.output_format("text", "json")
 @options.session(options.pin)
-def fetch(
+def command(
     names: tuple[str, ...],
     others: tuple[Path, ...],
     dry_run: bool,
@@ -71,7 +70,7 @@ def fetch(
             raise UsageError(f"--from {other}: there is no such folder")
     environments, errors = resolve_names(current, names or (DEFAULT_SUITE,), note, sealed=sealed)
     if not dry_run:
-        errors += fetch_packages(current, environments, others, partial(shown, quiet=quiet), note)
+        errors += fetch(current, environments, others, partial(shown, quiet=quiet), note)
     warn(*errors)
     if dry_run and form == "text":
         for line in _dry_run(current, environments) or ([] if errors else ["# nothing is missing"]):

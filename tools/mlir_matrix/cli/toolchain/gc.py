@@ -40,7 +40,7 @@ _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
 )
 @click.option("--alone", is_flag=True, help="Keep nothing for other catalogs with the same cache folder.")
 @options.session()
-def gc(dry_run: bool, artifacts: bool, alone: bool, current: Session) -> None:
+def command(dry_run: bool, artifacts: bool, alone: bool, current: Session) -> None:
     """Remove packages, prefixes and artifacts that no lock file names, and incomplete files.
 
     Files in use are kept. Archives that a lock file names are kept, unless --artifacts is given. Files that other catalogs or

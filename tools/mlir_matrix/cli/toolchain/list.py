@@ -33,7 +33,7 @@ from mlir_matrix.toolchains.names import State, c_libraries, of_release, state_o
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @options.output_format("table", "json")
 @options.session(options.pin)
-def list_releases(components: tuple[str, ...], form: str, current: Session) -> None:
+def command(components: tuple[str, ...], form: str, current: Session) -> None:
     """List every release of components: its source, durability, size and state.
 
     Without arguments, list all components. A star marks the pinned release. A rolling release vanishes from its source; a

@@ -41,7 +41,7 @@ from mlir_matrix.toolchains.names import Thing, things
     help="Lock for this Python version. Default: all. Repeatable.",
 )
 @options.session(options.pin)
-def lock(names: tuple[str, ...], tags: tuple[str, ...], current: Session) -> int:
+def command(names: tuple[str, ...], tags: tuple[str, ...], current: Session) -> int:
     """Write the lock files of environments and releases.
 
     Without arguments, lock all environments. A lock file lists every package with version, size and SHA-256. An environment has

@@ -40,7 +40,7 @@ _NAMED = 10
 @options.limits
 @options.quiet
 @options.session(options.cache)
-def roll_releases(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
+def command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
     """Test newer releases of components and propose those that pass.
 
     Without arguments, try all components, one at a time. Only tests that use the component run. If the whole suite is as expected

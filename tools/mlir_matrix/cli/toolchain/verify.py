@@ -13,8 +13,7 @@ from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.toolchain.fetch import names_argument
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.fetch import Damage, first
-from mlir_matrix.toolchains.fetch import verify as verify_packages
+from mlir_matrix.toolchains.fetch import Damage, first, verify
 
 
 @click.command(
@@ -25,14 +24,14 @@ from mlir_matrix.toolchains.fetch import verify as verify_packages
 @names_argument
 @options.output_format("table", "json")
 @options.session(options.pin)
-def verify(names: tuple[str, ...], form: str, current: Session) -> int:
+def command(names: tuple[str, ...], form: str, current: Session) -> int:
     """Check every byte of installed packages and downloaded archives.
 
     Without arguments, verify everything. Damaged packages and archives are removed; ``matrix toolchain fetch`` makes them again.
 
     Exit code: 0 nothing is damaged; 3 something is damaged.
     """
-    found = verify_packages(current, names, note)
+    found = verify(current, names, note)
     show(form, _document(found), _lines(found))
     if not (found.folders or found.archives):
         return 0

@@ -28,7 +28,7 @@ from mlir_matrix.toolchains.names import of_release
 )
 @click.argument("tool", metavar="TOOL[@RELEASE]")
 @options.session(options.pin)
-def which(tool: str, current: Session) -> None:
+def command(tool: str, current: Session) -> None:
     """Print the path of TOOL from the pinned release or from RELEASE, to run it by hand."""
     name, mark, wanted = tool.partition("@")
     if mark and not wanted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -81,9 +81,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; known: {', '.join(candidates)}" if 0 < len(candidates) <= 12 else ""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """Return the error for a name that no thing of this kind has."""
-    return UsageError(f"there is no {kind} '{printable(name)}'{did_you_mean(name, known)}")
+def check_known(kind: str, names: Iterable[str], known: Collection[str], option: str = "") -> None:
+    """Raise UsageError for the first name that is not known."""
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{option}there is no {kind} '{printable(name)}'{did_you_mean(name, known)}")
 
 
 @dataclass(frozen=True)

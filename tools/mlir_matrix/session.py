@@ -16,7 +16,7 @@ from mlir_matrix.catalog.pins import PINS_MARK, Pins, read_pins
 from mlir_matrix.environments.releases import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import UsageError
-from mlir_matrix.names import did_you_mean
+from mlir_matrix.names import check_known
 from mlir_matrix.paths import Home, find_home, repository
 from mlir_matrix.tolerances.numerics import Numerics
 from mlir_matrix.tolerances.resolve import Resolved
@@ -147,10 +147,6 @@ def open_session(
         if not folder.is_dir():
             raise UsageError(f"--catalog {folder}: there is no such folder")
     catalog = validate(load([repository(), *catalogs]))
-    for name in (*swaps, *swaps.values()):
-        if name not in catalog.environments:
-            raise UsageError(
-                f"--environment: there is no environment {name!r}{did_you_mean(name, catalog.environments)}"
-            )
+    check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
     chosen = Pins(catalog, read_pins(catalog, pins), swaps)
     return Session(catalog=catalog, home=find_home(cache_dir=cache_dir), pins=chosen)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.errors import UsageError
 
@@ -40,15 +40,12 @@ def _choice(name: str, *values: str, explained: str) -> Callable[[F], F]:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=explained)
 
 
-@click.command(
+@verb(
     "compare",
-    cls=Verb,
-    examples=(
-        "matrix compare out.npy expected.npy --rtol 1e-5 --atol 1e-6",
-        "matrix compare out.bin expected.bin --dtype bf16 --shape 128,256 --max-ulp 2",
-        "matrix compare run.txt reference.txt --atol 1e-9 --rtol 1e-9",
-        "matrix compare results/ golden/ --rtol '4*eps(f32)' --format json",
-    ),
+    "matrix compare out.npy expected.npy --rtol 1e-5 --atol 1e-6",
+    "matrix compare out.bin expected.bin --dtype bf16 --shape 128,256 --max-ulp 2",
+    "matrix compare run.txt reference.txt --atol 1e-9 --rtol 1e-9",
+    "matrix compare results/ golden/ --rtol '4*eps(f32)' --format json",
 )
 @click.argument("actual", type=click.Path(path_type=Path))
 @click.argument("expected", type=click.Path(path_type=Path))

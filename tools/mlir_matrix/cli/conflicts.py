@@ -10,7 +10,7 @@ import click
 
 from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
@@ -28,14 +28,11 @@ _EVIDENCE = {
 }
 
 
-@click.command(
+@verb(
     "conflicts",
-    cls=Verb,
-    examples=(
-        "matrix conflicts",
-        "matrix conflicts 'mlir/linalg-*/ir/*' --over llvm=18,19,22",
-        "matrix conflicts --results before.json --results after.json",
-    ),
+    "matrix conflicts",
+    "matrix conflicts 'mlir/linalg-*/ir/*' --over llvm=18,19,22",
+    "matrix conflicts --results before.json --results after.json",
 )
 @options.tests
 @click.option("--over", metavar="COMPONENT=RELEASE,…", help="Compare results of these releases, e.g. llvm=19,22.")

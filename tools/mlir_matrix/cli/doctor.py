@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import click
 from rich.markup import escape
 
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.report.layout import columns, section
 from mlir_matrix.report.plan_table import state_words
@@ -19,7 +18,7 @@ from mlir_matrix.toolchains.doctor import examine
 from mlir_matrix.toolchains.names import State
 
 
-@click.command("doctor", cls=Verb, examples=("matrix doctor", "matrix doctor --format json"))
+@verb("doctor", "matrix doctor", "matrix doctor --format json")
 @options.output_format("table", "json")
 @options.session(options.pin)
 def command(form: str, current: Session) -> None:

@@ -10,7 +10,7 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.plan_document import action_document, environment_document
@@ -23,13 +23,10 @@ from mlir_matrix.plan.graph import Action
 from mlir_matrix.session import Session
 
 
-@click.command(
+@verb(
     "explain",
-    cls=Verb,
-    examples=(
-        "matrix explain pytorch/linalg-loops/x86_64/mlp",
-        "matrix explain jax/tosa-loops/x86_64/mlp --format json",
-    ),
+    "matrix explain pytorch/linalg-loops/x86_64/mlp",
+    "matrix explain jax/tosa-loops/x86_64/mlp --format json",
 )
 @click.argument("identifier", metavar="ID")
 @click.option(

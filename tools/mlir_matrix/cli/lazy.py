@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -18,6 +18,11 @@ class Verb(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_examples(formatter, self.examples)
+
+
+def verb(name: str, *examples: str) -> Callable[[Callable[..., Any]], Verb]:
+    """Return a decorator that makes a verb."""
+    return click.command(name, cls=Verb, examples=examples)
 
 
 class VerbGroup(click.Group):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import used_pins, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose, granted
@@ -24,14 +24,11 @@ if TYPE_CHECKING:
 _BATCH = 2_000
 
 
-@click.command(
+@verb(
     "plan",
-    cls=Verb,
-    examples=(
-        "matrix plan",
-        "matrix plan 'jax/**' --format ids",
-        "matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json",
-    ),
+    "matrix plan",
+    "matrix plan 'jax/**' --format ids",
+    "matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json",
 )
 @options.tests
 @options.session(options.pin, options.environment)

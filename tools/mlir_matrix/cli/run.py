@@ -10,21 +10,18 @@ import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 
 
-@click.command(
+@verb(
     "run",
-    cls=Verb,
-    examples=(
-        "matrix run",
-        "matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml",
-        "matrix run --pin llvm=22 'mlir/**'",
-        "matrix run smoke --format json > results.json",
-    ),
+    "matrix run",
+    "matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml",
+    "matrix run --pin llvm=22 'mlir/**'",
+    "matrix run smoke --format json > results.json",
 )
 @options.tests
 @options.catalog

@@ -6,10 +6,10 @@ import json
 
 import click
 
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 
 
-@click.command("schema", cls=Verb, examples=("matrix schema", "matrix schema workload"))
+@verb("schema", "matrix schema", "matrix schema workload")
 @click.argument("name", metavar="[NAME]", required=False)
 def command(name: str | None) -> None:
     """Print the JSON Schema of a file format (workload, step, suite, …) or of a document (plan, results).

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.users import remember
@@ -31,15 +31,12 @@ from mlir_matrix.toolchains.fetch import install
 images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]|SUITE|GLOB]...")
 
 
-@click.command(
+@verb(
     "build",
-    cls=Verb,
-    examples=(
-        "matrix container build",
-        "matrix container build mlir torch",
-        "matrix container build mlir@llvm=19",
-        "matrix container build llvm-releases --push",
-    ),
+    "matrix container build",
+    "matrix container build mlir torch",
+    "matrix container build mlir@llvm=19",
+    "matrix container build llvm-releases --push",
 )
 @images_argument
 @click.option("--push", is_flag=True, help="Also push the images to the registry in containers/images.yaml.")

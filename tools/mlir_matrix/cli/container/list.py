@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import click
-
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import Row, image_lines, images_argument
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
@@ -21,11 +19,7 @@ from mlir_matrix.images.verify import differences, doubts
 from mlir_matrix.session import Session
 
 
-@click.command(
-    "list",
-    cls=Verb,
-    examples=("matrix container list", "matrix container list mlir llvm-releases --format json"),
-)
+@verb("list", "matrix container list", "matrix container list mlir llvm-releases --format json")
 @images_argument
 @options.output_format("table", "json")
 @options.session(options.pin)

@@ -7,7 +7,7 @@ import click
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import images_argument
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.daemon import Daemon, connect
@@ -18,11 +18,7 @@ from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 
 
-@click.command(
-    "verify",
-    cls=Verb,
-    examples=("matrix container verify", "matrix container verify mlir"),
-)
+@verb("verify", "matrix container verify", "matrix container verify mlir")
 @images_argument
 @options.session(options.pin)
 def command(names: tuple[str, ...], current: Session) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
@@ -19,14 +19,11 @@ from mlir_matrix.session import Session
 _DEFAULT = "mlir/linalg-loops/x86_64/*"
 
 
-@click.command(
+@verb(
     "audit",
-    cls=Verb,
-    examples=(
-        "matrix golden audit --seeds 50",
-        "matrix golden audit 'mlir/linalg-loops/x86_64/{matmul,softmax}' --mutations 'narrow-*'",
-        "matrix golden audit --format json",
-    ),
+    "matrix golden audit --seeds 50",
+    "matrix golden audit 'mlir/linalg-loops/x86_64/{matmul,softmax}' --mutations 'narrow-*'",
+    "matrix golden audit --format json",
 )
 @options.tests
 @click.option(

@@ -8,7 +8,7 @@ import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, used_pins, warn
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.options import Limits
@@ -20,13 +20,10 @@ from mlir_matrix.text import counted
 from mlir_matrix.tolerances.calibration import LEAST
 
 
-@click.command(
+@verb(
     "calibrate",
-    cls=Verb,
-    examples=(
-        "matrix golden calibrate '*/linalg-*/x86_64/matmul'",
-        "matrix golden calibrate smoke --seeds 50 --false-alarm 1e-9 --patch tolerances.patch",
-    ),
+    "matrix golden calibrate '*/linalg-*/x86_64/matmul'",
+    "matrix golden calibrate smoke --seeds 50 --false-alarm 1e-9 --patch tolerances.patch",
 )
 @options.tests
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
@@ -27,13 +27,10 @@ if TYPE_CHECKING:
     from mlir_matrix.report.schemas.verdict import Verdict
 
 
-@click.command(
+@verb(
     "explain",
-    cls=Verb,
-    examples=(
-        "matrix golden explain pytorch/linalg-loops/x86_64/matmul",
-        "matrix golden explain mlir/math-poly/x86_64/tanh --format json",
-    ),
+    "matrix golden explain pytorch/linalg-loops/x86_64/matmul",
+    "matrix golden explain mlir/math-poly/x86_64/tanh --format json",
 )
 @click.argument("identifier", metavar="ID")
 @options.session(options.pin, options.cache)

@@ -5,27 +5,24 @@ from __future__ import annotations
 import click
 
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.goldens import check_size, gather, to_document
 from mlir_matrix.judge.goldens import write as write_golden
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.names import unknown
+from mlir_matrix.names import check_known
 from mlir_matrix.plan.goldens import plan_update
 from mlir_matrix.report.golden_text import update_line
 from mlir_matrix.session import Session
 
 
-@click.command(
+@verb(
     "update",
-    cls=Verb,
-    examples=(
-        "matrix golden update",
-        "matrix golden update --write softmax",
-        "matrix golden update softmax --format json",
-    ),
+    "matrix golden update",
+    "matrix golden update --write softmax",
+    "matrix golden update softmax --format json",
 )
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option("--write", is_flag=True, help="Write goldens that differ. Without this option, nothing is written.")
@@ -42,9 +39,8 @@ def command(workloads: tuple[str, ...], write: bool, form: str, current: Session
     Exit code 1: goldens differ, and nothing was written.
     """
     known = current.catalog.workloads
+    check_known("workload", workloads, known)
     for name in workloads:
-        if name not in known:
-            raise unknown("workload", name, known)
         if known[name].document.golden == "computed":
             raise UsageError(f"{name}: its golden is computed in each run (golden: computed); no file is kept")
     names = dict.fromkeys(workloads) or sorted(known)

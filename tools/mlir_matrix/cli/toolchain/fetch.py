@@ -12,7 +12,7 @@ import click
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.environments.install.installer import dry_run as planned
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -26,16 +26,13 @@ from mlir_matrix.toolchains.fetch import fetch, first, resolve_names, without_ar
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
 
 
-@click.command(
+@verb(
     "fetch",
-    cls=Verb,
-    examples=(
-        "matrix toolchain fetch",
-        "matrix toolchain fetch llvm@19 llvm@23",
-        "matrix toolchain fetch llvm-releases",
-        "matrix toolchain fetch 'llvm@*' --from /mnt/colleague/.cache/mlir-matrix",
-        "matrix toolchain fetch llvm-source --dry-run",
-    ),
+    "matrix toolchain fetch",
+    "matrix toolchain fetch llvm@19 llvm@23",
+    "matrix toolchain fetch llvm-releases",
+    "matrix toolchain fetch 'llvm@*' --from /mnt/colleague/.cache/mlir-matrix",
+    "matrix toolchain fetch llvm-source --dry-run",
 )
 @names_argument
 @click.option(

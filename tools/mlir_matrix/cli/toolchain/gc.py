@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.environments.package import Installed
@@ -27,11 +27,7 @@ from mlir_matrix.toolchains.names import bytes_in, locked_units
 _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
 
 
-@click.command(
-    "gc",
-    cls=Verb,
-    examples=("matrix toolchain gc --dry-run", "matrix toolchain gc --artifacts"),
-)
+@verb("gc", "matrix toolchain gc --dry-run", "matrix toolchain gc --artifacts")
 @click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
 @click.option(
     "--artifacts",

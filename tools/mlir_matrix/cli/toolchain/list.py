@@ -11,13 +11,13 @@ from rich.markup import escape
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.releases import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
-from mlir_matrix.names import unknown
+from mlir_matrix.names import check_known
 from mlir_matrix.report.layout import columns
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.session import Session
@@ -25,11 +25,7 @@ from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.names import State, c_libraries, of_release, state_of
 
 
-@click.command(
-    "list",
-    cls=Verb,
-    examples=("matrix toolchain list", "matrix toolchain list llvm iree --format json"),
-)
+@verb("list", "matrix toolchain list", "matrix toolchain list llvm iree --format json")
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @options.output_format("table", "json")
 @options.session(options.pin)
@@ -40,9 +36,7 @@ def command(components: tuple[str, ...], form: str, current: Session) -> None:
     downloaded one stays usable.
     """
     known = current.catalog.components
-    for name in components:
-        if name not in known:
-            raise unknown("component", name, known)
+    check_known("component", components, known)
     rows = [
         _row(current, entry, release)
         for name, entry in known.items()

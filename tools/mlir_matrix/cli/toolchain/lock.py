@@ -10,7 +10,7 @@ import click
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
@@ -22,15 +22,12 @@ from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import Thing, things
 
 
-@click.command(
+@verb(
     "lock",
-    cls=Verb,
-    examples=(
-        "matrix toolchain lock",
-        "matrix toolchain lock mlir torch --python cp311",
-        "matrix toolchain lock llvm@19.1.7",
-        "matrix toolchain lock iree --pin iree=3.8.0",
-    ),
+    "matrix toolchain lock",
+    "matrix toolchain lock mlir torch --python cp311",
+    "matrix toolchain lock llvm@19.1.7",
+    "matrix toolchain lock iree --pin iree=3.8.0",
 )
 @click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]]...")
 @click.option(

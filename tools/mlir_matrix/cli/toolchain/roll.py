@@ -9,14 +9,14 @@ import click
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.roll import Break, Roll, newer, patches, roll
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.names import unknown
+from mlir_matrix.names import check_known
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
@@ -26,14 +26,11 @@ from mlir_matrix.text import counted
 _NAMED = 10
 
 
-@click.command(
+@verb(
     "roll",
-    cls=Verb,
-    examples=(
-        "matrix toolchain roll",
-        "matrix toolchain roll qemu-user --suite aarch64",
-        "matrix toolchain roll llvm > pins.patch && git apply pins.patch",
-    ),
+    "matrix toolchain roll",
+    "matrix toolchain roll qemu-user --suite aarch64",
+    "matrix toolchain roll llvm > pins.patch && git apply pins.patch",
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
@@ -80,11 +77,9 @@ def command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool
 def _check(current: Session, components: Sequence[str], suite: str) -> None:
     """Raise UsageError for an unknown name; report components without newer releases."""
     catalog, pinned = current.catalog, current.catalog.default_pins("")
-    if suite not in catalog.suites:
-        raise unknown("suite", suite, catalog.suites)
+    check_known("suite", [suite], catalog.suites)
+    check_known("component", components, catalog.components)
     for name in components:
-        if name not in catalog.components:
-            raise unknown("component", name, catalog.components)
         if not newer(catalog.components[name], pinned[name]):
             note(f"{name}: {pinned[name]} is the newest listed release")
 

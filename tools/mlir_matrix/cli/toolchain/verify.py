@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.toolchain.fetch import names_argument
 from mlir_matrix.session import Session
@@ -16,11 +14,7 @@ from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.fetch import Damage, first, verify
 
 
-@click.command(
-    "verify",
-    cls=Verb,
-    examples=("matrix toolchain verify", "matrix toolchain verify llvm@19"),
-)
+@verb("verify", "matrix toolchain verify", "matrix toolchain verify llvm@19")
 @names_argument
 @options.output_format("table", "json")
 @options.session(options.pin)

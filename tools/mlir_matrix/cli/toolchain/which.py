@@ -12,7 +12,7 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.lazy import verb
 from mlir_matrix.environments.releases import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
@@ -21,11 +21,7 @@ from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import of_release
 
 
-@click.command(
-    "which",
-    cls=Verb,
-    examples=("matrix toolchain which mlir-opt@19", "$(matrix toolchain which llc@22) --version"),
-)
+@verb("which", "matrix toolchain which mlir-opt@19", "$(matrix toolchain which llc@22) --version")
 @click.argument("tool", metavar="TOOL[@RELEASE]")
 @options.session(options.pin)
 def command(tool: str, current: Session) -> None:

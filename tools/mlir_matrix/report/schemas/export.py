@@ -23,7 +23,7 @@ from typing_extensions import is_typeddict
 from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import containers, suites, toolchains
 from mlir_matrix.files import write_text
-from mlir_matrix.names import unknown
+from mlir_matrix.names import check_known
 from mlir_matrix.report.schemas import audit, comparison, conflicts, golden, run, verdict
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -64,8 +64,7 @@ NAMES = tuple(sorted(_MODELS))
 
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a kind of file or document. Raise UsageError for an unknown name."""
-    if name not in _MODELS:
-        raise unknown("schema", name, NAMES)
+    check_known("schema", [name], NAMES)
     made = adapter(name).json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
     modules = _OF_FILES if name in _FILES else _OF_DOCUMENTS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.catalog.models.base import Step
-from mlir_matrix.judge.conflicts import Pair, Seen, alternate, by_input, candidates, contradict, found, repeat
+from mlir_matrix.judge.conflicts import Seen, alternate, by_input, candidates, contradict, found, repeat
 from support.catalogs import entry
 
 A, B = "mlir/s/ir/a", "mlir/t/ir/b"
@@ -65,8 +65,8 @@ def test_all_of_it() -> None:
     passed = {A: True, B: True}
     opposed = held(True, False, False, True)
     seen = {"x": Seen(passed, {A: "1", B: "1"}, opposed), "y": Seen(passed, {A: "1", B: "2"}, opposed)}
-    (pair,) = found([PAIR], seen)
-    assert pair == Pair(tests=(A, B), how="input", where=("x",))
-    assert found([PAIR], {"x": Seen(passed, {}, opposed), "y": Seen(passed, {}, opposed)}) == []
-    (turn,) = found([PAIR], {"x": Seen({A: True, B: False}), "y": Seen({A: False, B: True})})
-    assert (turn.how, turn.where) == ("releases", ("x", "y"))
+    conflict = {"tests": (A, B), "how": "input", "where": ["x"], "known": None}
+    assert found([PAIR], seen) == ([conflict], [])
+    assert found([PAIR], {"x": Seen(passed, {}, opposed), "y": Seen(passed, {}, opposed)}) == ([], [])
+    (turn,), _ = found([PAIR], {"x": Seen({A: True, B: False}), "y": Seen({A: False, B: True})})
+    assert (turn["how"], turn["where"]) == ("releases", ["x", "y"])

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
@@ -35,16 +36,6 @@ if TYPE_CHECKING:
 _UNKNOWN = frozenset({Outcome.SKIPPED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.UNSUPPORTED})
 #: Test that made an output, test whose directives it was held against: whether it satisfies them.
 Held = Mapping[tuple[str, str], bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two IR tests, and what shows that they conflict (``input``, ``releases``) or repeat (``repeated``) each other."""
-
-    tests: tuple[str, str]
-    how: Literal["input", "releases", "repeated"]
-    #: Where it shows: names of releases, or of documents of results.
-    where: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -86,20 +77,23 @@ def alternate(pair: tuple[str, str], observed: Sequence[Mapping[str, bool]]) -> 
     return seen == {(True, False), (False, True)}
 
 
-def found(pairs: Iterable[tuple[str, str]], seen: Mapping[str, Seen]) -> list[Pair]:
-    """Return the pairs that conflict or repeat each other; ``seen`` has the observations by where they were made."""
-    result = []
+def found(
+    pairs: Iterable[tuple[str, str]],
+    seen: Mapping[str, Seen],
+    known: Mapping[tuple[str, str], KnownConflict] = MappingProxyType({}),
+) -> tuple[list[ConflictPair], list[RepeatedPair]]:
+    """Return the pairs that conflict and those that repeat each other; ``seen`` has the observations by their origin."""
+    conflicts: list[ConflictPair] = []
+    repeated: list[RepeatedPair] = []
     for pair in pairs:
         same = [where for where in seen if by_input([pair], seen[where].inputs)]
-        conflicting = tuple([where for where in same if contradict(pair, seen[where].held)])
-        repeated = tuple([where for where in same if repeat(pair, seen[where].held)])
-        if conflicting:
-            result.append(Pair(tests=pair, how="input", where=conflicting))
+        if evidence := [where for where in same if contradict(pair, seen[where].held)]:
+            conflicts.append({"tests": pair, "how": "input", "where": evidence, "known": known.get(pair)})
         elif alternate(pair, [each.passed for each in seen.values()]):
-            result.append(Pair(tests=pair, how="releases", where=tuple(seen)))
-        elif repeated:
-            result.append(Pair(tests=pair, how="repeated", where=repeated))
-    return result
+            conflicts.append({"tests": pair, "how": "releases", "where": list(seen), "known": known.get(pair)})
+        elif evidence := [where for where in same if repeat(pair, seen[where].held)]:
+            repeated.append({"tests": pair, "how": "repeated", "where": evidence})
+    return conflicts, repeated
 
 
 def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limits) -> Seen:
@@ -169,14 +163,7 @@ def find_conflicts(
     """Return the document of the conflicts between IR tests, and of those that the suites in ``arguments`` list."""
     steps = {test.id: current.catalog.steps[test.pipeline].document for test in tests}
     known = _listed(current, arguments, steps)
-    conflicts: list[ConflictPair] = []
-    repeated: list[RepeatedPair] = []
-    for pair in found(candidates(steps), seen):
-        where = list(pair.where)
-        if pair.how == "repeated":
-            repeated.append({"tests": pair.tests, "how": pair.how, "where": where})
-        else:
-            conflicts.append({"tests": pair.tests, "how": pair.how, "where": where, "known": known.get(pair.tests)})
+    conflicts, repeated = found(candidates(steps), seen, known)
     conflicting = {pair["tests"] for pair in conflicts}
     return {
         "schema": "mlir-matrix/conflicts/v1",

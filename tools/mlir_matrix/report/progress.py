@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -110,9 +109,9 @@ class LiveProgress:
         self._actions = 0
         self._waiting = 0
         self._began = self._drawn = time.monotonic()
-        self._running: OrderedDict[str, float] = OrderedDict()
-        self._names: dict[str, str] = {}
-        self._packages: OrderedDict[str, PackageProgress] = OrderedDict()
+        #: Labels and start times of actions, by identifier.
+        self._running: dict[str, tuple[str, float]] = {}
+        self._packages: dict[str, PackageProgress] = {}
         # Texts of others may contain ':bug:', which is not an emoji.
         self._console = Console(stderr=True, highlight=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -121,11 +120,9 @@ class LiveProgress:
     def on(self, event: Event) -> None:
         match event:
             case ActionStarted(action):
-                self._running[action.id] = time.monotonic()
-                self._names[action.id] = _name(action)
+                self._running[action.id] = (_name(action), time.monotonic())
             case ActionDone(action):
                 self._running.pop(action.id, None)
-                self._names.pop(action.id, None)
                 self._actions += 1
             case PackageProgress(package=package, done=True):
                 self._packages.pop(package, None)
@@ -172,8 +169,8 @@ class LiveProgress:
         lines = [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]
         for package in list(self._packages.values())[:4]:
             lines.append(_line(_doing(package), "cyan", f" {package.package}", _how_far(package)))
-        for identifier, since in list(self._running.items())[:4]:
-            lines.append(_line("running", "blue", f"  {self._names[identifier]}", f"{now - since:.1f} s"))
+        for name, since in list(self._running.values())[:4]:
+            lines.append(_line("running", "blue", f"  {name}", f"{now - since:.1f} s"))
         if self._waiting:
             lines.append(
                 _line("waiting", "blue", "  for other runs that execute the same", counted(self._waiting, "action"))

@@ -39,7 +39,7 @@ def test_what_was_never_run_is_explained_all_the_same(copied: House) -> None:
     [
         ("mlir/linalg-loops/x86_64/mlpp", "did you mean 'mlp'?"),
         ("mlir/linalg-loops/x86_64", "is not the identifier of a test"),
-        ("mlir/bufferize/ir/owned", "is an IR test: its text is checked, and no tolerance applies"),
+        ("mlir/bufferize/ir/owned", "is an IR test: FileCheck checks its text, and no tolerance applies"),
     ],
 )
 def test_what_is_no_test_with_a_tolerance(house: House, identifier: str, words: str) -> None:

@@ -20,7 +20,7 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.paths import find_home
 from support.downstream import Downstream, processes
 from support.hostile import LEFT, NAME
-from support.house import REPOSITORY, Finished, House, Report, copy_runtime, new_home, results, wait_until
+from support.house import REPOSITORY, Finished, House, Report, new_home, results, wait_until
 
 GOOD = "def workload(x):\n    return x * 2\n"
 TEST = "jax/linalg-loops/x86_64/mine"
@@ -71,10 +71,9 @@ def test_known_results_need_no_writing(fresh: Fresh, catalog: Downstream, small_
     assert (again.outcomes[TEST], again.executed) == ("pass", 0)
 
 
-def test_full_disk(runtime: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+def test_full_disk(c_library: None, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
     """Infra-errors with the reason, exit 3, and with room again the same command gives the verdict."""
     house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
-    copy_runtime(runtime, house.actions)
     ballast = small_disk / "ballast"
     descriptor = os.open(ballast, os.O_CREAT | os.O_WRONLY)
     with contextlib.suppress(OSError):
@@ -111,10 +110,10 @@ def test_what_a_person_named_on_a_full_disk(warm: House, catalog: Downstream, sm
 
 
 @pytest.mark.parametrize("room", [100, 400, 900, 1500, 3000])
-def test_disk_that_fills_up(room: int, runtime: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+def test_disk_that_fills_up(room: int, c_library: None, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
     """Wherever in the chain it happens (``room`` KiB from the beginning): never a verdict, never kept."""
     house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
-    copy_runtime(runtime, house.actions)
+    house.run("mlir/linalg-loops/x86_64/transpose")
     for base in (house.actions / "blobs", Path(ActionCache(house.actions).results)):
         for shard in range(256):
             (base / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
@@ -368,15 +367,13 @@ def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["with space", "mît-ünïcode-目", "quo'te\"s", "-dash", "$(id)"])
-def test_homes_with_odd_names(name: str, runtime: Path, catalog: Downstream, tmp_path: Path) -> None:
+def test_homes_with_odd_names(name: str, c_library: None, catalog: Downstream, tmp_path: Path) -> None:
     house = House(new_home(tmp_path / name))
-    copy_runtime(runtime, house.actions)
     assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
 
 
-def test_relative_home(runtime: Path, catalog: Downstream, tmp_path: Path) -> None:
+def test_relative_home(c_library: None, catalog: Downstream, tmp_path: Path) -> None:
     absolute = House(new_home(tmp_path / "home"))
-    copy_runtime(runtime, absolute.actions)
     house = House(absolute.home, more={"MATRIX_HOME": "home"})
     done = house("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet", cwd=tmp_path)
     assert (done.code, Report(done).outcomes) == (0, {TEST: "pass"})

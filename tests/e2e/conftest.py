@@ -59,14 +59,8 @@ def warm(house: House, smoke: Report) -> House:
     return house
 
 
-@pytest.fixture(scope="session")
-def c_library(house: House) -> None:
-    """Have the C library installed, which takes half a minute to build."""
-    house.run("mlir/linalg-loops/x86_64/transpose")
-
-
 @pytest.fixture
-def fresh(c_library: None, tmp_path: Path) -> Callable[[str], House]:
+def fresh(c_library: Path, tmp_path: Path) -> Callable[[str], House]:
     """Make homes with an empty action cache: ``fresh("first")``."""
     return lambda name: House(new_home(tmp_path / name))
 

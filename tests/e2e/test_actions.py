@@ -56,7 +56,7 @@ def edit(house: House, path: str, old: str, new: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def prepared(c_library: None, tmp_path_factory: pytest.TempPathFactory) -> House:
+def prepared(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> House:
     """A cache in which some tests have been run, and nothing else."""
     house = House(new_home(tmp_path_factory.mktemp("prepared") / "home"))
     report = house.run(*CELLS)

@@ -125,7 +125,7 @@ class Downstream:
 
 
 @pytest.fixture(scope="module")
-def downstream(c_library: None, tmp_path_factory: pytest.TempPathFactory) -> Downstream:
+def downstream(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Downstream:
     return Downstream(tmp_path_factory.mktemp("downstream"))
 
 

@@ -72,7 +72,7 @@ def listener() -> Iterator[tuple[int, list[int]]]:
 def aftermath(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
-    c_library: None,
+    c_library: Path,
     listener: tuple[int, list[int]],
 ) -> Aftermath:
     executor: str = request.param

@@ -71,7 +71,7 @@ def test_known_results_need_no_writing(fresh: Fresh, catalog: Downstream, small_
     assert (again.outcomes[TEST], again.executed) == ("pass", 0)
 
 
-def test_full_disk(c_library: None, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+def test_full_disk(c_library: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
     """Infra-errors with the reason, exit 3, and with room again the same command gives the verdict."""
     house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
     ballast = small_disk / "ballast"
@@ -110,7 +110,7 @@ def test_what_a_person_named_on_a_full_disk(warm: House, catalog: Downstream, sm
 
 
 @pytest.mark.parametrize("room", [100, 400, 900, 1500, 3000])
-def test_disk_that_fills_up(room: int, c_library: None, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+def test_disk_that_fills_up(room: int, c_library: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
     """Wherever in the chain it happens (``room`` KiB from the beginning): never a verdict, never kept."""
     house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
     house.run("mlir/linalg-loops/x86_64/transpose")
@@ -367,12 +367,12 @@ def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["with space", "mît-ünïcode-目", "quo'te\"s", "-dash", "$(id)"])
-def test_homes_with_odd_names(name: str, c_library: None, catalog: Downstream, tmp_path: Path) -> None:
+def test_homes_with_odd_names(name: str, c_library: Path, catalog: Downstream, tmp_path: Path) -> None:
     house = House(new_home(tmp_path / name))
     assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
 
 
-def test_relative_home(c_library: None, catalog: Downstream, tmp_path: Path) -> None:
+def test_relative_home(c_library: Path, catalog: Downstream, tmp_path: Path) -> None:
     absolute = House(new_home(tmp_path / "home"))
     house = House(absolute.home, more={"MATRIX_HOME": "home"})
     done = house("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet", cwd=tmp_path)

@@ -70,7 +70,7 @@ def stop_at(house: House, results: int, stop: signal.Signals) -> tuple[int, str,
 
 
 @pytest.fixture(scope="module")
-def undisturbed(c_library: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Mapping[str, Any]]:
+def undisturbed(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Mapping[str, Any]]:
     """The results of a run that nothing disturbs, from an empty cache, and what it leaves in the cache."""
     house = House(new_home(tmp_path_factory.mktemp("undisturbed") / "home"))
     report = house.run(*TESTS)

@@ -226,6 +226,8 @@ class BazelExecutor:
             *self._bazel,
             root,
             f"--max_idle_secs={_IDLE_S}",
+            "--host_jvm_args=-XX:TieredStopAtLevel=1",
+            "--host_jvm_args=-XX:+UseSerialGC",
             "build",
             *flags,
             f"--target_pattern_file={targets}",

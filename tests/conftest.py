@@ -40,7 +40,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--pairs``, the number of composed programs."""
-    parser.addoption("--pairs", type=int, default=20, metavar="N", help="compose N programs (tests/e2e/test_pairs.py)")
+    parser.addoption("--pairs", type=int, default=10, metavar="N", help="compose N programs (tests/e2e/test_pairs.py)")
 
 
 def pytest_configure() -> None:

@@ -205,7 +205,9 @@ def test_which(shop: Shop) -> None:
 def test_a_pattern_of_releases(shop: Shop) -> None:
     """What it names and has no lock is left out, and told."""
     done = shop("fetch", "tool@*")
-    assert "tool@1.0 is left out: tool@1.0 has no lock; make one with: matrix toolchain lock tool@1.0" in done.stderr
+    assert (
+        "tool@1.0 is left out: tool@1.0 has no lock file; make one with: matrix toolchain lock tool@1.0" in done.stderr
+    )
     assert shop.prefix.is_dir()
     assert shop("fetch", "tool@{2,7}").stderr == ""
 
@@ -247,7 +249,7 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
         (("fetch", "tool@[3-9]*"), 2, "tool has no release '[3-9]*'; it has 1.0, 2.0"),
         (("fetch", "toll@9"), 2, "there is no environment, component or suite 'toll@9'; did you mean 'tool'?"),
         (("which", "say@"), 2, "'say@': expected TOOL@RELEASE, e.g. say@19"),
-        (("fetch", "tool@1.0"), 3, "tool@1.0 has no lock; make one with: matrix toolchain lock tool@1.0"),
+        (("fetch", "tool@1.0"), 3, "tool@1.0 has no lock file; make one with: matrix toolchain lock tool@1.0"),
         (("fetch", "both", "--pin", "tool=1.0"), 3, "tool@1.0 has no lock"),
         (("fetch", "tool", "--from", "/nowhere/at/all"), 2, "/nowhere/at/all"),
         (("fetch", "tool", "--pin", "llvm=99"), 2, "llvm has no release '99'; it has"),

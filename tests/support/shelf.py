@@ -65,4 +65,4 @@ def fill(home: Home, environment: ResolvedEnvironment, *, by_pip: bool = False) 
         prefix(folder)
     for package in environment.packages:
         files = {f"{package.name}/__init__.py": b"x = 1\n", f"{package.name}/data.bin": package.name.encode() * 99}
-        wheel(home.packages / package.folder("cp311"), f"{package.name}-1.0", files, by_pip=by_pip)
+        wheel(home.packages / package.folder_for("cp311"), f"{package.name}-1.0", files, by_pip=by_pip)

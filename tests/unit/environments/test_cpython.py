@@ -66,7 +66,7 @@ def test_what_would_serve(current: Session, unfit: None, monkeypatch: pytest.Mon
     monkeypatch.setattr(interpreters, "find_locked", lambda _tags, _folders: None)
     found = current.environment("numpy")
     assert isinstance(found, UnavailableEnvironment)
-    assert "A python3.11 on PATH would serve" in found.reason
+    assert "put a python3.11 on PATH" in found.reason
 
 
 def test_the_newest_counts(tmp_path: Path) -> None:

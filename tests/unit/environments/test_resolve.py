@@ -15,7 +15,7 @@ from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease, debian_lock_file, write_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
-from mlir_matrix.environments.releases import Releases, distributions, provider_of
+from mlir_matrix.environments.package import Releases, distributions, provider_of
 from mlir_matrix.environments.resolve import (
     ResolvedEnvironment,
     UnavailableEnvironment,
@@ -83,8 +83,8 @@ def test_the_digest_is_that_of_the_content() -> None:
 def test_what_is_missing(tmp_path: Path) -> None:
     found = environment(ONE, TWO)
     assert found.missing(tmp_path) == (ONE, TWO)
-    (tmp_path / ONE.folder("cp311")).mkdir()
-    (tmp_path / TWO.folder("cp311")).write_text("no folder")
+    (tmp_path / ONE.folder_for("cp311")).mkdir()
+    (tmp_path / TWO.folder_for("cp311")).write_text("no folder")
     assert found.missing(tmp_path) == (TWO,)
     assert found.sites(tmp_path) == [f"{tmp_path}/one-1-cp311-111111111111", f"{tmp_path}/two-2-cp311-222222222222"]
 
@@ -128,11 +128,11 @@ def test_no_lock(tmp_path: Path) -> None:
     locks = locked(tmp_path, own().tag, ONE)
     found = resolve("x", releases=pypi(ONE, TWO), lock_folders=[locks])
     assert found == UnavailableEnvironment(
-        name="x", reason="environment x (one 1 two 2) has no lock; make one with: matrix toolchain lock x"
+        name="x", reason="environment x (one 1 two 2) has no lock file; make one with: matrix toolchain lock x"
     )
     found = resolve("x", releases=[component("tool", "2.0", **DEB)], lock_folders=[locks])
     assert found == UnavailableEnvironment(
-        name="x", reason="tool@2.0 has no lock; make one with: matrix toolchain lock tool@2.0"
+        name="x", reason="tool@2.0 has no lock file; make one with: matrix toolchain lock tool@2.0"
     )
 
 
@@ -148,8 +148,8 @@ def test_no_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert isinstance(found, UnavailableEnvironment)
     version = f"{other[2]}.{other[3:]}"
     assert found.reason == (
-        f"environment x (one, two) is locked for CPython {version}; this is CPython {own().version}. "
-        f"A python{version} on PATH would serve"
+        f"environment x (one, two) is locked for CPython {version}; this is CPython {own().version}; "
+        f"put a python{version} on PATH"
     )
 
 

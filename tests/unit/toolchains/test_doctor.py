@@ -115,7 +115,7 @@ def test_tests_that_cannot_run(tmp_path: Path) -> None:
     session = opened(tmp_path, components_more=rolling.component("more", "1.0", rolling.UNLOCKED), **known(more="4.0"))
     found = suite(session)
     assert (found["blocked"], found["to_fetch"]) == (2, 1)
-    reason = "more@4.0 has no lock; make one with: matrix toolchain lock more@4.0"
+    reason = "more@4.0 has no lock file; make one with: matrix toolchain lock more@4.0"
     assert found["reasons"] == [{"reason": reason, "tests": 2}]
     states = {each["name"]: each["state"] for each in doctor.examine(session)["environments"]}
     assert (states["tool"], states["own"]) == ("unavailable", "missing")
@@ -171,6 +171,6 @@ def test_what_vanishes_and_cannot_be_had(tmp_path: Path) -> None:
         "lonely@1.0": (
             False, False, "no environment has the component lonely: nothing says what belongs to it",
         ),
-        "tool@4.0": (False, False, "tool@4.0 has no lock; make one with: matrix toolchain lock tool@4.0"),
+        "tool@4.0": (False, False, "tool@4.0 has no lock file; make one with: matrix toolchain lock tool@4.0"),
     }  # fmt: skip
     assert [pin["environment"] for pin in doctor.examine(session)["vanishing"]] == ["", "own"]

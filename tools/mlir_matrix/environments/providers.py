@@ -8,12 +8,19 @@ from pathlib import Path
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
-from mlir_matrix.environments.host import HostTool, find_tool
+from mlir_matrix.environments.host import find_tool
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, read_lock
-from mlir_matrix.environments.package import Package
-from mlir_matrix.environments.releases import Releases, distributions, filled, provider_of, unlocked
+from mlir_matrix.environments.package import (
+    Package,
+    Provider,
+    Releases,
+    distributions,
+    filled,
+    provider_of,
+    unlocked,
+)
 from mlir_matrix.environments.source.package import SourceBuild, source_build
 
 
@@ -30,19 +37,23 @@ class Providers:
         self._under_way: list[str] = []
 
     def packages(self, releases: Releases) -> tuple[Package, ...]:
-        """Return the packages of all releases that are not wheels. Raises Unavailable."""
+        """Return the packages of all releases that are not wheels. Raise Unavailable."""
         return tuple(
             self._package(entry, release)
             for entry, release in releases
-            if provider_of(entry.document, release) != "pypi"
+            if provider_of(entry.document, release) is not Provider.PYPI
         )
 
     def _package(self, entry: Entry[Component], release: Release) -> Package:
         provider = provider_of(entry.document, release)
-        if provider == "deb":
+        if provider is Provider.DEB:
             return self._debian(entry, release)
-        if provider == "host":
-            return _host(entry, release)
+        if provider is Provider.HOST:
+            names = filled(release.programs or entry.document.programs, release.release)
+            found = find_tool(entry.name, release.release, names)
+            if isinstance(found, str):
+                raise Unavailable(found)
+            return found
         return self._source(entry, release)
 
     def _debian(self, entry: Entry[Component], release: Release) -> DebianRelease:
@@ -56,7 +67,7 @@ class Providers:
     def _patcher(self) -> WheelPackage:
         """Return the wheel with the program that patches prefixes; it is the same for every interpreter."""
         if PATCHER not in self._needs:
-            raise Unavailable(f"the component {PATCHER} is missing, which patches prefixes for their place")
+            raise Unavailable(f"no component '{PATCHER}', which patches programs for their prefix")
         wanted = distributions([self._needs[PATCHER]])
         for tag in SUPPORTED:
             path = find_lock(self._folders, PATCHER, tag, wanted)
@@ -65,26 +76,18 @@ class Providers:
         raise Unavailable(unlocked(PATCHER, wanted))
 
     def _source(self, entry: Entry[Component], release: Release) -> SourceBuild:
-        build = entry.document.build
-        if build is None:
-            raise Unavailable(f"{entry.name}@{release.release} has no 'build': nothing says how it is made")
+        if entry.document.build is None:
+            raise Unavailable(f"{entry.name}@{release.release} cannot be built: its component file has no 'build'")
         if entry.name in self._under_way:
-            raise Unavailable(f"{' needs '.join([*self._under_way, entry.name])}: that has no end")
+            raise Unavailable(f"circular needs: {' needs '.join([*self._under_way, entry.name])}")
         self._under_way.append(entry.name)
         needs = {}
-        for name in build.needs:
+        for name in entry.document.build.needs:
             if name not in self._needs:
-                raise Unavailable(f"{entry.name} needs {name}, which is no component")
+                raise Unavailable(f"{entry.name} needs {name}, which is not a component")
             owner, needed = self._needs[name]
-            if provider_of(owner.document, needed) not in ("deb", "source"):
-                raise Unavailable(f"{entry.name} needs {name} {needed.release}, which is no prefix")
+            if provider_of(owner.document, needed) not in (Provider.DEB, Provider.SOURCE):
+                raise Unavailable(f"{entry.name} needs {name} {needed.release}, which has no prefix")
             needs[name] = (self._package(owner, needed), needed.release)
         self._under_way.pop()
         return source_build(entry, release, needs)
-
-
-def _host(entry: Entry[Component], release: Release) -> HostTool:
-    found = find_tool(entry.name, release.release, filled(release.programs or entry.document.programs, release.release))
-    if isinstance(found, str):
-        raise Unavailable(found)
-    return found

@@ -20,8 +20,7 @@ from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.debian import debian_lock_files, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import PLATFORM, WheelPackage, read_lock
-from mlir_matrix.environments.package import Installed
-from mlir_matrix.environments.releases import Releases, provider_of
+from mlir_matrix.environments.package import Installed, Provider, Releases, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Listener, ignore
@@ -111,7 +110,7 @@ def _needed(session: Session, name: str) -> Iterator[Thing]:
 def of_release(session: Session, entry: Entry[Component], release: Release) -> Thing:
     """One release of a component. Wheels come with the smallest environment that has the component."""
     name = f"{entry.name}{PINS_MARK}{release.release}"
-    if provider_of(entry.document, release) != "pypi":
+    if provider_of(entry.document, release) is not Provider.PYPI:
         return Thing(name=name, releases=[(entry, release)], component=entry.name)
     holders = sorted(
         (len(environment.document.components), holder)
@@ -168,14 +167,14 @@ def locked_things(session: Session) -> Iterator[tuple[str, str, Installed]]:
             if tag:
                 name = path.name.removesuffix(f"-{tag}{PLATFORM}")
                 packages = read_lock(path)
-                yield from ((name, package.folder(tag), package) for package in packages)
+                yield from ((name, package.folder_for(tag), package) for package in packages)
                 libraries = c_libraries(session, name.partition(PINS_MARK)[0], packages)
                 yield from (("", library.folder, library) for library in libraries)
         for lock in map(read_debian_lock, debian_lock_files(folder)):
             yield f"{lock.component}{PINS_MARK}{lock.release}", lock.folder, lock
     for entry in session.catalog.components.values():
         for release in entry.document.releases:
-            if provider_of(entry.document, release) == "source":
+            if provider_of(entry.document, release) is Provider.SOURCE:
                 built = of_release(session, entry, release).resolve(session)
                 if isinstance(built, ResolvedEnvironment):
                     found = ((unit.folder_for(built.interpreter.tag), unit) for unit in built.units)

@@ -55,8 +55,8 @@ def test_packages_arrive(wheels: Path, store: Path) -> None:
     """Each in a folder of its own, once, though two environments ask for it."""
     one, two, both = (wheel(wheels, name) for name in ("one", "two", "both"))
     events = install(store, environment(one, both), environment(two, both))
-    assert left(store) == {package.folder(own().tag) for package in (one, two, both)}
-    assert (store / one.folder(own().tag) / "one.py").read_text() == "x" * 10
+    assert left(store) == {package.folder_for(own().tag) for package in (one, two, both)}
+    assert (store / one.folder_for(own().tag) / "one.py").read_text() == "x" * 10
     assert sorted(event.package for event in events if event.done) == ["both 1.0", "one 1.0", "two 1.0"]
     assert not [event for event in events if event.error]
     assert install(store, environment(one, two, both)) == []
@@ -69,7 +69,7 @@ def test_another_hash(wheels: Path, store: Path) -> None:
     bad = WheelPackage(name="one", version="1.0", hashes=("0" * 64,))
     (error,) = [event.error for event in install(store, environment(bad, good)) if event.error]
     assert error == "one 1.0 was offered with another hash than the lock has; it was not installed"
-    assert left(store) == {good.folder(own().tag)}
+    assert left(store) == {good.folder_for(own().tag)}
     assert one.hashes != bad.hashes
 
 
@@ -128,17 +128,17 @@ def test_prefixes_and_packages_together(wheels: Path, store: Path, monkeypatch: 
     events = install(store, both, environment(one))
     assert sorted(event.package for event in events if event.done) == ["one 1.0", lock.label]
     assert both.missing(store) == ()
-    assert left(store) == {one.folder(own().tag), lock.folder}
+    assert left(store) == {one.folder_for(own().tag), lock.folder}
     (script,) = (Path(root, ".matrix", "bin", "say") for root in both.roots(store))
     assert subprocess.run([script, "hello"], capture_output=True, text=True, check=True).stdout == "said say hello\n"
 
 
 def test_what_a_killed_run_left_is_removed(wheels: Path, store: Path) -> None:
     one = wheel(wheels, "one")
-    stale = store / f".new-{one.folder(own().tag)}-abc"
+    stale = store / f".new-{one.folder_for(own().tag)}-abc"
     (stale / "site").mkdir(parents=True)
     install(store, environment(one))
-    assert left(store) == {one.folder(own().tag)}
+    assert left(store) == {one.folder_for(own().tag)}
 
 
 def test_no_place_to_put_it(wheels: Path, store: Path) -> None:
@@ -237,7 +237,7 @@ def test_closing_does_not_wait_for_others(wheels: Path, store: Path) -> None:
     """Somebody else is installing the same package and takes for ever."""
     one = wheel(wheels, "one")
     (store / ".locks").mkdir()
-    with open(store / ".locks" / one.folder(own().tag), "w") as held:
+    with open(store / ".locks" / one.folder_for(own().tag), "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         events: list[PackageProgress] = []
         installer = Installer(store, events.append, artifacts=artifacts(store))
@@ -254,12 +254,12 @@ def test_waiting_for_others(wheels: Path, store: Path) -> None:
     one = wheel(wheels, "one")
     (store / ".locks").mkdir()
     events: list[PackageProgress] = []
-    with open(store / ".locks" / one.folder(own().tag), "w") as held:
+    with open(store / ".locks" / one.folder_for(own().tag), "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         installer = Installer(store, events.append, artifacts=artifacts(store))
         installer.request([environment(one)])
         wait_for(events)
-        (store / one.folder(own().tag)).mkdir()
+        (store / one.folder_for(own().tag)).mkdir()
     installer.finish()
     assert events[-1].done
-    assert not list((store / one.folder(own().tag)).iterdir())
+    assert not list((store / one.folder_for(own().tag)).iterdir())

@@ -44,7 +44,7 @@ def provide(tmp_path: Path, artifacts: Artifacts) -> Iterator[Provide]:
 
     def run(thing: WheelPackage, *, store: Artifacts | None = None, cancelled: threading.Event | None = None) -> Path:
         event = cancelled or threading.Event()
-        destination = tmp_path / "packages" / thing.folder(own().tag)
+        destination = tmp_path / "packages" / thing.folder_for(own().tag)
         workshop = Workshop(
             packages=destination.parent, artifacts=store or artifacts, pip=Pip(event), transport=transport,
             listener=lambda _progress: None, cancelled=event,

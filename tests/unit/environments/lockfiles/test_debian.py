@@ -194,7 +194,7 @@ def test_files(tmp_path: Path) -> None:
     locks.mkdir(parents=True)
     path = locks / "llvm-19.1.8-linux-x86_64.yaml"
     path.write_text(HEAD + GOOD)
-    with pytest.raises(CatalogError, match=rf"^{path}:1:1: is the lock of llvm@19\.1\.7"):
+    with pytest.raises(CatalogError, match=rf"^{path}:1:1: locks llvm@19\.1\.7"):
         read_debian_lock(path)
     (tmp_path / "out").write_text(HEAD + GOOD)
     link = locks / "llvm-19.1.7-linux-x86_64.yaml"

@@ -28,11 +28,10 @@ from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event, PackageProgress
 from mlir_matrix.files import locked
-from mlir_matrix.session import Session
+from mlir_matrix.session import Session, remember
 from mlir_matrix.text import counted
 from mlir_matrix.toolchains.names import things
 

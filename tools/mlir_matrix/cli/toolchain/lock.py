@@ -16,7 +16,7 @@ from mlir_matrix.cli.options import catalog_option, pin_option, session
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
-from mlir_matrix.environments.releases import distributions, filled, provider_of
+from mlir_matrix.environments.package import Provider, distributions, filled, provider_of
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
@@ -79,7 +79,7 @@ def _shown(path: Path) -> str:
 def _by_apt(current: Session, thing: Thing) -> list[tuple[Entry[Component], Release]]:
     """The releases of Debian packages that are named, not those that an environment happens to have."""
     return (
-        [(entry, release) for entry, release in thing.releases if provider_of(entry.document, release) == "deb"]
+        [(entry, release) for entry, release in thing.releases if provider_of(entry.document, release) is Provider.DEB]
         if thing.component
         else []
     )

@@ -29,7 +29,7 @@ _BROKEN = "after connection broken by "
 
 def install_wheel(package: WheelPackage, interpreter: Interpreter, workshop: Workshop) -> None:
     """Make the folder of a package where it is not there. Raises InfrastructureError, Cancelled."""
-    folder = package.folder(interpreter.tag)
+    folder = package.folder_for(interpreter.tag)
 
     with locked(workshop.packages / ".locks" / folder, workshop.cancelled):
         if not (workshop.packages / folder).is_dir():

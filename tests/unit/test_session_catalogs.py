@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments.users import others, remember
 from mlir_matrix.paths import Home
+from mlir_matrix.session import others, remember
 
 
 @pytest.fixture

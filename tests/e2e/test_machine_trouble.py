@@ -215,7 +215,7 @@ NOWHERE = {
 }
 
 #: Where several packages cannot be had, whichever is found out first gives the reason.
-ANY_OF_THEM = "not on the|cannot be|another hash than the lock has"
+ANY_OF_THEM = "not on the|cannot be|another hash than in the lock file"
 #: What the environment pins, as nobody has it.
 PINNED = "".join(f"{pin} --hash=sha256:{'0' * 64}\n" for pin in ("numpy==2.4.6", "wasmtime==50.0.1"))
 
@@ -223,7 +223,7 @@ PINNED = "".join(f"{pin} --hash=sha256:{'0' * 64}\n" for pin in ("numpy==2.4.6",
 @pytest.mark.parametrize(
     ("lock", "index", "reason"),
     [
-        (PINNED, {}, "another hash than the lock has"),
+        (PINNED, {}, "another hash than in the lock file"),
         (PINNED + "mlir-matrix-is-not-there==1.0 --hash=sha256:" + "0" * 64 + "\n", NOWHERE, ANY_OF_THEM),
         (PINNED + "ml_dtypes==0.5.0 --hash=sha256:" + "1" * 64 + "\n", NOWHERE, ANY_OF_THEM),
     ],

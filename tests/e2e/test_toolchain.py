@@ -93,7 +93,7 @@ def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
     failed = offline("fetch", "both", code=3)
     assert "thing 1.0 is not on the package indexes" in failed.stderr
     assert re.search(
-        r"matrix: tool 2\.0: .* cannot be fetched: http://127\.0\.0\.1:9 cannot be reached: ", failed.stderr
+        r"matrix: tool 2\.0: .* cannot be downloaded: http://127\.0\.0\.1:9 cannot be reached: ", failed.stderr
     )
     assert "Name a mirror that can be reached in apt's configuration or in MATRIX_DEB_MIRROR, or bring" in failed.stderr
     assert offline.installed() == set()
@@ -124,7 +124,7 @@ def test_a_colleagues_copy_that_is_damaged(shop: Shop, tmp_path: Path) -> None:
     mine = shop.elsewhere(tmp_path / "mine")
     said = mine("fetch", "both", "--from", shop.house.home).stderr
     found = digest_bytes(theirs.read_bytes())
-    assert f"matrix: --from: {theirs} is damaged, or another file, and was passed over: its sha256 is {found}" in said
+    assert f"matrix: --from: {theirs} is ignored: its sha256 is {found}" in said
     assert f"expected {theirs.name}\n" in said
     assert mine.installed() == shop.installed()
 

@@ -58,7 +58,7 @@ def test_moved(server: Behaviour) -> None:
     server.redirect = "/moved/f"
     assert read(f"{server.address}/f") == DATA
     server.redirect = "ftp://127.0.0.1/f"
-    with pytest.raises(HttpStatusError, match="no scheme that is known"):
+    with pytest.raises(HttpStatusError, match="unsupported scheme"):
         read(f"{server.address}/f")
     for circle in ("/f", ""):
         server.redirect = circle or "?"
@@ -73,16 +73,16 @@ def test_moved_to_a_file(server: Behaviour, tmp_path: Path, proxy: bool) -> None
     os.mkfifo(tmp_path / "pipe")
     for name in ("www/f", "pipe"):
         server.redirect = (tmp_path / name).as_uri()
-        with pytest.raises(HttpStatusError, match="moved from http to file, and that is not followed"):
+        with pytest.raises(HttpStatusError, match="redirected from http to file, which is not allowed"):
             read(f"{server.address}/f", routes=routes)
 
 
 def test_moved_to_where_anybody_listens() -> None:
     assert _moved("http://a.invalid/f", "https://b.invalid/g") == "https://b.invalid/g"
     assert _moved("https://a.invalid/f", "/g") == "https://a.invalid/g"
-    with pytest.raises(HttpStatusError, match="moved from https to http, and that"):
+    with pytest.raises(HttpStatusError, match="redirected from https to http, which"):
         _moved("https://a.invalid/f", "http://a.invalid/f")
-    with pytest.raises(HttpStatusError, match="moved to what is no address"):
+    with pytest.raises(HttpStatusError, match="redirected to an invalid URL"):
         _moved("http://a.invalid/f", "http://[x/f")
 
 
@@ -90,7 +90,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     """Is said to be none, at once: nothing waits for a pipe."""
     os.mkfifo(tmp_path / "pipe")
     for address in ((tmp_path / "pipe").as_uri(), tmp_path.as_uri(), "file:///dev/null"):
-        with pytest.raises(HttpStatusError, match="403 is no regular file"):
+        with pytest.raises(HttpStatusError, match="403 not a regular file"):
             read(address)
     for address in ((tmp_path / "no").as_uri(), "file:///a%00b"):
         with pytest.raises(HttpStatusError, match="404 no such file"):

@@ -100,7 +100,7 @@ def test_for_another_interpreter(wheels: Path) -> None:
     address, value = locate(wanted, interpreter, Pip(threading.Event()))
     assert f"-{tag}-" in address
     assert (value,) == wanted.hashes
-    with pytest.raises(InfrastructureError, match="was offered with another hash than the lock has"):
+    with pytest.raises(InfrastructureError, match="another hash than in the lock file"):
         locate(wanted, own(), Pip(threading.Event()))
 
 
@@ -186,7 +186,9 @@ def test_where_only_pip_knows_the_way(wheels: Path, provide: Provide, monkeypatc
 def test_pip_is_asked_for_nothing_else(server: Behaviour, wheels: Path, provide: Provide, refusals: list[int]) -> None:
     """What is gone, or broken, is so for pip as well."""
     server.refuse = [*refusals]
-    with pytest.raises(InfrastructureError, match="is no longer there" if refusals == [404] else "the answer is '500"):
+    with pytest.raises(
+        InfrastructureError, match="is no longer available" if refusals == [404] else "the server answers '500"
+    ):
         provide(wheel(wheels, "one"))
 
 
@@ -198,7 +200,7 @@ def test_a_full_disk(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(downloads, "_write", full)
-    with pytest.raises(InfrastructureError, match=r"one 1\.0 cannot be kept: the disk is full"):
+    with pytest.raises(InfrastructureError, match=r"one 1\.0 cannot be stored: the disk is full"):
         provide(wheel(wheels, "one"))
 
 
@@ -206,7 +208,7 @@ def test_the_size_that_the_lock_has(server: Behaviour, wheels: Path, provide: Pr
     """Nothing longer is taken; of one of several builds nobody knows which size it is."""
     one = wheel(wheels, "one", size=5000)
     size = (wheels / "one-1.0-py3-none-any.whl").stat().st_size
-    with pytest.raises(InfrastructureError, match=f"{size} bytes are offered, the lock has {size - 1}"):
+    with pytest.raises(InfrastructureError, match=f"the file has {size} bytes, expected {size - 1}"):
         provide(replace(one, size=size - 1))
     folder = provide(replace(one, size=size - 1, hashes=(*one.hashes, "0" * 64)))
     os.rename(folder, folder.with_name("away"))
@@ -221,7 +223,7 @@ def test_the_size_that_the_lock_has(server: Behaviour, wheels: Path, provide: Pr
 def test_another_file_at_the_address(wheels: Path, provide: Provide, artifacts: Artifacts) -> None:
     one = wheel(wheels, "one")
     wheel(wheels, "one", size=11)
-    with pytest.raises(InfrastructureError, match="another hash than the lock has"):
+    with pytest.raises(InfrastructureError, match="another hash than in the lock file"):
         provide(one)
     assert artifacts.entries() == artifacts.leftovers() == []
 
@@ -230,7 +232,7 @@ def test_another_hash_than_the_lock_has(wheels: Path, provide: Provide, monkeypa
     """Though pip should have said so."""
     one = wheel(wheels, "one")
     monkeypatch.setattr(module, "locate", lambda *_given: ("file:///x", "1" * 64))
-    with pytest.raises(InfrastructureError, match="was offered with another hash"):
+    with pytest.raises(InfrastructureError, match="another hash than in the lock file"):
         provide(one)
 
 
@@ -261,7 +263,7 @@ def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: 
     with pytest.raises(InfrastructureError) as caught:
         locate(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), own(), Pip(threading.Event()))
     assert not isinstance(caught.value, NotFoundError)
-    assert str(caught.value).startswith("one 1.0 cannot be fetched: there is no network, or a package index")
+    assert str(caught.value).startswith("one 1.0 cannot be downloaded: no network, or a package index")
     assert words in str(caught.value)
     assert "Retry(" not in str(caught.value)
 
@@ -269,12 +271,12 @@ def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("WARNING: Retrying after timed out\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "another hash than the lock"),
+        ("WARNING: Retrying after timed out\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "another hash than in the lock"),
         ("WARNING: Retrying\nERROR: [Errno 28] No space left on device", "the disk is full"),
         ("WARNING: There was a problem: SSLError(SSLCertVerificationError)\nERROR: No matching distribution", "no network"),
-        ("ERROR: No matching distribution found", "not on the package indexes"), ("", "pip says: nothing"),
+        ("ERROR: No matching distribution found", "not on the package indexes"), ("", "pip reports: nothing"),
     ],
 )  # fmt: skip
 def test_what_pip_says(said: str, words: str) -> None:
     """What is certain goes before what may have been a moment's trouble."""
-    assert words in str(module._explain(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), said))
+    assert words in str(module._explained(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), said))

@@ -127,7 +127,8 @@ def test_twice(tmp_path: Path, again: str) -> None:
 @pytest.mark.parametrize(
     ("pins", "column", "words"),
     [
-        ("a==1 c==1", 14, "c==1 is pinned, but this lock file does not have c"), ("a==2", 9, "a==2 is pinned, but this lock file has a==1.0"),
+        ("a==1 c==1", 14, "c==1 is pinned, but this lock file does not have c"),
+        ("a==2", 9, "a==2 is pinned, but this lock file has a==1.0"),
         ("a==1+cpu", 9, "but this lock file has a==1.0"), ("B-b==2.13", 9, "but this lock file has b_b==2.13.1+cpu"),
         ("a", 9, "expected «name==version», got 'a'"),
         ("a==1 ../b==1", 14, "expected «name==version»"),

@@ -23,7 +23,6 @@ from mlir_matrix.cli.options import (
     sealed_option,
     session,
 )
-from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import Package
@@ -167,6 +166,7 @@ def install_and_show(
 ) -> None:
     """Have everything brought that is missing in ``packages``; what goes wrong is added to ``errors``."""
     from mlir_matrix.environments.fetch.artifacts import Artifacts
+    from mlir_matrix.environments.install.installer import install_all
     from mlir_matrix.report.progress import shown
 
     artifacts = Artifacts(current.home.artifacts, others)

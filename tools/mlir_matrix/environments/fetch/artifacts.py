@@ -41,7 +41,7 @@ class Artifacts:
         self.folder = folder
         self._others = tuple(others)
         self._hashed: dict[Path, str] = {}
-        #: Warnings by path: files of the others with the right name and another hash.
+        #: Warnings by path: files of ``others`` with the right name and another hash.
         self.passed_over: dict[Path, str] = {}
 
     def path(self, sha256: str) -> Path:
@@ -59,7 +59,7 @@ class Artifacts:
         return _is_file(self.path(sha256), size)
 
     def holds(self, archive: Archive) -> bool:
-        """Return whether the store itself has a file that serves."""
+        """Return whether the store itself has an archive, in one of its builds."""
         size = archive.size if len(archive.hashes) == 1 else None
         return any(self.has(value, size) for value in archive.hashes)
 
@@ -76,13 +76,13 @@ class Artifacts:
             return self.path(sha256)
         found = next((path for path in self._candidates(sha256, size) if self._digest(path) == sha256), None)
         if found is not None:
-            # Of several builds that will do, it was not the one that was asked for first.
+            # It was found before as another build of the same wheel.
             self.passed_over.pop(found, None)
             return found
         for path in self._claimants(sha256, file):
             if (digest := self._digest(path)) != sha256:
-                is_now = f"its sha256 is {digest or 'not to be read'}, expected {sha256}"
-                self.passed_over[path] = f"{path} is damaged, or another file, and was passed over: {is_now}"
+                reason = f"its sha256 is {digest}, expected {sha256}" if digest else "it cannot be read"
+                self.passed_over[path] = f"{path} is ignored: {reason}"
         return None
 
     def keep(self, part: Path, sha256: str) -> Path:
@@ -98,7 +98,7 @@ class Artifacts:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise unwritable(f"{sha256} cannot be set aside", error) from None
+            raise unwritable(f"{sha256} cannot be renamed", error) from None
 
     def remove(self, sha256: str) -> int:
         """Delete a file; return the bytes that this freed."""
@@ -140,7 +140,6 @@ class Artifacts:
         try:
             return digest_file(self.path(entry.sha256))
         except OSError:
-            # Cannot be read: as good as damaged.
             return ""
 
     def _candidates(self, sha256: str, size: int | None) -> Iterator[Path]:
@@ -159,7 +158,7 @@ class Artifacts:
 
     @cached_property
     def _plain(self) -> list[tuple[Path, int]]:
-        # Files of the other folders under names of their own: a cache of apt, a folder of wheels.
+        # Files of the others under other names: a cache of apt, a folder of wheels.
         found = []
         for other in self._others:
             for path in sorted(other.iterdir()) if other.is_dir() else ():

@@ -1,6 +1,6 @@
 """Download one file into the store. Interrupted downloads resume; a file is kept only if its hash is right.
 
-Two processes that want the same file take turns at its ``.part``, whose lock ends with the process that holds it.
+The ``.part`` file is locked, so that only one process downloads it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mlir_matrix.environments.fetch.http import HttpStatusError, ProxyError, Str
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import acquire, check, unwritable
 
-#: Small enough that little is lost when it ends, and that little is waited for.
+#: Small, so that an interruption loses little and cancelling is fast.
 _READ = 1 << 16
 _ATTEMPTS = 3
 _PAUSE = 0.5
 _GONE = frozenset({404, 410})
 #: The server requires authentication.
-_WHO = frozenset({401, 403, 407})
-#: The server is busy or broken for a moment.
+_UNAUTHORIZED = frozenset({401, 403, 407})
+#: Temporary failures of a server.
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 #: Called with the bytes so far and in total (0 if unknown).
@@ -35,16 +35,16 @@ Progress = Callable[[int, int], None]
 
 
 class NotFoundError(InfrastructureError):
-    """No address has the file any more."""
+    """No URL has the file any more."""
 
 
 class AccessError(InfrastructureError):
-    """The last address requires authentication or cannot be reached; pip may have a password or a proxy for it."""
+    """The last URL requires authentication or cannot be reached; pip may have a password or a proxy for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """A file to download: its label, hash and size, and its addresses in the order of preference."""
+    """A file to download: its label, hash and size, and its URLs in the order of preference."""
 
     name: str
     sha256: str
@@ -59,11 +59,11 @@ class _Again(Exception):
 
 
 class _Unreachable(_Again):
-    """There was no answer."""
+    """The server did not answer."""
 
 
 class _Wrong(Exception):
-    """The address has another file; the request is not repeated."""
+    """The URL has another file; the request is not repeated."""
 
 
 def download(
@@ -75,7 +75,7 @@ def download(
     cancelled: threading.Event | None = None,
     pause: float = _PAUSE,
 ) -> Path:
-    """Download a file unless the store has it; return its path. Raises NotFoundError, InfrastructureError, locking.Cancelled."""
+    """Download a file unless the store has it; return its path. Raise InfrastructureError, NotFoundError, Cancelled."""
     own = transport or Transport()
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def download(
                 part, pause
             )
     except OSError as error:
-        raise unwritable(f"{wanted.name} cannot be kept", error) from None
+        raise unwritable(f"{wanted.name} cannot be stored", error) from None
     finally:
         if transport is None:
             own.close()
@@ -140,26 +140,26 @@ class _Download:
         self._cancelled = cancelled
         self._state = hashlib.sha256()
         self._received = 0
-        # Whether it contains unchecked bytes of an earlier process or of another address.
+        # Whether it contains bytes of an earlier process or of another URL.
         self._inherited = False
 
     def into(self, part: FileIO, pause: float) -> Path:
-        """Download the file from one of the addresses."""
+        """Download the file from one of the URLs."""
         try:
             return self._fetch(part, pause)
         except OSError:
-            # Half a file would keep a full disk full.
+            # A full disk needs the space.
             self._drop()
             raise
 
     def _fetch(self, part: FileIO, pause: float) -> Path:
         self._resume(part)
         if self._right:
-            # The process that downloaded it was killed before it could move it.
+            # Another process was killed after the download.
             return self._keep()
         addresses = list(self._wanted.addresses)
         gone = 0
-        failure = InfrastructureError("there is no address to fetch it from")
+        failure = InfrastructureError("no URL to download it from")
         for attempt in range(_ATTEMPTS):
             for address in tuple(addresses):
                 check(self._cancelled)
@@ -177,23 +177,21 @@ class _Download:
             self._drop()
         if gone and gone == len(self._wanted.addresses):
             raise NotFoundError(
-                f"{self._wanted.name} is no longer there: {', '.join(map(shown, self._wanted.addresses))}"
+                f"{self._wanted.name} is no longer available at {', '.join(map(shown, self._wanted.addresses))}"
             )
-        raise type(failure)(f"{self._wanted.name} cannot be fetched: {failure}")
+        raise type(failure)(f"{self._wanted.name} cannot be downloaded: {failure}")
 
     def _from_address(self, address: str, part: FileIO) -> Path:
         self._attempt(address, part)
         if self._inherited and not self._right:
-            # It began as something else; this address may still have the file.
+            # Its first bytes are of another file; try again from the first byte.
             self._anew(part)
             self._attempt(address, part)
         if self._right:
             return self._keep()
         found = self._state.hexdigest()
         self._anew(part)
-        raise _Wrong(
-            f"it was offered with another hash than the lock has, and not kept: sha256 {found}, expected {self._wanted.sha256}"
-        )
+        raise _Wrong(f"the file has another hash than in the lock file: sha256 {found}, expected {self._wanted.sha256}")
 
     @property
     def _right(self) -> bool:
@@ -227,7 +225,7 @@ class _Download:
             try:
                 stream = self._transport.open(address, self._received)
             except HttpStatusError as error:
-                # The server has no such byte: ours are not the beginning of its file.
+                # The server's file is shorter than our part.
                 if error.status != 416 or not self._received:
                     raise
                 self._anew(part)
@@ -247,7 +245,7 @@ class _Download:
         self._inherited = self._received > 0
         size = self._wanted.size
         if size is not None and stream.size is not None and stream.size != size:
-            raise _Wrong(f"{stream.size} bytes are offered, the lock has {size}")
+            raise _Wrong(f"the file has {stream.size} bytes, expected {size}")
         expected = size if size is not None else stream.size
         part.seek(self._received)
         while True:
@@ -256,19 +254,19 @@ class _Download:
                 data = stream.read(_READ)
             except OSError as error:
                 check(self._cancelled)
-                raise _Again(f"the connection ended after {self._received} bytes: {error}") from None
+                raise _Again(f"the connection failed after {self._received} bytes: {error}") from None
             if not data:
                 break
             if expected is not None and self._received + len(data) > expected:
                 self._anew(part)
-                raise _Wrong(f"it is longer than the {expected} bytes that were promised")
+                raise _Wrong(f"the file is longer than {expected} bytes")
             _write(part, data)
             self._state.update(data)
             self._received += len(data)
             self._progress(self._received, expected or 0)
         check(self._cancelled)
         if expected is not None and self._received < expected:
-            raise _Again(f"it ended after {self._received} of {expected} bytes")
+            raise _Again(f"the connection ended after {self._received} of {expected} bytes")
 
     def _drop(self) -> None:
         with suppress(OSError):
@@ -282,13 +280,13 @@ def _write(part: FileIO, data: bytes) -> None:
 
 
 def _failure(error: Exception, address: str) -> InfrastructureError:
-    """Return the error of an address that did not have the file."""
+    """Return the error of a URL that did not give the file."""
     if isinstance(error, HttpStatusError):
-        withheld, said = error.status in _WHO, f"the answer is '{error}'"
+        refused, reason = error.status in _UNAUTHORIZED, f"the server answers '{error}'"
     else:
-        withheld, said = isinstance(error, _Unreachable), str(error)
+        refused, reason = isinstance(error, _Unreachable), str(error)
     where = "" if isinstance(error, _Unreachable) else f" ({shown(address)})"
-    return (AccessError if withheld else InfrastructureError)(f"{said}{where}")
+    return (AccessError if refused else InfrastructureError)(f"{reason}{where}")
 
 
 def _unreachable(error: OSError, address: str) -> str:

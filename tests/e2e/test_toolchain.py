@@ -112,7 +112,7 @@ def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
 def test_what_would_be_fetched(shop: Shop) -> None:
     said = shop("fetch", "both", "--dry-run").stdout.splitlines()
     packages = shop.house.home / "packages"
-    assert sorted(said) == [f"# {unit}: would be fetched into {packages}" for unit in ("thing 1.0", "tool 2.0")]
+    assert sorted(said) == [f"# {unit}: download and install it in {packages}" for unit in ("thing 1.0", "tool 2.0")]
     assert not packages.exists()
 
 

@@ -6,8 +6,7 @@ import base64
 import hashlib
 from pathlib import Path
 
-from mlir_matrix.environments.install.integrity import write_manifest
-from mlir_matrix.environments.install.unpack import UnpackedFile
+from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from mlir_matrix.actions.tools import link_kit
 from mlir_matrix.digest import digest_file, digest_value
-from mlir_matrix.environments.install.integrity import damaged_files, remove, write_manifest
+from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, remove, write_manifest
 from mlir_matrix.environments.install.prefix import OURS
-from mlir_matrix.environments.install.unpack import UnpackedFile
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.files import AT_ONCE, beside, holds, locked, unwritable
 

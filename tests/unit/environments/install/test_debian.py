@@ -209,7 +209,7 @@ def test_gone(stage: Stage) -> None:
     (stage.mirror.root / package.path).unlink()
     with pytest.raises(NotFoundError, match=r"^tool 2\.0: lib1 1:2\.0\+b1~x-3: ") as caught:
         stage.provide()
-    assert f"{stage.mirror.base} does not have {package.path}; sid may have a newer one" in str(caught.value)
+    assert f"{stage.mirror.base} does not have {package.path}; sid may have a newer version" in str(caught.value)
     assert all(word in str(caught.value) for word in ("MATRIX_DEB_MIRROR", "--from DIR", "toolchain lock tool"))
     assert stage.left == []
     stage.bases = ("file://me:secret@localhost/none", stage.mirror.base)
@@ -246,7 +246,7 @@ def test_another_file_than_locked(stage: Stage) -> None:
     package = stage.lock.packages[1]
     file = stage.mirror.root / package.path
     file.write_bytes(file.read_bytes()[:-1] + b"?")
-    with pytest.raises(InfrastructureError, match=r"^tool 2\.0: lib1 .*another hash than the lock has"):
+    with pytest.raises(InfrastructureError, match=r"^tool 2\.0: lib1 .*another hash than in the lock file"):
         stage.provide()
     assert stage.left == []
 
@@ -254,13 +254,13 @@ def test_another_file_than_locked(stage: Stage) -> None:
 def test_hostile(stage: Stage) -> None:
     """One package is enough to refuse all of it."""
     evil = stage.mirror.add("evil", link("./usr/lib/out", "../../../../evil"))
-    with pytest.raises(BadArchive, match=r"^tool 2\.0: evil .*: usr/lib/out: is a link that leads out"):
+    with pytest.raises(BadArchive, match=r"^tool 2\.0: evil .*: usr/lib/out: link that leads out"):
         stage.provide(dataclasses.replace(stage.lock, packages=(*stage.lock.packages, evil)))
     assert stage.left == []
 
 
 def test_no_programs(stage: Stage) -> None:
-    with pytest.raises(InfrastructureError, match="no programs in usr/bin; name the folders that have"):
+    with pytest.raises(InfrastructureError, match="no programs in usr/bin; correct 'programs'"):
         stage.provide(dataclasses.replace(stage.lock, programs=("usr/bin",)))
 
 

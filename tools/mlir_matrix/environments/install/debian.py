@@ -1,7 +1,7 @@
-"""From the lock of a release to its prefix: packages are fetched, checked and unpacked at once, on all cores.
+"""Install a Debian release as a prefix: download, check and unpack its packages at the same time, on all cores.
 
-Decompressing takes longer than fetching, so that unpacking begins with the first package that is here. The prefix is
-made beside its place and moved there when it is complete: what is there is whole.
+Decompressing takes longer than downloading, so unpacking begins with the first package that arrives. The prefix is made
+beside its final path and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mlir_matrix.environments.fetch.apt_sources import OVERRIDE, find_mirrors, r
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, download, kept
 from mlir_matrix.environments.fetch.http import Routes, Transport, shown
-from mlir_matrix.environments.install.integrity import write_manifest
+from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
 from mlir_matrix.environments.install.prefix import find_prefix, save_prefix
-from mlir_matrix.environments.install.unpack import Unpacked, UnpackedFile, make_links, unpack
+from mlir_matrix.environments.install.unpack import Unpacked, make_links, unpack
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
@@ -38,23 +38,21 @@ _MOST_UNPACKERS = 4
 _POLL = 0.1
 _BETWEEN_EVENTS = 0.05
 
-#: Gives the addresses of mirrors; asked only where something has to be fetched.
+#: Returns the URLs of mirrors; called only if something must be downloaded.
 FindMirrors = Callable[[], Sequence[str]]
 
 
 def machine_mirrors() -> Sequence[str]:
-    """Those of apt's configuration, or of the environment."""
     return find_mirrors().bases
 
 
 def machine_routes() -> Routes:
-    """As apt goes there."""
     return routes(settings())
 
 
 def install_debian(release: DebianRelease, interpreter: Interpreter, workshop: Workshop) -> None:
-    """Install a release, whose patcher is installed. Raises InfrastructureError, Cancelled."""
-    # One at a time: each takes all connections and all cores, and is then the sooner of use.
+    """Install a release, whose patcher is installed. Raise InfrastructureError, Cancelled."""
+    # One at a time: each uses all connections and all cores.
     with workshop.turn:
         provide(
             release,
@@ -76,11 +74,10 @@ def provide(
     cancelled: threading.Event | None = None,
     patcher: Path | None = None,
 ) -> Path:
-    """The prefix of a release, made if it is not there.
+    """Install a release if it is missing; return its prefix. Raise InfrastructureError, NotFoundError, Cancelled.
 
-    ``patcher``: the folder of what patches, for locks that are ``in_place``.
-    ``listener`` hears of bytes fetched, from threads; that it is done or failed is for the caller to tell. Raises
-    InfrastructureError, NotFoundError among them, and locking.Cancelled.
+    ``patcher``: folder of the package that patches, for lock files with ``in_place``. ``listener`` gets the progress of
+    downloads, in threads.
     """
     destination = packages / lock.folder
     cancelled = cancelled or threading.Event()
@@ -88,44 +85,32 @@ def provide(
         return destination
     try:
         with locked(packages / ".locks" / lock.folder, cancelled):
-            # Somebody else may have made it while we waited.
+            # Another process may have installed it meanwhile.
             if not destination.is_dir():
                 with beside(destination) as scratch:
-                    made = _Provision(lock, artifacts, mirrors, listener, cancelled).into(scratch)
-                    _complete(scratch, os.path.realpath(destination), lock, *made, patcher=patcher, cancelled=cancelled)
+                    files, links = _Provision(lock, artifacts, mirrors, listener, cancelled).into(scratch)
+                    prefix = find_prefix(scratch, lock.programs)
+                    place = os.path.realpath(destination) if lock.in_place else ""
+                    if lock.in_place:
+                        from mlir_matrix.catalog.models.toolchains import PATCHER  # few are
+                        from mlir_matrix.environments.install.patch_elf import patch
+
+                        if patcher is None:
+                            raise InfrastructureError(f"{lock.label} cannot be patched: no package {PATCHER}")
+                        patchelf = patcher / "bin" / PATCHER
+                        prefix, files = patch(
+                            scratch, place, lock.finish, prefix, files, patchelf=patchelf, cancelled=cancelled
+                        )
+                    save_prefix(scratch, prefix)
+                    write_manifest(scratch, files, links, place=place)
                     os.rename(scratch, destination)
     except OSError as error:
         raise unwritable(f"{lock.label} cannot be installed", error) from None
     return destination
 
 
-def _complete(
-    scratch: Path,
-    place: str,
-    lock: DebianRelease,
-    files: list[UnpackedFile],
-    links: dict[str, str],
-    *,
-    patcher: Path | None,
-    cancelled: threading.Event,
-) -> None:
-    """Make a prefix of packages that are unpacked, for ``place`` where it is patched."""
-    prefix = find_prefix(scratch, lock.programs)
-    if lock.in_place:
-        from mlir_matrix.catalog.models.toolchains import PATCHER  # few are
-        from mlir_matrix.environments.install.patch_elf import complete
-
-        if patcher is None:
-            raise InfrastructureError(f"{lock.label} is patched for its place, and there is nothing that patches")
-        prefix, files = complete(
-            scratch, place, lock, prefix, files, patchelf=patcher / "bin" / PATCHER, cancelled=cancelled
-        )
-    save_prefix(scratch, prefix)
-    write_manifest(scratch, files, links, place=place if lock.in_place else "")
-
-
 class _Provision:
-    """One release on its way."""
+    """The installation of one release."""
 
     def __init__(
         self,
@@ -141,7 +126,7 @@ class _Provision:
         self._bases: Sequence[str] | None = None
         self._listener = listener
         self._cancelled = cancelled
-        # Ends the other threads, too, when one has failed.
+        # Ends the other threads when one has failed.
         self._stop = threading.Event()
         self._transport = Transport(routes=machine_routes)
         self._guard = threading.Lock()
@@ -149,14 +134,14 @@ class _Provision:
         self._told = 0.0
 
     def into(self, scratch: Path) -> tuple[list[UnpackedFile], dict[str, str]]:
-        """Fill a folder; gives the files and the links in it."""
+        """Fill a folder; return its files and links."""
         fetchers = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch")
         unpackers = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_UNPACKERS), thread_name_prefix="unpack")
         try:
             done = self._run(scratch, fetchers, unpackers)
         finally:
             self._stop.set()
-            # Threads that wait for bytes would wait on.
+            # Wake threads that wait for bytes.
             self._transport.abort()
             for pool in (fetchers, unpackers):
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -169,7 +154,7 @@ class _Provision:
         fetching: dict[Future[Path], DebianPackage] = {}
         unpacking: dict[Future[Unpacked], DebianPackage] = {}
         done: dict[str, Unpacked] = {}
-        # The biggest first: it is unpacked the longest.
+        # Largest first: unpacking it takes longest.
         for package in sorted(self._lock.packages, key=lambda package: -package.size):
             fetching[fetchers.submit(self._fetch, package)] = package
         while fetching or unpacking:
@@ -188,7 +173,7 @@ class _Provision:
         return done
 
     def _fetch(self, package: DebianPackage) -> Path:
-        """The package in the store, its hash checked."""
+        """Return the path of a package in the store, with the right hash."""
         name, file = f"{self._lock.label}: {package.label}", posixpath.basename(package.path)
         wanted = Wanted(name=name, sha256=package.sha256, size=package.size, file=file)
         found = kept(wanted, self._artifacts, cancelled=self._stop) or self._download(package, wanted)
@@ -200,7 +185,7 @@ class _Provision:
             if self._bases is None:
                 self._bases = tuple(self._mirrors())
             bases = self._bases
-        # As mirrors have it: '+' and '~' as they are.
+        # Mirrors do not quote '+' and '~'.
         path = urllib.parse.quote(package.path, safe="/+~")
         addresses = tuple(f"{base.rstrip('/')}/{path}" for base in bases)
         try:
@@ -214,13 +199,13 @@ class _Provision:
         except NotFoundError:
             raise NotFoundError(
                 f"{wanted.name}: {' and '.join(map(shown, bases))} does not have {package.path}; {package.suite} may have a newer "
-                f"one by now. Name a mirror that has it in {OVERRIDE}, bring it along with --from DIR, or lock what is there: "
-                f"matrix toolchain lock {self._lock.component}"
+                f"version now. Name a mirror that has it in {OVERRIDE}, name a folder that has it by --from DIR, or lock the "
+                f"new version: matrix toolchain lock {self._lock.component}"
             ) from None
         except AccessError as error:
             raise InfrastructureError(
                 f"{error}. Name a mirror that can be reached in apt's configuration or in {OVERRIDE}, "
-                "or bring the packages along with: matrix toolchain fetch --from DIR"
+                "or name a folder with the packages: matrix toolchain fetch --from DIR"
             ) from None
 
     def _progress(self, package: DebianPackage, received: int, _total: int) -> None:

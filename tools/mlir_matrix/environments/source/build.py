@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from mlir_matrix.environments.install.integrity import write_manifest
+from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
 from mlir_matrix.environments.install.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
-from mlir_matrix.environments.install.unpack import UnpackedFile
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.source import commands

@@ -122,6 +122,13 @@ class Session:
         winner |= {"rationale": " ".join(bound.rationale.split())}
         return [*rows, winner]
 
+    def references(self, name: str) -> list[str]:
+        """Return the environments that the tests of a suite or glob need."""
+        from mlir_matrix.expand.select import choose
+
+        plan = self.plan(choose(self.catalog, [name], pins=self.pins).tests())
+        return list(dict.fromkeys(action.environment for action in plan.graph.actions.values()))
+
     def plan(self, tests: Iterable[Test]) -> Plan:
         """The plan of these tests."""
         from mlir_matrix.plan.planner import make_plan

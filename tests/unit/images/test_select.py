@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_matrix.errors import UsageError
-from mlir_matrix.images.select import chosen, reference_of
+from mlir_matrix.images.images import chosen, reference_of
 from mlir_matrix.session import Session
 
 

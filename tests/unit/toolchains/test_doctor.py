@@ -169,7 +169,7 @@ def test_what_vanishes_and_cannot_be_had(tmp_path: Path) -> None:
     session = opened(tmp_path, components_lonely=lonely, components_tool=tool, **{"known-good": text})
     assert vanishing(session) == {
         "lonely@1.0": (
-            False, False, "no environment has the component lonely: nothing says what belongs to it",
+            False, False, "no environment has the component lonely; add one to toolchains/environments",
         ),
         "tool@4.0": (False, False, "tool@4.0 has no lock file; make one with: matrix toolchain lock tool@4.0"),
     }  # fmt: skip

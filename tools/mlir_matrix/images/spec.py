@@ -13,7 +13,17 @@ from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.digest import canonical, digest_bytes
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.images.layers import FORMAT, Layer, known, measure, root_layer, unit_layer
+from mlir_matrix.images.layers import (
+    FORMAT,
+    Layer,
+    known,
+    measure,
+    root_layer,
+    root_members,
+    unit_layer,
+    unit_members,
+)
+from mlir_matrix.images.tar import Member
 from mlir_matrix.paths import Home
 
 #: A constant time of creation, the same as that of files.
@@ -85,6 +95,13 @@ class ImageSpec:
                 "history": [{"created": CREATED, "created_by": layer.label} for layer in self.layers],
             }
         )
+
+
+def layer_members(layer: Layer, spec: ImageSpec, home: Home) -> list[Member]:
+    """Return the members of a layer. Raise InfrastructureError for a file that no image can hold."""
+    if layer.folder:
+        return unit_members(home.packages / layer.folder)
+    return root_members(spec.interpreter, spec.user)
 
 
 def tag_of(environment: ResolvedEnvironment) -> str:

@@ -1,4 +1,4 @@
-"""Compare an image of a daemon with what the locks give: by its description, or file by file."""
+"""Compare an image of a daemon with its spec: by its description, or file by file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import IO, Any, cast
 
 from mlir_matrix.digest import digest_pieces
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.images.archive import layer_members
 from mlir_matrix.images.layers import FORMAT
-from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, ImageSpec
+from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, ImageSpec, layer_members
 from mlir_matrix.images.tar import pack
 from mlir_matrix.paths import Home
 
@@ -143,8 +142,7 @@ def _listed(stream: _Stream) -> tuple[Listing, str]:
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    while piece := file.read(_CHUNK):
-        yield piece
+    return iter(lambda: file.read(_CHUNK), b"")
 
 
 def _uncompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:

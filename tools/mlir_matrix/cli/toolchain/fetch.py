@@ -32,7 +32,7 @@ from mlir_matrix.events import Event, PackageProgress
 from mlir_matrix.files import locked
 from mlir_matrix.session import Session, remember
 from mlir_matrix.text import counted
-from mlir_matrix.toolchains.names import things
+from mlir_matrix.toolchains.names import selections
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
 
@@ -189,7 +189,7 @@ def resolved(
 ) -> tuple[list[ResolvedEnvironment], list[str]]:
     """What names stand for here, and why some of it cannot be had."""
     found, missing = [], []
-    for thing in things(current, names):
+    for thing in selections(current, names):
         environment = thing.resolve(current, sealed=sealed)
         if isinstance(environment, ResolvedEnvironment):
             found.append(environment)

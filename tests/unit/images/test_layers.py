@@ -100,7 +100,7 @@ def test_a_broken_note_is_no_note(home: Home, note: str) -> None:
 def test_a_damaged_package_is_not_made_a_layer(home: Home) -> None:
     _, (unit, folder) = units(home)
     (home.packages / folder / "numpy/data.bin").write_bytes(b"other")
-    with pytest.raises(InfrastructureError, match=r"numpy 1.0 is damaged \(numpy/data.bin\); remove it by: matrix toolchain verify"):
+    with pytest.raises(InfrastructureError, match=r"numpy 1.0 is damaged \(numpy/data.bin\); remove it by: matrix"):
         unit_layer(unit, folder, home)
     assert known(unit, folder, home) is None
     with pytest.raises(InfrastructureError, match=r"is damaged \(its folder is missing\)"):

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
 from mlir_matrix.catalog.releases import nearest_release
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments import interpreter as interpreters
-from mlir_matrix.environments.host import HostTool
-from mlir_matrix.environments.interpreter import Interpreter
+from mlir_matrix.environments.host import HostTool, find_tool
+from mlir_matrix.environments.interpreter import SUPPORTED, Interpreter
+from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, read_lock
 from mlir_matrix.environments.package import (
     Package,
     Provider,
     Releases,
     distributions,
+    filled,
     is_missing,
     provider_of,
     unlocked,
     with_needs,
 )
-from mlir_matrix.environments.providers import Providers, Unavailable
+from mlir_matrix.environments.source.package import SourceBuild, source_build
 
 #: Assumed bytes of a package whose lock file states no size.
 _TYPICAL = 5_000_000
@@ -71,13 +75,8 @@ class ResolvedEnvironment:
     @property
     def is_locked(self) -> bool:
         """Return whether lock files alone determine it, without programs found on PATH."""
-        if self.interpreter != interpreters.own():
-            return False
-        if not self.prefixes:
-            return True
-        from mlir_matrix.environments.lockfiles.debian import DebianRelease  # few environments have any
-
-        return all(isinstance(package, WheelPackage | DebianRelease) for package in self.units)
+        locked = all(isinstance(package, WheelPackage | DebianRelease) for package in self.units)
+        return locked and self.interpreter == interpreters.own()
 
     @property
     def size(self) -> int:
@@ -115,8 +114,8 @@ def resolve(
     prefixes: tuple[Package, ...] = ()
     if any(provider is not Provider.PYPI for provider in providers):
         try:
-            prefixes = Providers(lock_folders, needs).packages(releases)
-        except Unavailable as error:
+            prefixes = _Providers(lock_folders, needs).packages(releases)
+        except _Unavailable as error:
             return UnavailableEnvironment(name=name, reason=str(error))
     if sealed and Provider.HOST in providers:
         host = releases[providers.index(Provider.HOST)][0].name
@@ -126,7 +125,7 @@ def resolve(
     wanted = distributions(releases)
     locked: dict[str, Path] = {}
     if wanted:
-        tags = interpreters.SUPPORTED
+        tags = SUPPORTED
         locked = {tag: path for tag in tags if (path := find_lock(lock_folders, name, tag, wanted))}
         if not locked:
             return UnavailableEnvironment(name=name, reason=unlocked(name, wanted, pins))
@@ -163,11 +162,11 @@ def _interpreter(tags: tuple[str, ...], folders: Sequence[Path], *, sealed: bool
     """Return an interpreter for any of these wheel tags; for any supported one if there are none."""
     if not sealed and (found := interpreters.find(tags) if tags else interpreters.own()):
         return found
-    return interpreters.find_locked(tags or interpreters.SUPPORTED, folders)
+    return interpreters.find_locked(tags or SUPPORTED, folders)
 
 
 def _no_interpreter(name: str, releases: Releases, locked: Mapping[str, Path], *, sealed: bool) -> str:
-    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in locked or interpreters.SUPPORTED)
+    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in locked or SUPPORTED)
     if sealed:
         return f"environment {name} needs {wanted}, but the component cpython has no lock file of such a release"
     components = ", ".join(entry.name for entry, _ in releases)
@@ -175,3 +174,72 @@ def _no_interpreter(name: str, releases: Releases, locked: Mapping[str, Path], *
         f"environment {name} ({components}) is locked for {wanted}; this is CPython {interpreters.own().version}; "
         f"put a python{interpreters.version_of(min(locked))} on PATH"
     )
+
+
+class _Unavailable(Exception):
+    """A release that this machine cannot have; the message names what would serve."""
+
+
+class _Providers:
+    """Finds packages; ``needs`` are the releases that other releases are built with."""
+
+    def __init__(self, lock_folders: Sequence[Path], needs: Releases) -> None:
+        self._folders = lock_folders
+        self._needs = {entry.name: (entry, release) for entry, release in needs}
+        self._under_way: list[str] = []
+
+    def packages(self, releases: Releases) -> tuple[Package, ...]:
+        """Return the packages of all releases that are not wheels. Raise _Unavailable."""
+        return tuple(
+            self._package(entry, release)
+            for entry, release in releases
+            if provider_of(entry.document, release) is not Provider.PYPI
+        )
+
+    def _package(self, entry: Entry[Component], release: Release) -> Package:
+        provider = provider_of(entry.document, release)
+        if provider is Provider.DEB:
+            return self._debian(entry, release)
+        if provider is Provider.HOST:
+            names = filled(release.programs or entry.document.programs, release.release)
+            found = find_tool(entry.name, release.release, names)
+            if isinstance(found, str):
+                raise _Unavailable(found)
+            return found
+        return self._source(entry, release)
+
+    def _debian(self, entry: Entry[Component], release: Release) -> DebianRelease:
+        for folder in self._folders:
+            path = debian_lock_file(folder, entry.name, release.release)
+            if path.is_file():
+                lock = read_debian_lock(path)
+                return replace(lock, patcher=self._patcher()) if lock.in_place else lock
+        raise _Unavailable(unlocked(f"{entry.name}@{release.release}"))
+
+    def _patcher(self) -> WheelPackage:
+        """Return the wheel with the program that patches prefixes; it is the same for every interpreter."""
+        if PATCHER not in self._needs:
+            raise _Unavailable(f"no component '{PATCHER}', which patches programs for their prefix")
+        wanted = distributions([self._needs[PATCHER]])
+        for tag in SUPPORTED:
+            path = find_lock(self._folders, PATCHER, tag, wanted)
+            if path is not None:
+                return read_lock(path, wanted)[0]
+        raise _Unavailable(unlocked(PATCHER, wanted))
+
+    def _source(self, entry: Entry[Component], release: Release) -> SourceBuild:
+        if entry.document.build is None:
+            raise _Unavailable(f"{entry.name}@{release.release} cannot be built: its component file has no 'build'")
+        if entry.name in self._under_way:
+            raise _Unavailable(f"circular needs: {' needs '.join([*self._under_way, entry.name])}")
+        self._under_way.append(entry.name)
+        needs = {}
+        for name in entry.document.build.needs:
+            if name not in self._needs:
+                raise _Unavailable(f"{entry.name} needs {name}, which is not a component")
+            owner, needed = self._needs[name]
+            if provider_of(owner.document, needed) not in (Provider.DEB, Provider.SOURCE):
+                raise _Unavailable(f"{entry.name} needs {name} {needed.release}, which has no prefix")
+            needs[name] = (self._package(owner, needed), needed.release)
+        self._under_way.pop()
+        return source_build(entry, release, needs)

@@ -54,16 +54,12 @@ class Wanted:
     addresses: tuple[str, ...] = ()
 
 
-class _Again(Exception):
-    """An attempt failed and may be repeated."""
+class _Failed(Exception):
+    """A URL did not give the file. ``access``: another program may get it. ``gone``: the server does not have it."""
 
-
-class _Unreachable(_Again):
-    """The server did not answer."""
-
-
-class _Wrong(Exception):
-    """The URL has another file; the request is not repeated."""
+    def __init__(self, reason: str, *, retry: bool = False, access: bool = False, gone: bool = False) -> None:
+        super().__init__(reason)
+        self.retry, self.access, self.gone = retry, access, gone
 
 
 def download(
@@ -159,16 +155,16 @@ class _Download:
             return self._keep()
         addresses = list(self._wanted.addresses)
         gone = 0
-        failure = InfrastructureError("no URL to download it from")
+        failure = _Failed("no URL to download it from")
         for attempt in range(_ATTEMPTS):
             for address in tuple(addresses):
                 check(self._cancelled)
                 try:
                     return self._from_address(address, part)
-                except (_Wrong, _Again, HttpStatusError) as error:
-                    failure = _failure(error, address)
-                    gone += isinstance(error, HttpStatusError) and error.status in _GONE
-                    if error.status not in _LATER if isinstance(error, HttpStatusError) else isinstance(error, _Wrong):
+                except _Failed as error:
+                    failure = error
+                    gone += error.gone
+                    if not error.retry:
                         addresses.remove(address)
             if not addresses or attempt + 1 == _ATTEMPTS:
                 break
@@ -179,7 +175,8 @@ class _Download:
             raise NotFoundError(
                 f"{self._wanted.name} is no longer available at {', '.join(map(shown, self._wanted.addresses))}"
             )
-        raise type(failure)(f"{self._wanted.name} cannot be downloaded: {failure}")
+        kind = AccessError if failure.access else InfrastructureError
+        raise kind(f"{self._wanted.name} cannot be downloaded: {failure}")
 
     def _from_address(self, address: str, part: FileIO) -> Path:
         self._attempt(address, part)
@@ -191,7 +188,8 @@ class _Download:
             return self._keep()
         found = self._state.hexdigest()
         self._anew(part)
-        raise _Wrong(f"the file has another hash than in the lock file: sha256 {found}, expected {self._wanted.sha256}")
+        reason = f"the file has another hash than in the lock file: sha256 {found}, expected {self._wanted.sha256}"
+        raise _Failed(f"{reason} ({shown(address)})")
 
     @property
     def _right(self) -> bool:
@@ -230,22 +228,29 @@ class _Download:
                     raise
                 self._anew(part)
                 stream = self._transport.open(address)
+        except HttpStatusError as error:
+            raise _Failed(
+                f"the server answers '{error}' ({shown(address)})",
+                retry=error.status in _LATER, access=error.status in _UNAUTHORIZED, gone=error.status in _GONE,
+            ) from None  # fmt: skip
         except OSError as error:
             check(self._cancelled)
-            raise _Unreachable(_unreachable(error, address)) from None
+            way = f" through the proxy {origin(error.proxy)}" if isinstance(error, ProxyError) else ""
+            reason = f"{origin(address)} cannot be reached{way}: {error.strerror or error}"
+            raise _Failed(reason, retry=True, access=True) from None
         try:
-            self._read(stream, part)
+            self._read(stream, part, shown(address))
         finally:
             stream.close()
 
-    def _read(self, stream: Stream, part: FileIO) -> None:
+    def _read(self, stream: Stream, part: FileIO, where: str) -> None:
         if stream.start != self._received:
             # The server does not support ranges.
             self._anew(part)
         self._inherited = self._received > 0
         size = self._wanted.size
         if size is not None and stream.size is not None and stream.size != size:
-            raise _Wrong(f"the file has {stream.size} bytes, expected {size}")
+            raise _Failed(f"the file has {stream.size} bytes, expected {size} ({where})")
         expected = size if size is not None else stream.size
         part.seek(self._received)
         while True:
@@ -254,41 +259,24 @@ class _Download:
                 data = stream.read(_READ)
             except OSError as error:
                 check(self._cancelled)
-                raise _Again(f"the connection failed after {self._received} bytes: {error}") from None
+                raise _Failed(
+                    f"the connection failed after {self._received} bytes: {error} ({where})", retry=True
+                ) from None
             if not data:
                 break
             if expected is not None and self._received + len(data) > expected:
                 self._anew(part)
-                raise _Wrong(f"the file is longer than {expected} bytes")
-            _write(part, data)
+                raise _Failed(f"the file is longer than {expected} bytes ({where})")
+            rest = memoryview(data)
+            while rest:
+                rest = rest[part.write(rest) :]
             self._state.update(data)
             self._received += len(data)
             self._progress(self._received, expected or 0)
         check(self._cancelled)
         if expected is not None and self._received < expected:
-            raise _Again(f"the connection ended after {self._received} of {expected} bytes")
+            raise _Failed(f"the connection ended after {self._received} of {expected} bytes ({where})", retry=True)
 
     def _drop(self) -> None:
         with suppress(OSError):
             os.unlink(self._store.part(self._wanted.sha256))
-
-
-def _write(part: FileIO, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[part.write(rest) :]
-
-
-def _failure(error: Exception, address: str) -> InfrastructureError:
-    """Return the error of a URL that did not give the file."""
-    if isinstance(error, HttpStatusError):
-        refused, reason = error.status in _UNAUTHORIZED, f"the server answers '{error}'"
-    else:
-        refused, reason = isinstance(error, _Unreachable), str(error)
-    where = "" if isinstance(error, _Unreachable) else f" ({shown(address)})"
-    return (AccessError if refused else InfrastructureError)(f"{reason}{where}")
-
-
-def _unreachable(error: OSError, address: str) -> str:
-    way = f" through the proxy {origin(error.proxy)}" if isinstance(error, ProxyError) else ""
-    return f"{origin(address)} cannot be reached{way}: {error.strerror or error}"

@@ -47,15 +47,6 @@ _PATH = re.compile(r"pool(?:/[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}){1,8}\.deb")
 _MOST_BYTES = 10**13
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*(?:/[A-Za-z0-9][A-Za-z0-9.+_-]*){0,8}")
 _PATCH = "patched"
-_FIELDS = {"version": _VERSION, "size": None, "installed": None, "sha256": _HASH, "suite": _SUITE, "path": _PATH}
-_EXPECTED = {
-    "version": "a version of a Debian package",
-    "size": "a number of bytes",
-    "installed": "a number of bytes",
-    "sha256": "a SHA-256 (64 digits 0-9a-f)",
-    "suite": "a suite, like 'bookworm' or 'trixie-backports'",
-    "path": "a path of a package below a mirror, like 'pool/main/z/zlib/zlib1g_1.2.13_amd64.deb'",
-}
 _SUFFIX = "-linux-x86_64.yaml"
 #: Scalars that every YAML reader takes as text, except words like 'no'.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9/._+~-]*")
@@ -218,20 +209,30 @@ def write_debian_lock(path: Path, lock: DebianRelease, *, made: datetime.date) -
     write_text(path, lock.text(made=made))
 
 
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MOST_BYTES
+
+
+#: Fields of a package: what they must be, and in words.
+_FIELDS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "version": (_VERSION.fullmatch, "a version of a Debian package"),
+    "size": (_is_size, "a number of bytes"),
+    "installed": (_is_size, "a number of bytes"),
+    "sha256": (_HASH.fullmatch, "a SHA-256 (64 digits 0-9a-f)"),
+    "suite": (_SUITE.fullmatch, "a suite, like 'bookworm' or 'trixie-backports'"),
+    "path": (_PATH.fullmatch, "a path of a package below a mirror, like 'pool/main/z/zlib/zlib1g_1.2.13_amd64.deb'"),
+}
+
+
 def _packages(source: Source, packages: Mapping[str, Any]) -> Iterator[DebianPackage]:
     for name, values in packages.items():
         place = ("packages", name)
         _checked(source, name, _NAME.fullmatch, "a name of a Debian package", *place)
         if not isinstance(values, dict) or values.keys() != _FIELDS.keys():
             raise CatalogError(f"{source.position(*place)}: expected '{printable(name)}' with {', '.join(_FIELDS)}")
-        for field_name, pattern in _FIELDS.items():
-            test = pattern.fullmatch if pattern else _is_size
-            _checked(source, values[field_name], test, _EXPECTED[field_name], *place, field_name)
+        for key, (test, expected) in _FIELDS.items():
+            _checked(source, values[key], test, expected, *place, key)
         yield DebianPackage(name=name, **values)
-
-
-def _is_size(value: object) -> bool:
-    return type(value) is int and 0 <= value < _MOST_BYTES
 
 
 def _checked(source: Source, value: Any, test: Callable[[Any], object], expected: str, *place: str | int) -> Any:

@@ -35,9 +35,7 @@ def cost_of(environments: Iterable[ResolvedEnvironment], home: Home) -> Cost:
     """Return the cost of some environments together; packages that they share count once."""
     packages: dict[str, Package] = {}
     for environment in environments:
-        packages |= {package.folder_for(environment.interpreter.tag): package for package in environment.units}
-    # Host tools have no folder.
-    packages.pop("", None)
+        packages |= environment.folders
     absent = [package for folder, package in packages.items() if not (home.packages / folder).is_dir()]
     store = Artifacts(home.artifacts)
     return Cost(

@@ -60,6 +60,11 @@ class ResolvedEnvironment:
         interpreter = [self.interpreter.prefix] if self.interpreter.prefix else []
         return tuple(with_needs([*interpreter, *self.packages, *self.prefixes]))
 
+    @cached_property
+    def folders(self) -> dict[str, Package]:
+        """Return its packages by the names of their folders, without host tools."""
+        return {name: each for each in self.units if (name := each.folder_for(self.interpreter.tag))}
+
     def sites(self, store: Path) -> list[str]:
         """Return the folders for ``sys.path``, one per wheel."""
         return [str(store / package.folder_for(self.interpreter.tag)) for package in self.packages]

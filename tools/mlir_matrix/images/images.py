@@ -58,7 +58,10 @@ def ensure(
     absent = [spec for spec, image in zip(drawn, images, strict=True) if image is None]
     if absent:
         _make(absent, home=home, daemon=daemon, listener=listener)
-        images += [_made(spec, daemon) for spec in absent]
+        images += [find(spec, daemon) for spec in absent]
+        for spec, image in zip(absent, images[-len(absent) :], strict=True):
+            if image is None:
+                raise InfrastructureError(f"the container daemon loaded {spec.tag}, but does not have this image")
     return {image.environment_digest: image for image in images if image}
 
 
@@ -74,8 +77,7 @@ def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: 
     """Compute unknown digests of layers; a gigabyte takes a second."""
     todo: dict[str, Package] = {}
     for environment in environments:
-        units = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
-        todo |= {folder: unit for unit, folder in units if folder and known(unit, folder, home) is None}
+        todo |= {name: unit for name, unit in environment.folders.items() if known(unit, name, home) is None}
     label = f"digests of {counted(len(todo), 'layer')}"
     for number, (folder, unit) in enumerate(todo.items()):
         listener(PackageProgress(package=label, received=number, total=len(todo), building=True))
@@ -93,13 +95,6 @@ def _make(specs: Sequence[ImageSpec], *, home: Home, daemon: Daemon, listener: P
 
     daemon.load(archive(specs, home, tell))
     listener(PackageProgress(package=label, done=True))
-
-
-def _made(spec: ImageSpec, daemon: Daemon) -> Image:
-    image = find(spec, daemon)
-    if image is None:
-        raise InfrastructureError(f"the container daemon loaded {spec.tag}, but does not have this image")
-    return image
 
 
 def pull(environment: ResolvedEnvironment, spec: ImageSpec | None, registry: str, daemon: Daemon) -> str:

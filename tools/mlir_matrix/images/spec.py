@@ -112,14 +112,13 @@ def tag_of(environment: ResolvedEnvironment) -> str:
 
 def can_draw(environment: ResolvedEnvironment, home: Home) -> bool:
     """Return whether the spec can be made now: each package is installed, or its layer known."""
-    tag = environment.interpreter.tag
-    return all(known(unit, unit.folder_for(tag), home) for unit in environment.missing(home.packages))
+    missing = ((folder, unit) for folder, unit in environment.folders.items() if not (home.packages / folder).is_dir())
+    return all(known(unit, folder, home) for folder, unit in missing)
 
 
 def is_measured(environment: ResolvedEnvironment, home: Home) -> bool:
     """Return whether the spec can be made without reading a package."""
-    named = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
-    return all(known(unit, folder, home) for unit, folder in named if folder)
+    return all(known(unit, folder, home) for folder, unit in environment.folders.items())
 
 
 def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, anew: bool = False) -> ImageSpec:
@@ -145,5 +144,4 @@ def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Pac
         name = unit.label.partition(" ")[0].lower().replace("_", "-")
         return unit is not environment.interpreter.prefix, place.get(name, len(place)), unit.label
 
-    folders = {unit.folder_for(environment.interpreter.tag): unit for unit in environment.units}
-    return sorted((unit for folder, unit in folders.items() if folder), key=key)
+    return sorted(environment.folders.values(), key=key)

@@ -165,9 +165,7 @@ def locked_packages(session: Session) -> Iterator[tuple[str, str, Installed]]:
             if provider_of(entry.document, release) is Provider.SOURCE:
                 built = of_release(session, entry, release).resolve(session)
                 if isinstance(built, ResolvedEnvironment):
-                    found = ((package.folder_for(built.interpreter.tag), package) for package in built.units)
-                    # Host tools have no folder.
-                    yield from ((built.name, name, package) for name, package in found if name)
+                    yield from ((built.name, name, package) for name, package in built.folders.items())
 
 
 def c_libraries(session: Session, environment: str, packages: Sequence[WheelPackage]) -> list[CLibrary]:

@@ -204,9 +204,8 @@ def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> 
     """Every unit of some environments that is installed, by its folder."""
     found: dict[Path, Package] = {}
     for environment in environments:
-        for unit in environment.units:
-            name = unit.folder_for(environment.interpreter.tag)
-            if name and (current.home.packages / name).is_dir():
+        for name, unit in environment.folders.items():
+            if (current.home.packages / name).is_dir():
                 found[current.home.packages / name] = unit
     return found
 

@@ -74,13 +74,15 @@ class Artifacts:
         """
         if self.has(sha256, size):
             return self.path(sha256)
-        found = next((path for path in self._candidates(sha256, size) if self._digest(path) == sha256), None)
-        if found is not None:
-            # It was found before as another build of the same wheel.
-            self.passed_over.pop(found, None)
-            return found
-        for path in self._claimants(sha256, file):
-            if (digest := self._digest(path)) != sha256:
+        named = [path for other in self._others for path in (other / sha256, other / "artifacts" / sha256)]
+        for path in (*named, *self._plain):
+            if _is_file(path, size) and self._digest(path) == sha256:
+                # It was found before as another build of the same wheel.
+                self.passed_over.pop(path, None)
+                return path
+        named += [path for path in self._plain if file and _spelled(path.name).startswith(_spelled(file))]
+        for path in named:
+            if _is_file(path, None) and (digest := self._digest(path)) != sha256:
                 reason = f"its sha256 is {digest}, expected {sha256}" if digest else "it cannot be read"
                 self.passed_over[path] = f"{path} is ignored: {reason}"
         return None
@@ -142,29 +144,11 @@ class Artifacts:
         except OSError:
             return ""
 
-    def _candidates(self, sha256: str, size: int | None) -> Iterator[Path]:
-        for other in self._others:
-            for path in (other / sha256, other / "artifacts" / sha256):
-                if _is_file(path, size):
-                    yield path
-        yield from (path for path, length in self._plain if size is None or length == size)
-
-    def _claimants(self, sha256: str, file: str) -> Iterator[Path]:
-        """Yield files of the others with the name of this file, whatever their content is."""
-        for other in self._others:
-            yield from (path for path in (other / sha256, other / "artifacts" / sha256) if _is_file(path, None))
-        if file:
-            yield from (path for path, _ in self._plain if _spelled(path.name).startswith(_spelled(file)))
-
     @cached_property
-    def _plain(self) -> list[tuple[Path, int]]:
+    def _plain(self) -> list[Path]:
         # Files of the others under other names: a cache of apt, a folder of wheels.
-        found = []
-        for other in self._others:
-            for path in sorted(other.iterdir()) if other.is_dir() else ():
-                if _NAME.fullmatch(path.name) is None and _is_file(path, None):
-                    found.append((path, path.stat().st_size))
-        return found
+        paths = (path for other in self._others if other.is_dir() for path in sorted(other.iterdir()))
+        return [path for path in paths if _NAME.fullmatch(path.name) is None and _is_file(path, None)]
 
     def _digest(self, path: Path) -> str:
         if path not in self._hashed:

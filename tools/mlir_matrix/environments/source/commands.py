@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.digest import digest_value
-from mlir_matrix.environments.install.prefix import read_prefix
+from mlir_matrix.environments.install.prefix import read_prefix, wrapper
 from mlir_matrix.environments.source.package import SourceBuild
 
 Command = Sequence[str]
@@ -135,12 +135,11 @@ def _definitions(places: Places) -> Iterator[str]:
         "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
         "CMAKE_INSTALL_RPATH": ";".join(["$ORIGIN/../lib", *_libraries(places)]),
     }
-    if shutil.which("ccache"):
-        found |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
-    found |= {
-        "CMAKE_C_COMPILER": _path(places, build.compiler.c),
-        "CMAKE_CXX_COMPILER": _path(places, build.compiler.cxx),
-    }
+    for language, program in (("C", build.compiler.c), ("CXX", build.compiler.cxx)):
+        if shutil.which("ccache"):
+            found[f"CMAKE_{language}_COMPILER_LAUNCHER"] = "ccache"
+        folder = build.compiler.folder
+        found[f"CMAKE_{language}_COMPILER"] = str(wrapper(places.prefix(folder), program)) if folder else program
     variables = {name: str(places.prefix(need) / inside) for name, need, inside in build.variables}
     found |= variables
     given = {name: _VARIABLE.sub(lambda name: variables.get(name[1], name[0]), value) for name, value in build.options}
@@ -153,11 +152,6 @@ def _definitions(places: Places) -> Iterator[str]:
     for name, flags in _flags(places).items():
         found[name] = f"{flags} {given.get(name, '')}".strip()
     yield from (f"-D{name}={value}" for name, value in found.items())
-
-
-def _path(places: Places, program: str) -> str:
-    folder = places.build.compiler.folder
-    return str(places.prefix(folder) / ".matrix" / "bin" / program) if folder else program
 
 
 def _flags(places: Places) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,11 +81,9 @@ class Daemon:
                 if message := event.get("error") or event.get("message"):
                     raise _trouble(doing, str(message))
 
-    @contextmanager
-    def plainly(self, doing: str) -> Iterator[None]:
+    def plainly(self, doing: str) -> AbstractContextManager[None]:
         """Turn errors of the daemon into an InfrastructureError; ``doing`` names the operation."""
-        with _plainly(doing, self.address):
-            yield
+        return _plainly(doing, self.address)
 
     def close(self) -> None:
         """Close the connections."""

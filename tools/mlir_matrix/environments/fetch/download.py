@@ -10,15 +10,19 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.http import HttpStatusError, ProxyError, Stream, Transport, origin, shown
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import acquire, check, unwritable
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 #: Small, so that an interruption loses little and cancelling is fast.
 _READ = 1 << 16
@@ -78,9 +82,9 @@ def download(
         with _part(store, wanted, cancelled) as part:
             if part is None:
                 return store.path(wanted.sha256)
-            return _Download(wanted, store, own, progress or (lambda _received, _total: None), cancelled).into(
-                part, pause
-            )
+            tell = progress or (lambda _received, _total: None)
+            work = _Download(wanted=wanted, store=store, transport=own, progress=tell, cancelled=cancelled)
+            return work.into(part, pause)
     except OSError as error:
         raise unwritable(f"{wanted.name} cannot be stored", error) from None
     finally:
@@ -90,8 +94,7 @@ def download(
 
 def adopt(wanted: Wanted, source: Path, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path:
     """Copy a local file into the store, with the checks of a download."""
-    local = Wanted(name=wanted.name, sha256=wanted.sha256, size=wanted.size, addresses=(source.absolute().as_uri(),))
-    return download(local, store, cancelled=cancelled)
+    return download(replace(wanted, addresses=(source.absolute().as_uri(),)), store, cancelled=cancelled)
 
 
 def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path | None:
@@ -120,24 +123,17 @@ def _part(store: Artifacts, wanted: Wanted, cancelled: threading.Event | None) -
     yield None
 
 
+@dataclass(kw_only=True)
 class _Download:
-    def __init__(
-        self,
-        wanted: Wanted,
-        store: Artifacts,
-        transport: Transport,
-        progress: Progress,
-        cancelled: threading.Event | None,
-    ) -> None:
-        self._wanted = wanted
-        self._store = store
-        self._transport = transport
-        self._progress = progress
-        self._cancelled = cancelled
-        self._state = hashlib.sha256()
-        self._received = 0
-        # Whether it contains bytes of an earlier process or of another URL.
-        self._inherited = False
+    wanted: Wanted
+    store: Artifacts
+    transport: Transport
+    progress: Progress
+    cancelled: threading.Event | None
+    state: Hash = field(default_factory=hashlib.sha256)
+    received: int = 0
+    #: Whether the part contains bytes of an earlier process or of another URL.
+    inherited: bool = False
 
     def into(self, part: FileIO, pause: float) -> Path:
         """Download the file from one of the URLs."""
@@ -153,12 +149,12 @@ class _Download:
         if self._right:
             # Another process was killed after the download.
             return self._keep()
-        addresses = list(self._wanted.addresses)
+        addresses = list(self.wanted.addresses)
         gone = 0
         failure = _Failed("no URL to download it from")
         for attempt in range(_ATTEMPTS):
             for address in tuple(addresses):
-                check(self._cancelled)
+                check(self.cancelled)
                 try:
                     return self._from_address(address, part)
                 except _Failed as error:
@@ -168,73 +164,73 @@ class _Download:
                         addresses.remove(address)
             if not addresses or attempt + 1 == _ATTEMPTS:
                 break
-            (self._cancelled or threading.Event()).wait(pause * 2**attempt)
-        if not self._received:
+            (self.cancelled or threading.Event()).wait(pause * 2**attempt)
+        if not self.received:
             self._drop()
-        if gone and gone == len(self._wanted.addresses):
+        if gone and gone == len(self.wanted.addresses):
             raise NotFoundError(
-                f"{self._wanted.name} is no longer available at {', '.join(map(shown, self._wanted.addresses))}"
+                f"{self.wanted.name} is no longer available at {', '.join(map(shown, self.wanted.addresses))}"
             )
         kind = AccessError if failure.access else InfrastructureError
-        raise kind(f"{self._wanted.name} cannot be downloaded: {failure}")
+        raise kind(f"{self.wanted.name} cannot be downloaded: {failure}")
 
     def _from_address(self, address: str, part: FileIO) -> Path:
         self._attempt(address, part)
-        if self._inherited and not self._right:
+        if self.inherited and not self._right:
             # Its first bytes are of another file; try again from the first byte.
             self._anew(part)
             self._attempt(address, part)
         if self._right:
             return self._keep()
-        found = self._state.hexdigest()
+        found = self.state.hexdigest()
         self._anew(part)
-        reason = f"the file has another hash than in the lock file: sha256 {found}, expected {self._wanted.sha256}"
+        reason = f"the file has another hash than in the lock file: sha256 {found}, expected {self.wanted.sha256}"
         raise _Failed(f"{reason} ({shown(address)})")
 
     @property
     def _right(self) -> bool:
-        return self._state.hexdigest() == self._wanted.sha256
+        return self.state.hexdigest() == self.wanted.sha256
 
     def _keep(self) -> Path:
-        return self._store.keep(self._store.part(self._wanted.sha256), self._wanted.sha256)
+        return self.store.keep(self.store.part(self.wanted.sha256), self.wanted.sha256)
 
     def _resume(self, part: FileIO) -> None:
         """Hash the bytes of an interrupted download."""
         there = os.fstat(part.fileno()).st_size
-        if self._wanted.size is not None and there > self._wanted.size:
+        if self.wanted.size is not None and there > self.wanted.size:
             self._anew(part)
             return
         part.seek(0)
         while data := part.read(1 << 20):
-            check(self._cancelled)
-            self._state.update(data)
-            self._received += len(data)
-        self._inherited = self._received > 0
+            check(self.cancelled)
+            self.state.update(data)
+            self.received += len(data)
+        self.inherited = self.received > 0
 
     def _anew(self, part: FileIO) -> None:
         part.seek(0)
         part.truncate()
-        self._state, self._received, self._inherited = hashlib.sha256(), 0, False
+        self.state, self.received, self.inherited = hashlib.sha256(), 0, False
 
     def _attempt(self, address: str, part: FileIO) -> None:
-        if self._received and self._received == self._wanted.size:
+        if self.received and self.received == self.wanted.size:
             return
         try:
             try:
-                stream = self._transport.open(address, self._received)
+                stream = self.transport.open(address, self.received)
             except HttpStatusError as error:
                 # The server's file is shorter than our part.
-                if error.status != 416 or not self._received:
+                if error.status != 416 or not self.received:
                     raise
                 self._anew(part)
-                stream = self._transport.open(address)
+                stream = self.transport.open(address)
         except HttpStatusError as error:
             raise _Failed(
                 f"the server answers '{error}' ({shown(address)})",
                 retry=error.status in _LATER, access=error.status in _UNAUTHORIZED, gone=error.status in _GONE,
             ) from None  # fmt: skip
         except OSError as error:
-            check(self._cancelled)
+            check(self.cancelled)
             way = f" through the proxy {origin(error.proxy)}" if isinstance(error, ProxyError) else ""
             reason = f"{origin(address)} cannot be reached{way}: {error.strerror or error}"
             raise _Failed(reason, retry=True, access=True) from None
@@ -244,39 +240,43 @@ class _Download:
             stream.close()
 
     def _read(self, stream: Stream, part: FileIO, where: str) -> None:
-        if stream.start != self._received:
+        if stream.start != self.received:
             # The server does not support ranges.
             self._anew(part)
-        self._inherited = self._received > 0
-        size = self._wanted.size
+        self.inherited = self.received > 0
+        size = self.wanted.size
         if size is not None and stream.size is not None and stream.size != size:
             raise _Failed(f"the file has {stream.size} bytes, expected {size} ({where})")
         expected = size if size is not None else stream.size
-        part.seek(self._received)
+        part.seek(self.received)
         while True:
-            check(self._cancelled)
+            check(self.cancelled)
             try:
                 data = stream.read(_READ)
             except OSError as error:
-                check(self._cancelled)
+                check(self.cancelled)
                 raise _Failed(
-                    f"the connection failed after {self._received} bytes: {error} ({where})", retry=True
+                    f"the connection failed after {self.received} bytes: {error} ({where})", retry=True
                 ) from None
             if not data:
                 break
-            if expected is not None and self._received + len(data) > expected:
+            if expected is not None and self.received + len(data) > expected:
                 self._anew(part)
                 raise _Failed(f"the file is longer than {expected} bytes ({where})")
-            rest = memoryview(data)
-            while rest:
-                rest = rest[part.write(rest) :]
-            self._state.update(data)
-            self._received += len(data)
-            self._progress(self._received, expected or 0)
-        check(self._cancelled)
-        if expected is not None and self._received < expected:
-            raise _Failed(f"the connection ended after {self._received} of {expected} bytes ({where})", retry=True)
+            _write(part, data)
+            self.state.update(data)
+            self.received += len(data)
+            self.progress(self.received, expected or 0)
+        check(self.cancelled)
+        if expected is not None and self.received < expected:
+            raise _Failed(f"the connection ended after {self.received} of {expected} bytes ({where})", retry=True)
 
     def _drop(self) -> None:
         with suppress(OSError):
-            os.unlink(self._store.part(self._wanted.sha256))
+            os.unlink(self.store.part(self.wanted.sha256))
+
+
+def _write(part: FileIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[part.write(rest) :]

@@ -13,7 +13,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,10 @@ def provide(
             # Another process may have installed it meanwhile.
             if not destination.is_dir():
                 with beside(destination) as scratch:
-                    files, links = _Provision(lock, artifacts, mirrors, listener, cancelled).into(scratch)
+                    work = _Provision(
+                        lock=lock, artifacts=artifacts, mirrors=mirrors, listener=listener, cancelled=cancelled
+                    )
+                    files, links = work.into(scratch)
                     prefix = find_prefix(scratch, lock.programs)
                     place = os.path.realpath(destination) if lock.in_place else ""
                     if lock.in_place:
@@ -109,29 +112,22 @@ def provide(
     return destination
 
 
+@dataclass(kw_only=True)
 class _Provision:
     """The installation of one release."""
 
-    def __init__(
-        self,
-        lock: DebianRelease,
-        artifacts: Artifacts,
-        mirrors: FindMirrors,
-        listener: PackageListener,
-        cancelled: threading.Event,
-    ) -> None:
-        self._lock = lock
-        self._artifacts = artifacts
-        self._mirrors = mirrors
-        self._bases: Sequence[str] | None = None
-        self._listener = listener
-        self._cancelled = cancelled
-        # Ends the other threads when one has failed.
-        self._stop = threading.Event()
-        self._transport = Transport(routes=machine_routes)
-        self._guard = threading.Lock()
-        self._received: dict[str, int] = {}
-        self._told = 0.0
+    lock: DebianRelease
+    artifacts: Artifacts
+    mirrors: FindMirrors
+    listener: PackageListener
+    cancelled: threading.Event
+    bases: Sequence[str] | None = None
+    #: Ends the other threads when one has failed.
+    stop: threading.Event = field(default_factory=threading.Event)
+    transport: Transport = field(default_factory=lambda: Transport(routes=machine_routes))
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    received: dict[str, int] = field(default_factory=dict)
+    told: float = 0.0
 
     def into(self, scratch: Path) -> tuple[list[UnpackedFile], dict[str, str]]:
         """Fill a folder; return its files and links."""
@@ -140,13 +136,13 @@ class _Provision:
         try:
             done = self._run(scratch, fetchers, unpackers)
         finally:
-            self._stop.set()
+            self.stop.set()
             # Wake threads that wait for bytes.
-            self._transport.abort()
+            self.transport.abort()
             for pool in (fetchers, unpackers):
                 pool.shutdown(wait=True, cancel_futures=True)
-            self._transport.close()
-        ordered = [done[package.name] for package in self._lock.packages]
+            self.transport.close()
+        ordered = [done[package.name] for package in self.lock.packages]
         links = make_links(scratch, (link for each in ordered for link in each.links))
         return [file for each in ordered for file in each.files], links
 
@@ -155,52 +151,52 @@ class _Provision:
         unpacking: dict[Future[Unpacked], DebianPackage] = {}
         done: dict[str, Unpacked] = {}
         # Largest first: unpacking it takes longest.
-        for package in sorted(self._lock.packages, key=lambda package: -package.size):
+        for package in sorted(self.lock.packages, key=lambda package: -package.size):
             fetching[fetchers.submit(self._fetch, package)] = package
         while fetching or unpacking:
             waiting: list[Future[Any]] = [*fetching, *unpacking]
             ready, _ = wait(waiting, timeout=_POLL, return_when=FIRST_COMPLETED)
-            if self._cancelled.is_set():
+            if self.cancelled.is_set():
                 raise Cancelled
             for future in [each for each in unpacking if each in ready]:
                 done[unpacking.pop(future).name] = future.result()
             for arrived in [each for each in fetching if each in ready]:
                 package = fetching.pop(arrived)
-                name = f"{self._lock.label}: {package.label}"
-                work = partial(unpack, arrived.result(), scratch, archive=name, cancelled=self._stop)
+                name = f"{self.lock.label}: {package.label}"
+                work = partial(unpack, arrived.result(), scratch, archive=name, cancelled=self.stop)
                 unpacking[unpackers.submit(work)] = package
         self._tell(last=True)
         return done
 
     def _fetch(self, package: DebianPackage) -> Path:
         """Return the path of a package in the store, with the right hash."""
-        name, file = f"{self._lock.label}: {package.label}", posixpath.basename(package.path)
+        name, file = f"{self.lock.label}: {package.label}", posixpath.basename(package.path)
         wanted = Wanted(name=name, sha256=package.sha256, size=package.size, file=file)
-        found = kept(wanted, self._artifacts, cancelled=self._stop) or self._download(package, wanted)
+        found = kept(wanted, self.artifacts, cancelled=self.stop) or self._download(package, wanted)
         self._progress(package, package.size, 0)
         return found
 
     def _download(self, package: DebianPackage, wanted: Wanted) -> Path:
-        with self._guard:
-            if self._bases is None:
-                self._bases = tuple(self._mirrors())
-            bases = self._bases
+        with self.guard:
+            if self.bases is None:
+                self.bases = tuple(self.mirrors())
+            bases = self.bases
         # Mirrors do not quote '+' and '~'.
         path = urllib.parse.quote(package.path, safe="/+~")
         addresses = tuple(f"{base.rstrip('/')}/{path}" for base in bases)
         try:
             return download(
                 replace(wanted, addresses=addresses),
-                self._artifacts,
-                transport=self._transport,
+                self.artifacts,
+                transport=self.transport,
                 progress=partial(self._progress, package),
-                cancelled=self._stop,
+                cancelled=self.stop,
             )
         except NotFoundError:
             raise NotFoundError(
                 f"{wanted.name}: {' and '.join(map(shown, bases))} does not have {package.path}; {package.suite} may have a newer "
                 f"version now. Name a mirror that has it in {OVERRIDE}, name a folder that has it by --from DIR, or lock the "
-                f"new version: matrix toolchain lock {self._lock.component}"
+                f"new version: matrix toolchain lock {self.lock.component}"
             ) from None
         except AccessError as error:
             raise InfrastructureError(
@@ -209,13 +205,13 @@ class _Provision:
             ) from None
 
     def _progress(self, package: DebianPackage, received: int, _total: int) -> None:
-        self._received[package.name] = received
+        self.received[package.name] = received
         self._tell()
 
     def _tell(self, *, last: bool = False) -> None:
-        with self._guard:
-            if not last and time.monotonic() - self._told < _BETWEEN_EVENTS:
+        with self.guard:
+            if not last and time.monotonic() - self.told < _BETWEEN_EVENTS:
                 return
-            self._told = time.monotonic()
-            received = sum(self._received.values())
-            self._listener(PackageProgress(package=self._lock.label, received=received, total=self._lock.size))
+            self.told = time.monotonic()
+            received = sum(self.received.values())
+            self.listener(PackageProgress(package=self.lock.label, received=received, total=self.lock.size))

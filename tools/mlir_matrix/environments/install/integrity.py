@@ -95,17 +95,24 @@ def _damaged_prefix(prefix: Path, *, thorough: bool) -> list[str]:
         # Its programs name that path.
         return [f"all files: the prefix only works at {place}"]
     bad = {path for path, target in links.items() if _target(root, path) != target}
-    doubtful = []
-    for path, entry in files.items():
-        looks = _looks(root, path, entry)
-        if looks is None:
-            bad.add(path)
-        elif thorough or not looks:
-            doubtful.append(path)
+
+    def is_damaged(path: str) -> bool:
+        size, sha256, mode, mtime = files[path]
+        try:
+            status = os.lstat(os.path.join(root, path))
+            if not stat.S_ISREG(status.st_mode) or status.st_size != size or (status.st_mode ^ mode) & 0o111:
+                return True
+            # A file with the same time is not read.
+            unread = status.st_mtime_ns == mtime and not thorough
+            return not unread and digest_file(os.path.join(root, path)) != sha256
+        except (OSError, ValueError):
+            return True
+
+    paths = sorted(files, key=lambda path: -files[path][0])
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="hash") as pool:
-        doubtful.sort(key=lambda path: -files[path][0])
-        hashes = pool.map(lambda path: _digest(root, path), doubtful)
-        bad.update(path for path, found in zip(doubtful, hashes, strict=True) if found != files[path][1])
+        # Threads cost more than what is done for a file that is not read.
+        damaged = (pool.map if thorough else map)(is_damaged, paths)
+        bad.update(path for path, is_bad in zip(paths, damaged, strict=True) if is_bad)
     if thorough:
         bad.update(_added(prefix, files.keys() | links.keys() | {FILE}))
     return sorted(bad)
@@ -125,25 +132,6 @@ def _read(prefix: Path) -> tuple[dict[str, list[Any]], dict[str, str], str] | No
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     return (files, links, place) if sound else None
-
-
-def _looks(root: str, path: str, entry: list[Any]) -> bool | None:
-    """Return whether a file looks unchanged; None if it is certainly damaged."""
-    size, _, mode, mtime = entry
-    try:
-        status = os.lstat(os.path.join(root, path))
-    except (OSError, ValueError):
-        return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size != size or (status.st_mode ^ mode) & 0o111:
-        return None
-    return bool(status.st_mtime_ns == mtime)
-
-
-def _digest(root: str, path: str) -> str:
-    try:
-        return digest_file(os.path.join(root, path))
-    except (OSError, ValueError):
-        return ""
 
 
 def _target(root: str, path: str) -> str | None:

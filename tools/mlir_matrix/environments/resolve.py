@@ -95,7 +95,7 @@ class ResolvedEnvironment:
 
 @dataclass(frozen=True, kw_only=True)
 class UnavailableEnvironment:
-    """An environment that this machine cannot have; ``reason`` names what would help."""
+    """An environment that this machine cannot have; ``reason`` names the remedy."""
 
     name: str
     reason: str
@@ -182,7 +182,7 @@ def _no_interpreter(name: str, releases: Releases, locked: Mapping[str, Path], *
 
 
 class _Unavailable(Exception):
-    """A release that this machine cannot have; the message names what would serve."""
+    """A release that this machine cannot have; the message names the remedy."""
 
 
 class _Providers:

@@ -67,10 +67,10 @@ def ensure(
 
 def find(spec: ImageSpec, daemon: Daemon) -> Image | None:
     """Return the daemon's image if it matches the spec, else None."""
-    said = daemon.image(spec.tag)
-    if said is None or differences(spec, said):
+    described = daemon.image(spec.tag)
+    if described is None or differences(spec, described):
         return None
-    return Image(id=said["Id"], tag=spec.tag, environment_digest=spec.environment.digest)
+    return Image(id=described["Id"], tag=spec.tag, environment_digest=spec.environment.digest)
 
 
 def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: PackageListener) -> None:
@@ -107,13 +107,13 @@ def pull(environment: ResolvedEnvironment, spec: ImageSpec | None, registry: str
         daemon.pull(f"{registry}/{tag}")
     except InfrastructureError as error:
         return str(error)
-    said = daemon.image(f"{registry}/{tag}")
-    if said is None:
+    described = daemon.image(f"{registry}/{tag}")
+    if described is None:
         return f"the container daemon pulled {tag} from {registry} but does not have it"
-    wrong = differences(spec, said) if spec else doubts(environment, said)
+    wrong = differences(spec, described) if spec else doubts(environment, described)
     if wrong:
         return f"{registry}/{tag} does not match the lock files: {wrong[0]}"
-    daemon.tag(said["Id"], tag)
+    daemon.tag(described["Id"], tag)
     return ""
 
 

@@ -179,12 +179,12 @@ def ask(program: Path) -> Probe:
     """Return the version, and whether it is new enough."""
     with tempfile.TemporaryDirectory(prefix="matrix-bazel-") as folder:
         # The current folder may request another version.
-        code, said = _call([str(program), "--version"], Path(folder), _VERSION_S)
+        code, output = _call([str(program), "--version"], Path(folder), _VERSION_S)
     if code is None:
         return Probe(reason=f"does not report its version within {_VERSION_S:.0f} seconds", passing=True)
-    found = _VERSION.search(said)
+    found = _VERSION.search(output)
     if code != 0 or found is None:
-        return Probe(reason=f"reports no version; its output: {_last(said)}", passing=True)
+        return Probe(reason=f"reports no version; its output: {_last(output)}", passing=True)
     if int(found["major"]) < OLDEST:
         return Probe(version=found["text"], reason=f"is {found['text']}: {OLDEST} or newer is needed")
     return Probe(version=found["text"])
@@ -211,11 +211,11 @@ def _build(program: Path, folder: Path) -> str:
     start = [str(program), f"--output_user_root={folder / 'root'}", f"--output_base={base}", "--max_idle_secs=10"]
     options = ["--lockfile_mode=off", "--noenable_workspace", "--color=no", "--curses=no", "--noshow_progress"]
     try:
-        code, said = _call([*start, "build", *options, "//:probe"], workspace, _BUILD_S)
+        code, output = _call([*start, "build", *options, "//:probe"], workspace, _BUILD_S)
         if code is None:
             return f"a test build takes more than {_BUILD_S:.0f} seconds"
         if code != 0:
-            return f"a test build fails: {_last(said)}"
+            return f"a test build fails: {_last(output)}"
         return "" if (workspace / "bazel-bin/probe.txt").is_file() else "a test build has no output"
     finally:
         _end_server(base)
@@ -258,7 +258,7 @@ def _end_server(base: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _last(said: str) -> str:
+def _last(output: str) -> str:
     """Return the first complaint in an output, else its last line."""
-    lines = complaints(said) or said.strip().splitlines()[-1:]
+    lines = complaints(output) or output.strip().splitlines()[-1:]
     return f"«{lines[0][:300]}»" if lines else "nothing"

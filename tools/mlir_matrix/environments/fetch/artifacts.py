@@ -70,7 +70,7 @@ class Artifacts:
     def find(self, sha256: str, size: int | None = None, file: str = "") -> Path | None:
         """Find a file here or in one of the others, whose files are hashed once.
 
-        ``file``: what its own name begins with, where it has one.
+        ``file``: beginning of its own name, if it has one.
         """
         if self.has(sha256, size):
             return self.path(sha256)
@@ -134,15 +134,11 @@ class Artifacts:
         """Hash all or some files on all cores; yield those whose hash is not their name."""
         entries = sorted(self.entries() if entries is None else entries, key=lambda entry: -entry.size)
         with ThreadPoolExecutor(parallel or os.cpu_count() or 1, thread_name_prefix="hash") as pool:
-            for entry, digest in zip(entries, pool.map(self._again, entries), strict=True):
+            for entry, digest in zip(
+                entries, pool.map(lambda entry: _digest(self.path(entry.sha256)), entries), strict=True
+            ):
                 if digest != entry.sha256:
                     yield entry
-
-    def _again(self, entry: Artifact) -> str:
-        try:
-            return digest_file(self.path(entry.sha256))
-        except OSError:
-            return ""
 
     @cached_property
     def _plain(self) -> list[Path]:
@@ -152,16 +148,21 @@ class Artifacts:
 
     def _digest(self, path: Path) -> str:
         if path not in self._hashed:
-            try:
-                self._hashed[path] = digest_file(path)
-            except OSError:
-                self._hashed[path] = ""
+            self._hashed[path] = _digest(path)
         return self._hashed[path]
 
 
 def _spelled(name: str) -> str:
     """Normalize the file name of a wheel or package: apt writes the epoch, mirrors leave it out."""
     return re.sub(r"[-_]+", "_", re.sub(r"_\d+%3a", "_", name)).lower()
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, empty if it cannot be read."""
+    try:
+        return digest_file(path)
+    except OSError:
+        return ""
 
 
 def _is_file(path: Path, size: int | None) -> bool:

@@ -24,7 +24,7 @@ class Pip:
         self._processes: set[subprocess.Popen[str]] = set()
 
     def call(self, arguments: list[str]) -> tuple[int, str]:
-        """Return pip's exit code and output. Raises Cancelled."""
+        """Return pip's exit code and output. Raise Cancelled."""
         with self._guard:
             if self._cancelled.is_set():
                 raise Cancelled

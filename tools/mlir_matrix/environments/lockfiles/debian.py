@@ -167,7 +167,7 @@ def debian_lock_files(locks: Path, component: str = "*") -> list[Path]:
 
 
 def read_debian_lock(path: Path) -> DebianRelease:
-    """Read a lock file. Raise CatalogError: anybody may have written it, and its values become URLs and folders."""
+    """Read a lock file strictly, because its values become URLs and folders. Raise CatalogError."""
     lock = parse_debian_lock(locked_text(path), str(path))
     name = debian_lock_file(path, lock.component, lock.release).name
     if path.name != name:

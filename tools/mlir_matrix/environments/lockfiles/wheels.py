@@ -121,7 +121,7 @@ def _words(pins: Mapping[str, str]) -> str:
 def read_lock(path: Path, pins: Mapping[str, str] | None = None) -> tuple[WheelPackage, ...]:
     """Read the packages of a lock file in its order; check that they have the pins that it states, else ``pins``.
 
-    Raise CatalogError: lock files may be written by anybody.
+    Raise CatalogError.
     """
     lines = locked_text(path).splitlines()
     packages: dict[str, WheelPackage] = {}

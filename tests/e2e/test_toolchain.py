@@ -95,7 +95,7 @@ def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
     assert re.search(
         r"matrix: tool 2\.0: .* cannot be downloaded: http://127\.0\.0\.1:9 cannot be reached: ", failed.stderr
     )
-    assert "Name a mirror that can be reached in apt's configuration or in MATRIX_DEB_MIRROR, or bring" in failed.stderr
+    assert "Name a mirror that can be reached in apt's configuration or in MATRIX_DEB_MIRROR, or name" in failed.stderr
     assert offline.installed() == set()
     offline("fetch", "both", "--from", shop.house.home)
     assert offline.installed() == shop.installed()

@@ -203,14 +203,7 @@ class _Http(HTTPConnection):
         return made
 
 
-class _Https(HTTPSConnection):
-    opened: Callable[[socket.socket], None]
-
-    def _new_conn(self) -> socket.socket:
-        made = super()._new_conn()
-        self.opened(made)
-        return made
-
+class _Https(_Http, HTTPSConnection):
     def connect(self) -> None:
         super().connect()
         # TLS has wrapped the first socket.

@@ -257,7 +257,9 @@ def test_no_lock_for_this_python(fresh: Fresh, catalog: Downstream) -> None:
     mine = with_environment(catalog, lock_of("numpy"), tag=other)
     report = run(fresh("home"), catalog, mine, TEST)
     assert report.outcomes == {mine: "skipped", TEST: "pass"}
-    assert re.search("environment mine.*(no lock file; make one with|locked for CPython 3.12)", report.tests[mine]["reason"])
+    assert re.search(
+        "environment mine.*(no lock file; make one with|locked for CPython 3.12)", report.tests[mine]["reason"]
+    )
 
 
 def damaged_home(house: House, tmp_path: Path, name: str, path: str) -> Path:

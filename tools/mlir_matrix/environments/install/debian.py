@@ -12,11 +12,10 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.environments.fetch.apt_sources import OVERRIDE, find_mirrors, routes, settings
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -32,8 +31,9 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageListener, PackageProgress, ignore
 from mlir_matrix.files import Cancelled, beside, locked, unwritable
 
-_CONNECTIONS = 8
-#: Threads that unpack; each holds a few decompressed blocks of 24 MiB.
+#: Each downloads a package and then unpacks it.
+_THREADS = 10
+#: Of these, those that unpack; each holds a few decompressed blocks of 24 MiB.
 _MOST_UNPACKERS = 4
 _POLL = 0.1
 _BETWEEN_EVENTS = 0.05
@@ -131,42 +131,35 @@ class _Provision:
 
     def into(self, scratch: Path) -> tuple[list[UnpackedFile], dict[str, str]]:
         """Fill a folder; return its files and links."""
-        fetchers = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch")
-        unpackers = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_UNPACKERS), thread_name_prefix="unpack")
+        slots = threading.Semaphore(min(os.cpu_count() or 1, _MOST_UNPACKERS))
+
+        def work(package: DebianPackage) -> Unpacked:
+            archive = self._fetch(package)
+            with slots:
+                return unpack(archive, scratch, archive=f"{self.lock.label}: {package.label}", cancelled=self.stop)
+
+        pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="debian")
         try:
-            done = self._run(scratch, fetchers, unpackers)
+            # Largest first: unpacking it takes longest.
+            largest_first = sorted(self.lock.packages, key=lambda package: -package.size)
+            jobs = {package.name: pool.submit(work, package) for package in largest_first}
+            waiting = set(jobs.values())
+            while waiting:
+                ready, waiting = wait(waiting, timeout=_POLL, return_when=FIRST_EXCEPTION)
+                if self.cancelled.is_set():
+                    raise Cancelled
+                for job in ready:
+                    job.result()
         finally:
             self.stop.set()
             # Wake threads that wait for bytes.
             self.transport.abort()
-            for pool in (fetchers, unpackers):
-                pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=True, cancel_futures=True)
             self.transport.close()
-        ordered = [done[package.name] for package in self.lock.packages]
-        links = make_links(scratch, (link for each in ordered for link in each.links))
-        return [file for each in ordered for file in each.files], links
-
-    def _run(self, scratch: Path, fetchers: ThreadPoolExecutor, unpackers: ThreadPoolExecutor) -> dict[str, Unpacked]:
-        fetching: dict[Future[Path], DebianPackage] = {}
-        unpacking: dict[Future[Unpacked], DebianPackage] = {}
-        done: dict[str, Unpacked] = {}
-        # Largest first: unpacking it takes longest.
-        for package in sorted(self.lock.packages, key=lambda package: -package.size):
-            fetching[fetchers.submit(self._fetch, package)] = package
-        while fetching or unpacking:
-            waiting: list[Future[Any]] = [*fetching, *unpacking]
-            ready, _ = wait(waiting, timeout=_POLL, return_when=FIRST_COMPLETED)
-            if self.cancelled.is_set():
-                raise Cancelled
-            for future in [each for each in unpacking if each in ready]:
-                done[unpacking.pop(future).name] = future.result()
-            for arrived in [each for each in fetching if each in ready]:
-                package = fetching.pop(arrived)
-                name = f"{self.lock.label}: {package.label}"
-                work = partial(unpack, arrived.result(), scratch, archive=name, cancelled=self.stop)
-                unpacking[unpackers.submit(work)] = package
         self._tell(last=True)
-        return done
+        done = [jobs[package.name].result() for package in self.lock.packages]
+        links = make_links(scratch, (link for each in done for link in each.links))
+        return [file for each in done for file in each.files], links
 
     def _fetch(self, package: DebianPackage) -> Path:
         """Return the path of a package in the store, with the right hash."""

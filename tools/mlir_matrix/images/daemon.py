@@ -55,7 +55,6 @@ class Daemon:
             yield from self._api.get_image(reference)
 
     def tag(self, reference: str, tag: str) -> None:
-        """Add a tag to an image."""
         name, _, short = tag.rpartition(":")
         with self.plainly(f"naming the image {tag}"):
             self._api.tag(reference, name, short)
@@ -71,7 +70,7 @@ class Daemon:
         self._watch(f"pulling {tag}", lambda: self._api.pull(name, short, stream=True, decode=True))
 
     def load(self, archive: Iterable[bytes]) -> None:
-        """Load the images of a docker-archive. Raise InfrastructureError."""
+        """Load the images of a docker-archive."""
         self._watch("loading images", lambda: self._api.load_image(iter(archive)))
 
     def _watch(self, doing: str, ask: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
@@ -86,7 +85,6 @@ class Daemon:
         return _plainly(doing, self.address)
 
     def close(self) -> None:
-        """Close the connections."""
         self.client.close()
 
 

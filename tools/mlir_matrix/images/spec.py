@@ -49,12 +49,10 @@ class ImageSpec:
 
     @property
     def tag(self) -> str:
-        """Return the tag of the image."""
         return tag_of(self.environment)
 
     @property
     def size(self) -> int:
-        """Return the bytes of all layers."""
         return sum(layer.size for layer in self.layers)
 
     @property

@@ -48,13 +48,19 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 def examine(session: Session) -> dict[str, Any]:
     """Return the report as JSON. Keys may be added; these stay."""
-    home = session.home
+    home, own = session.home, interpreters.own()
     folders = {"packages": home.packages, "artifacts": home.artifacts, "actions": home.actions}
     return {
         "schema": SCHEMA,
         # That of the program's own virtual environment.
         "python": sys.executable,
-        "interpreter": _interpreter(),
+        "interpreter": {
+            "version": platform.python_version(),
+            "path": own.path,
+            "libc": own.libc,
+            "tag": own.tag,
+            "supported": own.tag in interpreters.SUPPORTED,
+        },
         "machine": _machine(home),
         "tools": _tools(),
         "bazel": _bazel(session),
@@ -66,17 +72,6 @@ def examine(session: Session) -> dict[str, Any]:
         "environments": _environments(session),
         "suites": [_suite(session, name) for name in session.catalog.suites],
         "vanishing": _vanishing(session),
-    }
-
-
-def _interpreter() -> dict[str, Any]:
-    own = interpreters.own()
-    return {
-        "version": platform.python_version(),
-        "path": own.path,
-        "libc": own.libc,
-        "tag": own.tag,
-        "supported": own.tag in interpreters.SUPPORTED,
     }
 
 

@@ -14,9 +14,9 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -160,7 +160,9 @@ def _damaged_wheel(folder: Path, *, thorough: bool) -> list[str]:
     listed: dict[str, str] = {}
     for record in sorted(folder.glob("*.dist-info/RECORD")):
         try:
-            listed |= dict(_rows(record))
+            with open(record, encoding="utf-8", newline="") as file:
+                # Files that pip wrote have no hash.
+                listed |= {path: value for path, value, _ in csv.reader(file)}
         except (OSError, ValueError, csv.Error):
             return [record.relative_to(folder).as_posix()]
     if not listed:
@@ -169,13 +171,6 @@ def _damaged_wheel(folder: Path, *, thorough: bool) -> list[str]:
         bad = set(pool.map(lambda row: _wrong(folder, *row), listed.items()))
     bad |= _added(folder, {path.removeprefix(_PROGRAMS) for path in listed})
     return sorted(bad - {""}) or quick
-
-
-def _rows(record: Path) -> Iterator[tuple[str, str]]:
-    """Yield path and hash of each file of a wheel; files that pip wrote have no hash. Raise ValueError."""
-    with open(record, encoding="utf-8", newline="") as file:
-        for path, value, _ in csv.reader(file):
-            yield path, value
 
 
 def _wrong(folder: Path, path: str, expected: str) -> str:
@@ -197,20 +192,16 @@ def remove(folder: Path) -> None:
     A caller that holds the package's lock removes it in any case.
     """
     lock = folder.parent / ".locks" / folder.name
+    held = holds(lock)
+    if not held and not folder.is_dir():
+        return
+    aside = folder.with_name(f".new-{folder.name}-damaged-{os.getpid()}")
     try:
-        if holds(lock):
-            _remove(folder)
-        elif folder.is_dir():
-            with locked(lock):
-                # Another process may have installed it again.
-                if folder.is_dir() and damaged_files(folder, thorough=True):
-                    _remove(folder)
+        with nullcontext() if held else locked(lock):
+            # Another process may have installed it again.
+            if held or (folder.is_dir() and damaged_files(folder, thorough=True)):
+                with suppress(FileNotFoundError):
+                    os.rename(folder, aside)
+                shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise unwritable(f"{folder} cannot be removed", error) from None
-
-
-def _remove(folder: Path) -> None:
-    aside = folder.with_name(f".new-{folder.name}-damaged-{os.getpid()}")
-    with suppress(FileNotFoundError):
-        os.rename(folder, aside)
-    shutil.rmtree(aside, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What environments cost: each unit once, what is here not at all, and what is fetched only to be unpacked."""
+"""Sum up the bytes of environments: each package once, without what is installed or downloaded."""
 
 from __future__ import annotations
 

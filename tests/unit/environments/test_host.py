@@ -1,4 +1,4 @@
-"""Tools of the machine: the version that they say is checked, their bytes count, and actions run them without a PATH."""
+"""Find host tools: check their versions, identify them by their bytes, and run them without a PATH."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_several_programs_of_a_release(path: Path) -> None:
 
 
 def test_actions_run_it_by_its_path(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker's command line says where it is; nothing else does."""
+    """The path is on the worker's command line and nowhere else."""
     say(path, "Tool 3.11.2")
     found = resolved()
     assert isinstance(found, ResolvedEnvironment)

@@ -1,4 +1,4 @@
-"""From an environment's name to what it is here: which lock counts, what its digest covers, what is said where it cannot be."""
+"""Resolve environments: which lock file counts, what the digest covers, and why one is unavailable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def environment(*packages: WheelPackage, interpreter: Interpreter = CP311, name:
 def locked(
     folder: Path, tag: str, *packages: WheelPackage, name: str = "x", pins: dict[str, str] | None = None
 ) -> Path:
-    """A lock that pins some of its packages; all, where nothing else is said."""
+    """Write a lock file that pins some of its packages; all by default."""
     locks = folder / "toolchains" / "locks"
     pins = {each.name: each.version for each in packages} if pins is None else pins
     write_lock(lock_file(locks, name, tag), packages, made_by="x", pins=pins)
@@ -116,7 +116,7 @@ def test_the_first_catalogs_lock_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("says", [True, False])
 def test_a_lock_of_something_else(tmp_path: Path, says: bool) -> None:
-    """Is no lock of this environment, whatever it says, or though it says nothing."""
+    """It is refused, with or without a line of pins."""
     path = lock_file(locked(tmp_path, own().tag, ONE, TWO, pins={"two": "2"}), "x", own().tag)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2] * says + [line for line in lines if line.startswith("one")]))
@@ -191,7 +191,7 @@ def test_prefixes_are_part_of_it(tmp_path: Path) -> None:
 
 
 def test_its_size(tmp_path: Path) -> None:
-    """In order of it things are fetched; what a lock does not say is guessed."""
+    """Downloads are ordered by size; an unknown size is estimated."""
     big = replace(ONE, size=1000, installed=3000)
     assert replace(environment(big), prefixes=(tool(),)).size == 1005
     assert environment(big, TWO).size > 1000

@@ -1,4 +1,4 @@
-"""Speaking to a daemon: whatever it cannot do is said in plain words, and is nobody's verdict."""
+"""Connect to a daemon; report its errors as InfrastructureError."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def said(short: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, what: str) -> str:
-    """What is said where a daemon answers so."""
+    """Return the error for an answer of the daemon."""
     with daemon(short, answer) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
         there = connect()
@@ -169,7 +169,7 @@ def test_what_goes_wrong_with_what_is_sent_is_no_daemons(short: Path, monkeypatc
 
 
 def test_it_is_imported_late() -> None:
-    """Most of what people do needs no daemon and downloads nothing."""
+    """Most commands need no daemon and download nothing."""
     code = (
         "import sys; import mlir_matrix.images.images, mlir_matrix.judge.run\n"
         "assert not {'docker', 'requests', 'urllib3'} & set(sys.modules)\n"

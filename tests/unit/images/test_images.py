@@ -1,4 +1,4 @@
-"""Which images the daemon has, making those that it has not, and taking them from a registry."""
+"""Find, make, pull and push images."""
 
 from __future__ import annotations
 

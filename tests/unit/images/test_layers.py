@@ -1,4 +1,4 @@
-"""Layers: the same for the same lock, whoever installed it and whenever; measured once."""
+"""Make layers: the same bytes for the same lock file, measured once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_who_installed_it_when_and_how_does_not_count(homes: Callable[[str], Hom
 
 
 def test_what_is_in_a_layer_is_intact(home: Home, tmp_path: Path) -> None:
-    """As a worker looks at it, inside: the lists of files are those of what is there."""
+    """The lists of files in a layer match its files, as workers check them."""
     for _unit, folder in units(home, by_pip=True):
         unpack(unit_members(home.packages / folder), tmp_path)
         there = tmp_path / "matrix/packages" / folder

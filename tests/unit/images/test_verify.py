@@ -1,4 +1,4 @@
-"""How an image differs from what the locks give, by what a daemon says of it."""
+"""Compare the description of an image with its spec."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spec(home: Home) -> ImageSpec:
 
 
 def said(spec: ImageSpec, **other: Any) -> dict[str, Any]:
-    """What a daemon says, otherwise here and there."""
+    """Return the description of an image, with changes."""
     return {
         "Id": "sha256:1",
         "Config": {**spec.settings, "Cmd": None, **other.pop("config", {})},

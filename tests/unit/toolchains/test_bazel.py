@@ -1,4 +1,4 @@
-"""Whether a Bazel will do: old ones, broken ones, ones that hang; asked once for as long as they stay the same."""
+"""Probe Bazels: old, broken and hanging ones; keep the results until the program changes."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_the_named_one(opened: Open, fakes: Fakes, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_component(opened: Open, fakes: Fakes) -> None:
-    """Fetched when it comes to that, and made again where it is damaged."""
+    """Install the component if needed, also if it is damaged."""
     broken = fakes.add(then="exit 7")
     session, events = opened(), list[Any]()
     found = locate(session, fetch=False)

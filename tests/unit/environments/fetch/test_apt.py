@@ -1,4 +1,4 @@
-"""Solving with apt: with a stand-in that says what apt said, and with the real one where there is one."""
+"""Solve with apt: a fake one, and the real one if the machine has it."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_no_place(fake: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
 def test_nothing_unsigned(tmp_path: Path) -> None:
-    """The real apt refuses an archive that nobody signed."""
+    """The real apt refuses an unsigned archive."""
     (tmp_path / "debian/dists/sid/main/binary-amd64").mkdir(parents=True)
     (tmp_path / "debian/dists/sid/main/binary-amd64/Packages").write_text("")
     (tmp_path / "debian/dists/sid/Release").write_text(

@@ -1,4 +1,4 @@
-"""Finding Debian's mirror among what apt is configured with."""
+"""Find Debian's mirror in apt's configuration."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_override(tmp_path: Path) -> None:
 
 
 def test_none(tmp_path: Path) -> None:
-    """Says what would do."""
+    """Name the remedy."""
     for folder in (tmp_path / "absent", etc(tmp_path / "apt", a__list="deb http://x.invalid/ubuntu jammy main")):
         with pytest.raises(InfrastructureError, match=r"apt's configuration .*MATRIX_DEB_MIRROR.*--from DIR"):
             find_mirrors(etc=folder, environment={})

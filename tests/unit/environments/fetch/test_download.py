@@ -1,4 +1,4 @@
-"""Downloading from servers on this machine that cut off, lie, stall and refuse."""
+"""Download from local servers that truncate, send wrong bytes, stall and refuse."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_kept_connection_that_ended(server: Behaviour, store: Artifacts, tmp_p
 
 
 def test_cut_off(server: Behaviour, store: Artifacts) -> None:
-    """It goes on where it ended, as often as it is asked again."""
+    """Resume after each interruption."""
     server.cut = [300_000, 300_000]
     assert get(wanted(f"{server.address}/f"), store).read_bytes() == DATA
     assert [given for _, given in server.requests] == ["", "bytes=300000-", "bytes=600000-"]
@@ -138,7 +138,7 @@ def test_what_was_left_is_something_else(server: Behaviour, store: Artifacts, th
 
 
 def test_too_much_was_left(server: Behaviour, store: Artifacts) -> None:
-    """Of a file whose size nobody knew: the server has no such byte."""
+    """The part is longer than the server's file, whose size the lock file does not state."""
     thing = wanted(f"{server.address}/f", size=None)
     store.folder.mkdir()
     store.part(thing.sha256).write_bytes(DATA + b"more")
@@ -200,7 +200,7 @@ def test_the_first_mirror_has_something_else(server: Behaviour, store: Artifacts
 
 
 def test_all_of_it_was_left(server: Behaviour, store: Artifacts) -> None:
-    """By a fetch that was killed before it could say so, of a file whose size nobody knew."""
+    """By a process that was killed after the download, of a file of unknown size."""
     thing = wanted(f"{server.address}/f", size=None)
     store.folder.mkdir()
     store.part(thing.sha256).write_bytes(DATA)
@@ -211,7 +211,7 @@ def test_all_of_it_was_left(server: Behaviour, store: Artifacts) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 407])
 def test_who_asks(server: Behaviour, store: Artifacts, status: int) -> None:
-    """Others may know a password, or a way there; a file that is not there, or is another one, nobody can help with."""
+    """pip may know a password or a proxy; it cannot help with a missing or another file."""
     server.refuse = [status]
     with pytest.raises(AccessError, match=f"the server answers '{status} "):
         get(wanted(f"{server.address}/f"), store)
@@ -243,7 +243,7 @@ def test_nobody_answers(store: Artifacts) -> None:
 
 @pytest.mark.parametrize("address", ["http://user:secret@host.invalid/f", "https://user:secret@host.invalid/f"])
 def test_a_proxy_that_is_not_there(store: Artifacts, address: str) -> None:
-    """In words, and without anybody's password."""
+    """Without the password."""
     proxy = "http://me:hidden@127.0.0.1:1"
     transport = Transport(routes=lambda: Routes(proxies={"http": proxy, "https": proxy}))
     with pytest.raises(InfrastructureError) as caught:
@@ -321,7 +321,7 @@ def start(store: Artifacts, address: str, limit: int = 0) -> AbstractContextMana
 
 
 def test_two_processes(server: Behaviour, store: Artifacts) -> None:
-    """One fetches, the other waits and takes what is there."""
+    """One process downloads, the other waits and uses the file."""
     server.hold = threading.Event()
     with start(store, f"{server.address}/f") as first, start(store, f"{server.address}/f") as second:
         assert server.reached.wait(120)
@@ -334,7 +334,7 @@ def test_two_processes(server: Behaviour, store: Artifacts) -> None:
 
 
 def test_a_killed_fetch(server: Behaviour, store: Artifacts) -> None:
-    """Goes on where it was; its lock is nobody's."""
+    """Resume the part of a killed process, whose lock has ended."""
     server.hold = threading.Event()
     part = store.part(wanted().sha256)
     with start(store, f"{server.address}/f"):

@@ -1,4 +1,4 @@
-"""The size of a wheel and of what is in it, from its list of members alone, wherever it is."""
+"""Compute the sizes of a wheel from its list of members alone."""
 
 from __future__ import annotations
 

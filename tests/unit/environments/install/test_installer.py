@@ -1,4 +1,4 @@
-"""Installing with the real pip, from a folder of wheels made here: whole or not at all, checked, in parallel, and ended at once."""
+"""Install local wheels with the real pip: complete or not at all, checked, in parallel, and cancelled at once."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_what_a_killed_run_left_is_removed(wheels: Path, store: Path) -> None:
 
 
 def test_no_place_to_put_it(wheels: Path, store: Path) -> None:
-    """The thread says so, rather than ending in silence while the run waits."""
+    """Report an unexpected error instead of ending the thread silently."""
     (store / ".locks").write_text("in the way")
     events = install(store, environment(wheel(wheels, "one")))
     assert "one 1.0 cannot be installed" in events[-1].error
@@ -209,7 +209,7 @@ def test_closing_ends_what_goes_on(slow: Path, store: Path) -> None:
 
 
 def test_closing_does_not_wait_for_bytes(wheels: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a connection on which none come; what has come is gone on with the next time."""
+    """Cancel a stalled download; the next one resumes it."""
     one = wheel(wheels, "one", size=400_000)
     with loopback.serve(wheels) as server:
         monkeypatch.setenv("no_proxy", "*")

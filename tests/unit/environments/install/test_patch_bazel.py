@@ -1,4 +1,4 @@
-"""What makes Debian's Bazel run from a prefix: its jars with those that they name, its rc file, its launcher."""
+"""Patch Debian's Bazel: its list of jars, its rc file and its launcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefixes that are patched for their place: what is patched and what is not, and that they are known to be of use there only."""
+"""Patch prefixes for their path: what is patched, what is not, and that they are damaged anywhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unpacking Debian packages made here, the hostile ones among them: nothing is written outside of the prefix."""
+"""Unpack Debian packages, also hostile ones: nothing is written outside of the prefix."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def outside(prefix: Path) -> list[Path]:
 
 @pytest.mark.parametrize("suffix", [".xz", ".gz", ".bz2", "", ".zst"])
 def test_what_is_in_it(prefix: Path, suffix: str) -> None:
-    """Whatever it is compressed with; leading './' or not, long names, setuid bits dropped, everything recorded."""
+    """All compressions; leading './', long names, setuid bits, and the record of each file."""
     data = os.urandom(3_000_000)
     name = "usr/share/" + "n" * 90 + "/" + "m" * 90
     unpacked = put(
@@ -259,7 +259,7 @@ def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_index_that_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is wrong about it: the content is right, or there is an error."""
+    """With a wrong index, the content is right or there is an error."""
     data = b"0123456789" * 30_000
     packed = blocky(data, tmp_path)
     for large in (0, 1 << 30):

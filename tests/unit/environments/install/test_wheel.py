@@ -1,4 +1,4 @@
-"""Wheels: where pip finds them, how they are fetched, and what is said where they are not."""
+"""Install wheels: find them by pip, download them, and report errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behaviour]:
-    """The folder of wheels, served; pip is told where."""
+    """A server of wheels that pip is configured with."""
     monkeypatch.setenv("no_proxy", "*")
     with serve(wheels) as behaviour:
         monkeypatch.setattr(
@@ -175,7 +175,7 @@ def test_where_an_index_wants_to_know_who_asks(
 
 
 def test_where_only_pip_knows_the_way(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a proxy of its own, say."""
+    """For example by its own proxy."""
     one = wheel(wheels, "one")
     monkeypatch.setattr(module, "locate", lambda thing, *_given: ("http://127.0.0.1:1/f", thing.hashes[0]))
     assert (provide(one) / "one.py").is_file()
@@ -184,7 +184,7 @@ def test_where_only_pip_knows_the_way(wheels: Path, provide: Provide, monkeypatc
 @pytest.mark.usefixtures("nobody")
 @pytest.mark.parametrize("refusals", [[404], [500] * 3])
 def test_pip_is_asked_for_nothing_else(server: Behaviour, wheels: Path, provide: Provide, refusals: list[int]) -> None:
-    """What is gone, or broken, is so for pip as well."""
+    """pip is not tried if the server answers that the file is missing or broken."""
     server.refuse = [*refusals]
     with pytest.raises(
         InfrastructureError, match="is no longer available" if refusals == [404] else "the server answers '500"
@@ -205,7 +205,7 @@ def test_a_full_disk(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyP
 
 
 def test_the_size_that_the_lock_has(server: Behaviour, wheels: Path, provide: Provide, artifacts: Artifacts) -> None:
-    """Nothing longer is taken; of one of several builds nobody knows which size it is."""
+    """Refuse a longer file; with several builds, the size is unknown."""
     one = wheel(wheels, "one", size=5000)
     size = (wheels / "one-1.0-py3-none-any.whl").stat().st_size
     with pytest.raises(InfrastructureError, match=f"the file has {size} bytes, expected {size - 1}"):
@@ -229,7 +229,7 @@ def test_another_file_at_the_address(wheels: Path, provide: Provide, artifacts: 
 
 
 def test_another_hash_than_the_lock_has(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though pip should have said so."""
+    """Check the hash even if pip does not."""
     one = wheel(wheels, "one")
     monkeypatch.setattr(module, "locate", lambda *_given: ("file:///x", "1" * 64))
     with pytest.raises(InfrastructureError, match="another hash than in the lock file"):
@@ -254,7 +254,7 @@ def test_cancelled(wheels: Path, provide: Provide, artifacts: Artifacts) -> None
     ],
 )
 def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], words: str) -> None:
-    """Is called that, not a package that nobody has: what is nearest to it could not be had either."""
+    """Report the network, not a missing package, and suggest no other release."""
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_RETRIES", "1")
     monkeypatch.setenv("no_proxy", "")

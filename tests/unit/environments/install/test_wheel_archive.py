@@ -1,4 +1,4 @@
-"""Wheels as archives: what of them is unpacked and where, what is listed, and that nothing hostile gets beside its folder."""
+"""Unpack wheels: paths, RECORD, and hostile members."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def unpacked(path: Path, cancelled: threading.Event | None = None) -> Path:
 
 
 def beside(folder: Path) -> list[str]:
-    """What lies around the folder that was to be filled."""
+    """Return the paths around the folder."""
     return sorted(path.name for path in folder.parent.iterdir()) + sorted(
         path.name for path in folder.parents[1].iterdir()
     )
@@ -157,7 +157,7 @@ def test_cancelled_while_unpacking(tmp_path: Path) -> None:
 
 
 def test_the_record_has_all_of_them(tmp_path: Path) -> None:
-    """Also what the wheel's own does not list, or lists as nobody can read: else it would look as if somebody had added it."""
+    """RECORD lists every file, also those that the wheel's own RECORD omits or misspells."""
     more = {
         "w/unlisted.py": b"a",
         "w/short.py": b"b",

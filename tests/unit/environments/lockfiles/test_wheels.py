@@ -1,4 +1,4 @@
-"""Locks: pip's own format, read strictly, because names become folders and a stranger may have written them."""
+"""Read lock files in pip's format strictly, because names become folders and anybody may have written them."""
 
 from __future__ import annotations
 
@@ -135,7 +135,6 @@ def test_twice(tmp_path: Path, again: str) -> None:
     ],
 )  # fmt: skip
 def test_pins_that_it_does_not_have(tmp_path: Path, pins: str, column: int, words: str) -> None:
-    """It is found by what it says that it pins."""
     path = lock(
         tmp_path, f"# Made by: x\n# Pins: {pins}\na==1.0 --hash=sha256:{A}\nb_b==2.13.1+cpu --hash=sha256:{A}\n"
     )
@@ -151,7 +150,7 @@ def test_pins_that_it_has(tmp_path: Path, pins: str) -> None:
 
 
 def test_what_it_must_have_where_it_does_not_say(tmp_path: Path) -> None:
-    """What it is wanted for; what it says itself goes before."""
+    """The pins that it states have priority over those that are expected."""
     path = lock(tmp_path, f"a==1.0 --hash=sha256:{A}\n")
     assert len(read_lock(path, {"a": "1"})) == len(read_lock(path)) == 1
     with pytest.raises(CatalogError, match=rf"^{path}:1:1: b==1 is pinned, but this lock file does not have b$"):
@@ -195,7 +194,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_a_link_that_leaves_the_catalog(tmp_path: Path) -> None:
-    """Its content, say of /etc/passwd, would be quoted in the message."""
+    """The message would quote the content of the file, for example of /etc/passwd."""
     (tmp_path / "secret").write_text("secret")
     path = locks(tmp_path) / "x.txt"
     path.symlink_to(tmp_path / "secret")

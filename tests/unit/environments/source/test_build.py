@@ -1,4 +1,4 @@
-"""Builds of sources: real repositories, made here, built by the machine's own compiler."""
+"""Build local git repositories with the host's compiler."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_no_such_commit(home: Path, repository: Repository) -> None:
 def test_hooks_and_variables_of_others_play_no_part(
     home: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a template, of a git that runs us, of flags that somebody has set."""
+    """Variables of git hooks, templates and flags of the user have no effect."""
     found = build(repository, repository.says("one"))
     template = tmp_path / "template"
     (template / "hooks").mkdir(parents=True)
@@ -336,7 +336,7 @@ def with_compiler(home: Path, loader: str) -> tuple[SourceBuild, Path]:
 
 @pytest.mark.parametrize("loader", ["lib64/ld-linux-x86-64.so.2", "usr/lib64/ld-linux-x86-64.so.2"])
 def test_the_loader_of_what_is_built(home: Path, loader: str) -> None:
-    """Is that of the prefix, wherever it has it; a name where it is only shown and the prefix is not there yet."""
+    """A dry run prints the loader of the prefix, or a placeholder if it is not installed."""
     found, prefix = with_compiler(home, loader)
     places = Places(home / "packages", home, found)
 
@@ -362,7 +362,7 @@ def test_a_prefix_that_cannot_link(home: Path) -> None:
 
 @needs_compiler
 def test_what_a_killed_git_left(home: Path, repository: Repository) -> None:
-    """Locks that would be waited for in vain, for ever; the mirror's own lock says that no git is at work there."""
+    """Lock files of git would block for ever; our own lock shows that no git is running."""
     one, two = (build(repository, repository.says(word)) for word in ("one", "two"))
     assert not [event.error for event in provide(home, one) if event.error]
     places = Places(home / "packages", home, two)

@@ -1,4 +1,4 @@
-"""What a person names when it comes to images."""
+"""Select environments for images by their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The archive that a daemon is given."""
+"""Write the archive for a daemon."""
 
 from __future__ import annotations
 

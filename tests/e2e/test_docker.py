@@ -148,7 +148,7 @@ def test_no_daemon(own: House, tmp_path: Path) -> None:
     house = replace(own, more={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
     done = house("run", "mlir/linalg-loops/x86_64/mlp", "--executor", "docker")
     assert (done.code, done.stdout) == (3, "")
-    assert re.search("no container daemon answers at .*none.sock: start one", done.stderr)
+    assert re.search("no container daemon answers at .*none.sock; start one", done.stderr)
 
 
 def test_known_results_need_no_daemon(own: House, tmp_path: Path) -> None:

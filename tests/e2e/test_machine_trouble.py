@@ -228,7 +228,7 @@ NOWHERE = {
 }
 
 #: Where several packages cannot be had, whichever is found out first gives the reason.
-ANY_OF_THEM = "not on the|cannot be|another hash than the lock has"
+ANY_OF_THEM = "not on the|cannot be|another hash than in the lock file"
 #: What the environment pins, as nobody has it.
 PINNED = "".join(f"{pin} --hash=sha256:{'0' * 64}\n" for pin in ("numpy==2.4.6", "wasmtime==50.0.1"))
 
@@ -236,7 +236,7 @@ PINNED = "".join(f"{pin} --hash=sha256:{'0' * 64}\n" for pin in ("numpy==2.4.6",
 @pytest.mark.parametrize(
     ("lock", "index", "reason"),
     [
-        (PINNED, {}, "another hash than the lock has"),
+        (PINNED, {}, "another hash than in the lock file"),
         (PINNED + "mlir-matrix-is-not-there==1.0 --hash=sha256:" + "0" * 64 + "\n", NOWHERE, ANY_OF_THEM),
         (PINNED + "ml_dtypes==0.5.0 --hash=sha256:" + "1" * 64 + "\n", NOWHERE, ANY_OF_THEM),
     ],
@@ -270,7 +270,9 @@ def test_no_lock_for_this_python(fresh: Fresh, catalog: Downstream) -> None:
     mine = with_environment(catalog, lock_of("numpy"), tag=other)
     report = run(fresh("home"), catalog, mine, TEST)
     assert report.outcomes == {mine: "skipped", TEST: "pass"}
-    assert re.search("environment mine.*(no lock; make one with|locked for CPython 3.12)", report.tests[mine]["reason"])
+    assert re.search(
+        "environment mine.*(no lock file; make one with|locked for CPython 3.12)", report.tests[mine]["reason"]
+    )
 
 
 def damaged_home(house: House, tmp_path: Path, name: str, path: str) -> Path:

@@ -17,11 +17,10 @@ from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import Installed
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.users import remember
 from mlir_matrix.events import Event, Listener, PackageProgress
 from mlir_matrix.files import locked
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import c_libraries, locked_things, things
+from mlir_matrix.session import Session, remember
+from mlir_matrix.toolchains.names import c_libraries, locked_packages, selections
 
 #: Prints a message.
 Tell = Callable[[str], object]
@@ -34,7 +33,7 @@ def resolve_names(
 ) -> tuple[list[ResolvedEnvironment], list[str]]:
     """Return the environments that names stand for, and why the others are unavailable."""
     found, errors = [], []
-    for thing in things(session, names):
+    for thing in selections(session, names):
         environment = thing.resolve(session, sealed=sealed)
         if isinstance(environment, ResolvedEnvironment):
             found.append(environment)
@@ -85,12 +84,11 @@ def fetch(
     packages = session.home.packages
     remember(session.home, session.catalog.roots)
     for environment in environments:
-        for unit in environment.units:
-            name = unit.folder_for(environment.interpreter.tag)
-            here = bool(name) and (packages / name).is_dir()
-            if here and (damaged := damaged_files(packages / name, thorough=False)):
+        for name, unit in environment.folders.items():
+            folder = packages / name
+            if folder.is_dir() and (damaged := damaged_files(folder, thorough=False)):
                 tell(f"{unit.label} is damaged ({first(damaged)}) and is installed again")
-                remove(packages / name)
+                remove(folder)
     errors = install(session, environments, progress, tell, others=others)
     for alone in without_archives(session, environments):
         tell(f"archives of {alone.name} are damaged and are downloaded again")
@@ -147,7 +145,7 @@ _Locked = tuple[str, str, Installed]
 
 def verify(session: Session, names: Sequence[str], tell: Tell) -> Damage:
     """Read every byte of packages and archives (default: of all lock files), and remove what is damaged."""
-    held = list(_named(session, names, tell)) if names else list(locked_things(session))
+    held = list(_named(session, names, tell)) if names else list(locked_packages(session))
     packages, store = session.home.packages, Artifacts(session.home.artifacts)
     folders = {packages / folder: unit for _, folder, unit in held if folder and (packages / folder).is_dir()}
     labels = {value: each.label for _, _, unit in held for each in unit.archives for value in each.hashes}

@@ -14,17 +14,15 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import PackageProgress, Tick
 from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.images import ensure, find, pull
+from mlir_matrix.images.images import chosen, ensure, find, pull
 from mlir_matrix.images.images import push as push_image
-from mlir_matrix.images.select import chosen
 from mlir_matrix.images.spec import can_draw, draw, tag_of
 from mlir_matrix.report.layout import columns, print_lines
 from mlir_matrix.report.progress import shown
-from mlir_matrix.session import Session
+from mlir_matrix.session import Session, remember
 from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.fetch import install
 

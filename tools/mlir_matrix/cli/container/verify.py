@@ -11,7 +11,7 @@ from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.select import chosen
+from mlir_matrix.images.images import chosen
 from mlir_matrix.images.spec import draw, tag_of
 from mlir_matrix.images.verify import differences
 from mlir_matrix.session import Session

@@ -15,11 +15,11 @@ from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
-from mlir_matrix.environments.releases import distributions, filled, provider_of
+from mlir_matrix.environments.package import Provider, distributions, filled, provider_of
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import Thing, things
+from mlir_matrix.toolchains.names import Selection, selections
 
 
 @verb(
@@ -46,10 +46,10 @@ def command(names: tuple[str, ...], tags: tuple[str, ...], current: Session) -> 
     includes the C library.
     """
     complete = True
-    for thing in things(current, names or sorted(current.catalog.environments)):
+    for thing in selections(current, names or sorted(current.catalog.environments)):
         # An environment's lock file is of wheels: its releases of Debian packages have their own.
         for entry, release in thing.releases if thing.component else ():
-            if provider_of(entry.document, release) == "deb":
+            if provider_of(entry.document, release) is Provider.DEB:
                 complete &= _lock_packages(current, entry, release)
         if thing.environment:
             complete &= _lock_environment(current, thing, tags or SUPPORTED, named=bool(names))
@@ -96,7 +96,7 @@ def _lock_packages(current: Session, entry: Entry[Component], release: Release) 
     return True
 
 
-def _lock_environment(current: Session, thing: Thing, tags: tuple[str, ...], *, named: bool) -> bool:
+def _lock_environment(current: Session, thing: Selection, tags: tuple[str, ...], *, named: bool) -> bool:
     """Lock the wheels of an environment; return whether that worked for at least one Python version."""
     entry = current.catalog.environments[thing.environment]
     pins = distributions(thing.releases)

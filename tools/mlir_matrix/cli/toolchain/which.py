@@ -13,7 +13,7 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.environments.releases import provider_of
+from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean, printable
@@ -39,7 +39,7 @@ def command(tool: str, current: Session) -> None:
         if not isinstance(environment, ResolvedEnvironment):
             raise InfrastructureError(environment.reason)
         if environment.missing(current.home.packages):
-            built = ", which is built from source," if provider_of(entry.document, release) == "source" else ""
+            built = ", which is built from source," if provider_of(entry.document, release) is Provider.SOURCE else ""
             reference = f"{entry.name}@{release.release}"
             raise InfrastructureError(
                 f"{entry.name} {release.release}{built} is not installed; matrix toolchain fetch {reference}"
@@ -81,7 +81,7 @@ def _releases(current: Session, entry: Entry[Component], name: str, wanted: str)
         return [release_of(entry, current.pins.overrides[entry.name])]
     pinned = current.catalog.default_pins("")[entry.name]
     named = [each for each in entry.document.releases if name in each.programs]
-    if named and provider_of(entry.document, release_of(entry, pinned)) == "host":
+    if named and provider_of(entry.document, release_of(entry, pinned)) is Provider.HOST:
         return named
     own = [
         dict(pins)[entry.name]
@@ -90,7 +90,7 @@ def _releases(current: Session, entry: Entry[Component], name: str, wanted: str)
         if entry.name in pins
     ]
     found = [release_of(entry, each) for each in dict.fromkeys([pinned, *own])]
-    wheels = [each for each in found if entry.document.programs and provider_of(entry.document, each) == "pypi"]
+    wheels = [each for each in found if entry.document.programs and provider_of(entry.document, each) is Provider.PYPI]
     return [each for each in found if each not in wheels] or found
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import Installed
@@ -54,6 +53,8 @@ def install(
     packages: Path | None = None,
 ) -> list[str]:
     """Install missing packages in ``packages`` (default: of the session) and return the errors; ``others`` have archives, too."""
+    from mlir_matrix.environments.install.installer import install_all  # imports urllib3
+
     folder = packages or session.home.packages
     todo = [environment for environment in environments if environment.missing(folder)]
     if not todo:

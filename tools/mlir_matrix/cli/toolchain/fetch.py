@@ -14,7 +14,6 @@ from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
-from mlir_matrix.environments.install.installer import dry_run as planned
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.plan_document import units_document
@@ -81,9 +80,11 @@ def command(
 
 def _dry_run(current: Session, environments: Iterable[ResolvedEnvironment]) -> list[str]:
     """Return the downloads as comments, and the commands of source builds as lines of a shell."""
+    from mlir_matrix.environments.install.installer import dry_run  # imports urllib3
+
     packages = current.home.packages
     units = {unit.label: unit for environment in environments for unit in environment.missing(packages)}
-    lines = [line for unit in units.values() for line in planned(unit, packages, current.home.cache)]
+    lines = [line for unit in units.values() for line in dry_run(unit, packages, current.home.cache)]
     damaged = without_archives(current, environments)
     return [*lines, *(f"# {alone.name}: damaged archives would be downloaded again" for alone in damaged)]
 

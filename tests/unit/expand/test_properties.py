@@ -13,7 +13,7 @@ from mlir_matrix.expand.properties import place, reader, resolve_property, selfi
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import expand
-from mlir_matrix.expand.test_sets import SuiteProperty
+from mlir_matrix.expand.test_sets import TestProperty
 from support.catalogs import catalog, entry
 from support.catalogs import suite as make_suite
 
@@ -33,7 +33,7 @@ outputs:
 
 
 def property_kind(text: str) -> Any:
-    """A law from the words of a suite."""
+    """The property of a text."""
     return entry("suites", Property, "p", f"tests: ['**']\nreason: r\n{text}").document.property_kind
 
 
@@ -88,7 +88,7 @@ def related(suite_property: Any, *test: str) -> Any:
     route = connector.route(*test)  # type: ignore[arg-type]
     assert not isinstance(route, Unsupported)
     return resolve_property(
-        connector, SuiteProperty(name="p", property_kind=suite_property, position="s:1:1"), (*test, ""), route
+        connector, TestProperty(name="p", property_kind=suite_property, position="s:1:1"), (*test, ""), route
     )  # type: ignore[arg-type]
 
 
@@ -128,7 +128,7 @@ def test_a_source_that_fixes_its_sizes_has_no_halves() -> None:
     connector = Connector(fixed)
     route = connector.route("mlir", "linalg-loops", "wasm", "mlp")
     assert not isinstance(route, Unsupported)
-    suite_property = SuiteProperty(name="p", property_kind=Batch(dim="B"), position="s:1:1")
+    suite_property = TestProperty(name="p", property_kind=Batch(dim="B"), position="s:1:1")
     found = resolve_property(connector, suite_property, ("mlir", "linalg-loops", "wasm", "mlp", ""), route)
     assert isinstance(found, Unsupported)
     assert found.reason.startswith("linalg.mlir of mlp fixes the size of B: ")
@@ -150,7 +150,7 @@ BLOCK = "blocks:\n- product: {framework: [pytorch, jax], pipeline: [linalg-loops
          "s.yaml:6:3: jax/linalg-loops/wasm/mlp~scaling has a property of this name by suites/s.yaml:5:3; "
          "give one of them another 'name'"),
         ("- {tests: ['jax/**'], agrees: {pipeline: linalg-tiled}, reason: r}",
-         "s.yaml:5:12: property jax/** speaks about no test that can run: jax/linalg-loops/wasm/softmax~agrees is unsupported: "
+         "s.yaml:5:12: property jax/** applies to no test that can run: jax/linalg-loops/wasm/softmax~agrees is unsupported: "
          "what it is compared with, jax/linalg-tiled/wasm/softmax, is unsupported: "
          "jax emits stablehlo; linalg-tiled takes torch or linalg"),
     ],

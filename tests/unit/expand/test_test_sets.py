@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.test_sets import CellTests, Namespace, Rule, TestKey, TestPattern, TestProduct, walk
 from mlir_matrix.names import test_glob
 from support.catalogs import catalog
@@ -164,8 +163,3 @@ def test_exact_holds_the_pins_that_the_identifier_has(name: str, pins: str) -> N
 )
 def test_why_a_glob_matches_nothing(glob: str, why: str) -> None:
     assert UNIVERSE.why_nothing(glob) == why
-
-
-def test_no_target_may_take_the_name_of_ir_tests() -> None:
-    with pytest.raises(CatalogError, match=r"^targets/ir\.yaml:1:1: no target can be called ir"):
-        Namespace(catalog(targets={"ir": "accepts: [object]"}))

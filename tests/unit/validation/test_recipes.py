@@ -22,14 +22,14 @@ TILE = "recipes/steps/tile/step.yaml"
             "2:1: there is no tool 'ingress'; known: import_jax, import_mlir, import_onnx, import_pytorch",
         ]),
         ("matrix/frameworks/pytorch.yaml", "import_pytorch", "passes", [
-            "2:1: the tool 'passes' is no framework's; a framework takes one of import_jax, import_mlir, import_onnx, "
+            "2:1: the tool 'passes' is no tool of a framework; a framework takes one of import_jax, import_mlir, import_onnx, "
             "import_pytorch",
         ]),
         (TILE, "description: tile", "description: tile\ntool: child", [
             "2:1: there is no tool 'child'; known: check, object, passes",
         ]),
         (TILE, "description: tile", "description: tile\ntool: transform", [
-            "2:1: the tool 'transform' is no step's; a step takes one of check, object, passes",
+            "2:1: the tool 'transform' is no tool of a step; a step takes one of check, object, passes",
         ]),
         ("matrix/frameworks/pytorch.yaml", "environment: torch", "environment: toch", [
             "3:1: there is no environment 'toch'; did you mean 'torch'?",

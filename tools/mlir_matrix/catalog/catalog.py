@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.models.base import Document, Framework, Kind, Layer, Pipeline, Step, Target, Workload
@@ -14,6 +14,7 @@ from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.catalog.models.suites import Suite
 from mlir_matrix.catalog.models.toolchains import Component, Environment, KnownGood
 from mlir_matrix.catalog.yaml_reader import Source
+from mlir_matrix.names import SEGMENT_NAMES
 
 T = TypeVar("T", bound=Document)
 
@@ -91,6 +92,12 @@ class Catalog:
     golden_files: tuple[GoldenFile, ...] = ()
     #: How images are made: what the last root says of each key that any says.
     containers: Containers = field(default_factory=Containers)
+
+    @cached_property
+    def axes(self) -> Mapping[str, Mapping[str, Entry[Any]]]:
+        """The things that each segment of a test identifier names, in the order of the segments."""
+        things = (self.frameworks, self.pipelines, self.targets, self.workloads)
+        return dict(zip(SEGMENT_NAMES, things, strict=True))
 
     def default_pins(self, environment: str) -> Mapping[str, str]:
         """The release of every component in an environment where nobody asks for another.

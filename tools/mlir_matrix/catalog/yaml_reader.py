@@ -82,6 +82,10 @@ class Source:
         line, column = self.place(*keys)
         return f"{self.file}:{line}:{column}"
 
+    def beside(self, name: str) -> str:
+        """Return the name, for messages, of another file in the same folder."""
+        return f"{self.file.rpartition('/')[0]}/{name}"
+
 
 def read(path: Path, file: str) -> Source:
     """Read the YAML file at ``path``, called ``file`` in what people see. Raises SourceError."""
@@ -104,20 +108,24 @@ def read_text(path: Path, file: str) -> str:
 def decode(data: bytes, file: str) -> str:
     """Bytes as text; see :func:`read_text`."""
     if len(data) > MOST_BYTES:
-        place = data.count(b"\n", 0, MOST_BYTES) + 1, MOST_BYTES - data.rfind(b"\n", 0, MOST_BYTES)
-        raise SourceError(
-            file, place, f"is larger than {MOST_BYTES >> 20} MiB, which ends here; split or shorten the file"
-        )
+        message = f"is larger than {MOST_BYTES >> 20} MiB, which ends here; split or shorten the file"
+        before = data[:MOST_BYTES].decode(errors="replace")
+        raise SourceError(file, place_in(before, len(before)), message)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode()
-        place = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise SourceError(file, place, f"is not UTF-8: byte 0x{error.object[error.start]:02x}") from None
+        problem = f"is not UTF-8: byte 0x{error.object[error.start]:02x}"
+        raise SourceError(file, place_in(before, len(before)), problem) from None
     if found := _FORBIDDEN.search(text):
-        place = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
-        raise SourceError(file, place, f"holds the control character U+{ord(found[0]):04X}")
+        problem = f"holds the control character U+{ord(found[0]):04X}"
+        raise SourceError(file, place_in(text, found.start()), problem)
     return text
+
+
+def place_in(text: str, offset: int) -> Place:
+    """Return line and column (from 1) of an offset in a text."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def parse(text: str, file: str) -> Source:

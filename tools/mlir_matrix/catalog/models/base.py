@@ -6,8 +6,8 @@ or folder. Sequences are tuples so that a loaded catalog is a value.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
@@ -32,6 +32,8 @@ Outcome = Literal[
 Device = Annotated[StrictStr, Field(pattern=DEVICE_PATTERN)]
 #: What texts must be that a pattern refuses.
 RULES = {DEVICE_PATTERN: DEVICE_RULE}
+#: The dtypes of floating point.
+FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
 Stage = Literal["import", "lower", "codegen", "run", "judge"]
 
 
@@ -191,6 +193,24 @@ class StepUse(Document):
     parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
 
 
+class UsedStep(NamedTuple):
+    """A step of a pipeline or target: its place in the file, its name, the values of its parameters."""
+
+    keys: tuple[str | int, ...]
+    name: str
+    parameters: Mapping[str, ParameterValue]
+
+
+def used_steps(uses: Sequence[Name | StepUse], *keys: str) -> list[UsedStep]:
+    """Return the steps of the list at ``keys`` in a file."""
+    return [
+        UsedStep((*keys, index), use.step, use.parameters)
+        if isinstance(use, StepUse)
+        else UsedStep((*keys, index), use, {})
+        for index, use in enumerate(uses)
+    ]
+
+
 class Pipeline(Document):
     """An end-to-end recipe (``recipes/pipelines/NAME.yaml``)."""
 
@@ -203,6 +223,10 @@ class Pipeline(Document):
     codegen: dict[Name, ParameterValue] = {}
     #: What it does, e.g. ``contraction: "off"``. It counts before what a target or a workload states.
     numerics: NumericsAttributes = {}
+
+    def route(self, kind: str) -> list[UsedStep]:
+        """Return the steps for an entry kind: those of the entry, then those that all entries share."""
+        return [*used_steps(self.entry[kind], "entry", kind), *used_steps(self.steps, "steps")]
 
 
 class Target(Document):

@@ -78,6 +78,11 @@ class Agreement(Document):
     target: Name | None = None
     within: Within = "exact"
 
+    @property
+    def cell(self) -> dict[str, str | None]:
+        """The names of the other cell, by axis."""
+        return {"framework": self.framework, "pipeline": self.pipeline, "target": self.target}
+
 
 class SameIr(Document):
     """The IR is that of the same workload in another cell, whatever values are called; what is not named is as in the test."""
@@ -86,6 +91,11 @@ class SameIr(Document):
     pipeline: Name | None = None
     #: The kind at which both are compared; where several steps give it, the last of them.
     at: Name
+
+    @property
+    def cell(self) -> dict[str, str | None]:
+        """The names of the other cell, by axis."""
+        return {"framework": self.framework, "pipeline": self.pipeline}
 
 
 class Property(Document):
@@ -106,27 +116,21 @@ class Property(Document):
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds that are given; one where the file is right."""
-        return [kind for kind, given in self._given().items() if given is not None]
+        """The kinds that are given; exactly one, which is checked after loading."""
+        given = (self.scaling, self.permutation, self.batch, self.agrees, self.same_ir)
+        return [kind for kind, found in zip(KINDS, given, strict=True) if found is not None]
 
     @property
     def called(self) -> str:
-        """What stands after the ``~``."""
+        """The text after the ``~``."""
         return self.name or next(iter(self.kinds), "")
 
     @property
     def property_kind(self) -> PropertyKind:
         """What must hold."""
-        return next(property_kind for property_kind in self._given().values() if property_kind is not None)
-
-    def _given(self) -> dict[str, PropertyKind | None]:
-        return {
-            "scaling": self.scaling,
-            "permutation": self.permutation,
-            "batch": self.batch,
-            "agrees": self.agrees,
-            "same-ir": self.same_ir,
-        }
+        found = self.scaling or self.permutation or self.batch or self.agrees or self.same_ir
+        assert found is not None
+        return found
 
 
 PropertyKind = Scaling | Permutation | Batch | Agreement | SameIr

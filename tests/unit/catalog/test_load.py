@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.catalog.load import load
-from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.validation import validate
 

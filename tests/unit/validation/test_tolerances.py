@@ -41,7 +41,7 @@ def stated(tree: Any) -> Any:
     ("match", "error"),
     [
         ("numerics: {contractoin: x}",
-         "3:25: no workload, target or pipeline states the fact 'contractoin'; did you mean 'contraction'?"),
+         "3:25: no workload, target or pipeline states the numerics attribute 'contractoin'; did you mean 'contraction'?"),
         ("numerics: {libm: [musl, glibc]}", "3:25: no workload, target or pipeline states 'libm: glibc'; known: musl"),
         ("numerics: {contraction: false}",
          "3:25: no workload, target or pipeline states 'contraction: false'; put on and off in quotes: YAML takes them for "
@@ -81,9 +81,7 @@ def nothing(line: int, wishes: str) -> str:
 
 def hidden(line: int, *others: int) -> str:
     names = ", ".join(f"{GENERAL}:{other}:5" for other in others)
-    return (
-        f"{GENERAL}:{line}:5: this layer never wins: wherever it matches, one that is more specific does, too ({names})"
-    )
+    return f"{GENERAL}:{line}:5: this layer never wins: wherever it matches, a more specific one matches too ({names})"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.models.base import Document, Framework, Kind, Layer, Pipeline, Step, Target, Workload
-from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.catalog.models.suites import Suite
-from mlir_matrix.catalog.models.toolchains import Component, Environment, KnownGood
+from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
 from mlir_matrix.catalog.yaml_reader import Source
 from mlir_matrix.names import SEGMENT_NAMES
 

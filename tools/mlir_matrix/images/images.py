@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError

@@ -31,11 +31,11 @@ class Checker:
         source = where.source if isinstance(where, Entry) else where
         self.problems.add(source.file, message, source.place(*keys))
 
-    def known(self, entry: Entry[Any], what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
+    def known(self, where: Entry[Any] | Source, what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
         """Return whether ``name`` is one of ``names``; add a problem where not."""
         if name in names:
             return True
-        self.wrong(entry, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
+        self.wrong(where, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
         return False
 
     def release(self, entry: Entry[Any], component: str, wanted: str, *keys: Key, in_full: bool = False) -> str | None:
@@ -69,7 +69,7 @@ class Checker:
             return []
         found = glob.select(names)
         if not found and glob.literal:
-            self.wrong(where, f"there is no {what} '{printable(pattern)}'{did_you_mean(pattern, names)}", *keys)
+            self.known(where, what, pattern, names, *keys)
         elif not found and not glob.everything:
             self.wrong(where, f"no {what} matches '{printable(pattern)}'", *keys)
         return found

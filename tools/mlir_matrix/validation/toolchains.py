@@ -148,7 +148,7 @@ def _requires(checker: Checker, entry: Entry[Step] | Entry[Workload], requires: 
             _carries(checker, entry, requirement.component, requirement.carries, *at, "carries")
         if requirement.releases is not None:
             _range(checker, entry, requirement.releases, *at, "releases")
-        if requirement.releases is None and requirement.carries is None:
+        elif requirement.carries is None:
             checker.wrong(entry, "one of the keys 'releases' and 'carries' is missing", *at)
 
 
@@ -168,69 +168,54 @@ def _variants(checker: Checker, step: Entry[Step]) -> None:
     """Check that variants name components of the step's environment, and that each variant is reachable."""
     good = True
     for index, variant in enumerate(step.document.variants):
+        at = ("variants", index)
         if not (variant.when or variant.carries):
-            checker.wrong(step, "one of the keys 'when' and 'carries' is missing", "variants", index)
+            checker.wrong(step, "one of the keys 'when' and 'carries' is missing", *at)
             good = False
         for component, wanted in variant.when.items():
-            at = ("variants", index, "when", component)
-            good &= _component_known(checker, step, component, *at)
-            good &= _range(checker, step, wanted, *at)
+            good &= _component_known(checker, step, component, *at, "when", component)
+            good &= _range(checker, step, wanted, *at, "when", component)
         for component, wanted in variant.carries.items():
-            at = ("variants", index, "carries", component)
-            good &= _component_known(checker, step, component, *at)
-            good &= _carries(checker, step, component, wanted, *at)
+            good &= _component_known(checker, step, component, *at, "carries", component)
+            good &= _carries(checker, step, component, wanted, *at, "carries", component)
     if good and step.document.variants:
         _applicable(checker, step)
 
 
 def _applicable(checker: Checker, step: Entry[Step]) -> None:
-    """Check that each variant is the first that holds for some listed releases."""
+    """Check that each variant is the first that matches some listed releases."""
     variants = step.document.variants
     names = dict.fromkeys(name for variant in variants for name in (*variant.when, *variant.carries))
     listed = {name: checker.catalog.components[name].document.releases for name in names}
     if len(variants) * sum(map(len, listed.values())) > _MOST_COMBINED:
         return
-    # By component: the variants that hold as far as it goes, once for all releases with the same ones.
-    holding = {
-        name: {
-            frozenset(
-                index for index, variant in enumerate(variants) if variant.holds(name, release.release, release.carries)
-            )
-            for release in releases
-        }
-        for name, releases in listed.items()
-    }
-    if prod(map(len, holding.values())) > _MOST_COMBINED:
+    # By component: the variants that match one of its releases, once for all releases with the same ones.
+    matching: dict[str, set[frozenset[int]]] = {name: set() for name in names}
+    for name, releases in listed.items():
+        for each in releases:
+            found = (i for i, variant in enumerate(variants) if variant.holds(name, each.release, each.carries))
+            matching[name].add(frozenset(found))
+    if prod(map(len, matching.values())) > _MOST_COMBINED:
         return
     together = {frozenset(range(len(variants)))}
-    for choices in holding.values():
+    for choices in matching.values():
         together = {some & more for some in together for more in choices}
     firsts = {min(some) for some in together if some}
-    for index in sorted(set(range(len(variants))) - firsts):
-        _never(checker, step, index, holding, together)
-
-
-def _never(
-    checker: Checker,
-    step: Entry[Step],
-    index: int,
-    holding: Mapping[str, Iterable[frozenset[int]]],
-    together: Iterable[frozenset[int]],
-) -> None:
-    """Add the problem of an unreachable variant: no release matches, or earlier variants match first."""
-    variant = step.document.variants[index]
-    for name, choices in holding.items():
-        if not any(index in some for some in choices):
+    for index in set(range(len(variants))) - firsts:
+        variant = variants[index]
+        never = [name for name, choices in matching.items() if not any(index in some for some in choices)]
+        if never:
+            name = never[0]
             which = f" and carries '{variant.carries[name]}'" if name in variant.carries else ""
             message = (
                 f"no release of {name} is in '{printable(variant.when[name])}'{which}, so this variant never applies"
             )
             checker.wrong(step, message, "variants", index, "when", name)
-            return
-    earlier = sorted({min(some) for some in together if index in some})
-    places = " or ".join(step.source.position("variants", other) for other in earlier)
-    message = f"this variant never applies: for each release that it matches, {places} comes first"
-    checker.wrong(step, message, "variants", index)
+        else:
+            earlier = sorted({min(some) for some in together if index in some})
+            places = " or ".join(step.source.position("variants", other) for other in earlier)
+            message = f"this variant never applies: for each release that it matches, {places} comes first"
+            checker.wrong(step, message, "variants", index)
 
 
 def _carries(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> bool:

@@ -7,18 +7,29 @@ or folder. Sequences are tuples so that a loaded catalog is a value.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from mlir_matrix.catalog.releases import parse_range
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
 
+#: By pattern: the rule for texts, for messages.
+RULES: dict[str, str] = {}
+
+
+def matching(pattern: str, rule: str) -> Any:
+    """Return a field for texts that match a pattern; others are «not ``rule``»."""
+    RULES[pattern] = rule
+    return Field(pattern=pattern)
+
+
+_GLOB_RULE = "a pattern: names with '*', '?', '[a-z]' and '{a,b}', and '/' in those for tests"
 Name = Annotated[StrictStr, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
 #: A glob over test identifiers, segment by segment: ``pytorch/*/x86_64/mlp``, ``jax/**``.
-Glob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!/@=:~-]+$", max_length=400)]
+Glob = Annotated[StrictStr, matching(r"^[A-Za-z0-9_.+*?\[\]{},!/@=:~-]+$", _GLOB_RULE), Field(max_length=400)]
 #: A glob over names of one kind: ``linalg-*``.
-NameGlob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!-]+$", max_length=200)]
+NameGlob = Annotated[StrictStr, matching(r"^[A-Za-z0-9_.+*?\[\]{},!-]+$", _GLOB_RULE), Field(max_length=200)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=20_000)]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 #: The value of a step's parameter: a scalar or a list of scalars.
@@ -29,9 +40,7 @@ Outcome = Literal[
     "mismatch", "pass", "crashed", "timed-out", "infra-error",
 ]  # fmt: skip
 #: A device or a folder of devices: no part begins with a dot, so none leads out.
-Device = Annotated[StrictStr, Field(pattern=DEVICE_PATTERN)]
-#: What texts must be that a pattern refuses.
-RULES = {DEVICE_PATTERN: DEVICE_RULE}
+Device = Annotated[StrictStr, matching(DEVICE_PATTERN, DEVICE_RULE)]
 #: The dtypes of floating point.
 FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
 Stage = Literal["import", "lower", "codegen", "run", "judge"]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from mlir_matrix.catalog.models.base import Document, Name, Scalar, Text
+from mlir_matrix.catalog.models.base import Document, Name, Scalar, Text, matching
 
 
 class Environment(Document):
@@ -23,22 +23,31 @@ Finish = Literal["bazel"]
 PATCHER = "patchelf"
 
 
-_PACKAGE = r"^[a-z0-9{][a-z0-9{}+.-]*$"
-_PLACE = r"^[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*(/[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*)*$"
-_FILES = r"^[A-Za-z0-9_*][A-Za-z0-9_*+.-]*(/[A-Za-z0-9_*][A-Za-z0-9_*+.-]*)*$"
-#: Names of packages, with the places that a release fills.
-PackageName = Annotated[StrictStr, Field(pattern=_PACKAGE)]
+#: Names of packages, with ``{major}`` and ``{minor}`` for numbers of the release.
+PackageName = Annotated[
+    StrictStr,
+    matching(
+        r"^[a-z0-9{][a-z0-9{}+.-]*$",
+        "the name of a Debian package (small letters, digits, '+', '-', '.', and '{major}' or '{minor}')",
+    ),
+]
 #: A folder of a prefix, or the name of a program: no part begins with a dot, so none leads out.
-ProgramPlace = Annotated[StrictStr, Field(pattern=_PLACE)]
-#: Files of an installed package or a prefix, as Bazel's ``glob`` takes them: no part begins with a dot, so none leads out.
-UnitFiles = Annotated[StrictStr, Field(pattern=_FILES)]
-#: What texts must be that a pattern refuses.
-RULES = {
-    _PACKAGE: "the name of a Debian package (small letters, digits, '+', '-', '.', and '{major}' or '{minor}')",
-    _FILES: "a file of the component's folder, or some, such as 'ziglang/zig' or 'ziglang/lib/**'; "
-    "no part of it may begin with a dot",
-    _PLACE: "a folder of the prefix such as 'usr/bin', or the name of a program; no part of it may begin with a dot",
-}
+ProgramPlace = Annotated[
+    StrictStr,
+    matching(
+        r"^[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*(/[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*)*$",
+        "a folder of the prefix such as 'usr/bin', or the name of a program; no part of it may begin with a dot",
+    ),
+]
+#: Files of a package, as Bazel's ``glob`` takes them: no part begins with a dot, so none leads out.
+PackageFiles = Annotated[
+    StrictStr,
+    matching(
+        r"^[A-Za-z0-9_*][A-Za-z0-9_*+.-]*(/[A-Za-z0-9_*][A-Za-z0-9_*+.-]*)*$",
+        "a file of the component's folder, or some, such as 'ziglang/zig' or 'ziglang/lib/**'; "
+        "no part of it may begin with a dot",
+    ),
+]
 
 
 class Build(Document):
@@ -111,7 +120,7 @@ class Component(Document):
     programs: tuple[ProgramPlace, ...] = ()
     #: By kind of action, the files that such actions read of it, where these are few of many: actions by Bazel have no
     #: others. ``*`` stands for part of a name, ``**`` for folders.
-    reads: dict[Name, Annotated[tuple[UnitFiles, ...], Field(min_length=1)]] = Field(default={})
+    reads: dict[Name, Annotated[tuple[PackageFiles, ...], Field(min_length=1)]] = Field(default={})
     #: ``source``: how it is built.
     build: Build | None = None
     releases: Annotated[tuple[Release, ...], Field(min_length=1)]
@@ -130,9 +139,9 @@ class Passed(Document):
     as_expected: StrictInt
     total: StrictInt
     #: SHA-256 over the identifiers and outcomes of its tests.
-    outcomes: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")]
+    outcomes: Annotated[StrictStr, matching(r"^[0-9a-f]{64}$", "a SHA-256 of 64 digits 0-9a-f")]
     #: ``YYYY-MM-DD``
-    date: Annotated[StrictStr, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    date: Annotated[StrictStr, matching(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "a date YYYY-MM-DD")]
 
 
 class KnownGood(Document):
@@ -142,3 +151,24 @@ class KnownGood(Document):
     #: Environments that keep to releases of their own: those of linkers and code generators.
     environments: dict[Name, dict[Name, Name]] = Field(default={})
     passed: tuple[Passed, ...] = ()
+
+
+class Containers(Document):
+    """How images of environments are made (``containers/images.yaml``); what is in them, the locks of the environments say."""
+
+    #: Number of the user that containers run as, which is also its group's: not root.
+    user: Annotated[StrictInt, Field(ge=1, le=65535)] = 10001
+    #: Packages that many environments have, as pip and components call them. Their layers come first, in this order, so that
+    #: a daemon keeps them once: it shares a layer only where all those below it are the same.
+    first: tuple[Name, ...] = ()
+    #: Where images are taken from, and with ``--push`` brought to: ``HOST:PORT/FOLDER``. Absent: they are made here.
+    registry: (
+        Annotated[
+            StrictStr,
+            matching(
+                r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*$",
+                "a registry, such as 'registry.example.com:5000/ci', without 'https://'",
+            ),
+        ]
+        | None
+    ) = None

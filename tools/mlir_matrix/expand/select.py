@@ -13,11 +13,10 @@ suite they pin the component for that test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TypeVar
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
@@ -27,10 +26,6 @@ from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.suite import everything, expand, varied
 from mlir_matrix.expand.test_sets import NO_PINS, TestPattern
 from mlir_matrix.names import OF, SEGMENTS, did_you_mean, in_order, name_glob, printable, test_glob
-
-T = TypeVar("T")
-#: Patterns of the globs; None: all.
-Selector = Sequence[TestPattern] | None
 
 
 @dataclass(frozen=True)
@@ -42,18 +37,27 @@ class Choice:
 
     def ids(self) -> Iterator[str]:
         """Return the identifiers of the chosen tests, unsupported ones too, each once."""
-        return self._once(Expansion.ids, str)
+        if len(self.expansions) == 1:
+            return self.expansions[0].ids(self.selectors[0])
+        return iter(dict.fromkeys(chain.from_iterable(map(Expansion.ids, self.expansions, self.selectors))))
 
     def tests(self, *, excluded: bool = False) -> Iterator[Test]:
         """Return the chosen tests, unsupported ones too, each once; with ``excluded`` also those that the suites leave out.
 
         With several suites a test that one leaves out and another has is in.
         """
-        if not excluded:
-            return self._once(Expansion.tests, lambda test: test.id)
         if len(self.expansions) == 1:
-            return self.expansions[0].tests(self.selectors[0], excluded=True)
-        return chain(self.tests(), self._left_out())
+            return self.expansions[0].tests(self.selectors[0], excluded=excluded)
+        return self._united(excluded)
+
+    def _united(self, excluded: bool) -> Iterator[Test]:
+        seen = set[str]()
+        for left_out in (False, True) if excluded else (False,):
+            for expansion, patterns in zip(self.expansions, self.selectors, strict=True):
+                for test in expansion.tests(patterns, excluded=left_out):
+                    if test.id not in seen and (test.excluded or not left_out):
+                        seen.add(test.id)
+                        yield test
 
     def count(self) -> int:
         """Count the chosen tests, unsupported ones too."""
@@ -65,18 +69,6 @@ class Choice:
         """Return one test of the expansions by its identifier: the one that is in, else one left out, else None."""
         found = [test for expansion in self.expansions if (test := expansion.test(identifier))]
         return next((test for test in found if not test.excluded), found[0] if found else None)
-
-    def _once(self, read: Callable[[Expansion, Selector], Iterator[T]], key: Callable[[T], str]) -> Iterator[T]:
-        parts = [read(expansion, patterns) for expansion, patterns in zip(self.expansions, self.selectors, strict=True)]
-        return parts[0] if len(parts) == 1 else _unique(chain(*parts), key)
-
-    def _left_out(self) -> Iterator[Test]:
-        seen = set(self.ids())
-        for expansion, patterns in zip(self.expansions, self.selectors, strict=True):
-            for test in expansion.tests(patterns, excluded=True):
-                if test.excluded and test.id not in seen:
-                    seen.add(test.id)
-                    yield test
 
 
 def choose(
@@ -170,15 +162,6 @@ def _patterns(expansion: Expansion, glob: str) -> tuple[TestPattern, ...]:
     if expansion.name is None:
         return tuple(replace(pattern, pins="".__eq__) if pattern.pins is None else pattern for pattern in patterns)
     return patterns
-
-
-def _unique(items: Iterable[T], key: Callable[[T], str]) -> Iterator[T]:
-    seen: set[str] = set()
-    for item in items:
-        name = key(item)
-        if name not in seen:
-            seen.add(name)
-            yield item
 
 
 def _check(expansions: Sequence[Expansion], glob: str) -> None:

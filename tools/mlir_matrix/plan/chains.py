@@ -5,7 +5,7 @@ The planner, properties, audits and calibrations share these chains: what two te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlir_matrix.actions.params import PassesParams, StepParams
@@ -38,14 +38,12 @@ class _Use:
     made: dict[Input, Produced] = field(default_factory=dict)
 
 
-class Chains:
-    """Adds imports, steps and runs to one graph; remembers those that an earlier test added."""
+class Chains(Kernels):
+    """Adds imports, steps and runs to one graph; keeps those that an earlier test added."""
 
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
         """``numpy`` is the environment that makes inputs."""
-        self.graph = graph
-        self._catalog = catalog
-        self._kernels = Kernels(catalog, graph, numpy)
+        super().__init__(catalog, graph, numpy)
         self._imports: dict[tuple[str | int, ...], Produced] = {}
         #: By identity, because tests of a cell share their route, and comparing routes costs more than planning a step.
         self._routes: dict[int, tuple[Route, tuple[_Use, ...]]] = {}
@@ -71,26 +69,6 @@ class Chains:
     def compile(self, test: Test) -> Produced:
         """Apply all steps of a test's route to its workload."""
         return self.lower(test, 0, self.enter(test))
-
-    def run(
-        self,
-        test: Test,
-        artifact: Produced,
-        *,
-        draw: int = 0,
-        workload: Entry[Workload] | None = None,
-        arguments: Mapping[str, Produced] | None = None,
-    ) -> str:
-        """Add the action that calls a kernel with the inputs of draw ``draw``; its outputs are ``out-NAME``.
-
-        ``workload``: the test's own with dimensions of other sizes; ``arguments``: by input, instead of those of the draw.
-        """
-        entry = workload or self._catalog.workloads[test.workload]
-        return self._kernels.run(artifact, test, entry, draw=draw, arguments=arguments)
-
-    def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> str:
-        """Add one action that calls a kernel with the inputs of several draws; its outputs are ``out-DRAW-NAME``, ``failures``."""
-        return self._kernels.run_draws(artifact, test, self._catalog.workloads[test.workload], draws)
 
     def step(self, name: str, resolved_step: ResolvedStep, artifact: Input) -> Produced:
         """Apply a step by itself, with the defaults of its parameters."""

@@ -11,6 +11,7 @@ from mlir_matrix.actions.params import (
     JudgeParams,
     NoParams,
     SignatureParams,
+    SketchOutput,
     SketchParams,
 )
 from mlir_matrix.actions.runtime.outcomes import Stage
@@ -37,7 +38,7 @@ def add_reference(
 
     The tool ``forward_error`` also gives ``bound-NAME``: the largest error of a correct program.
     """
-    described, outputs = signature(workload.document), workload.document.outputs
+    declared, outputs = signature(workload.document), workload.document.outputs
     made = add_inputs(graph, workload, environment, draw=draw)
     files = {f"expected-{name}": f"{name}.npy" for name in outputs}
     if tool == "forward_error":
@@ -47,7 +48,7 @@ def add_reference(
         tool=tool,
         stage=stage,
         environment=environment,
-        params=SignatureParams(inputs=described["inputs"], outputs=described["outputs"]),
+        params=SignatureParams(inputs=declared["inputs"], outputs=declared["outputs"]),
         inputs={
             "source": file_of(catalog, workload.root, workload.reference),
             **{f"arg-{name}": each for name, each in made.items()},
@@ -93,7 +94,7 @@ def _add_update(
     document = workload.document
     reference = add_reference(graph, catalog, workload, environment)
     made = {name: Produced(reference, f"expected-{name}") for name in document.outputs}
-    sketched = [name for name, output in document.outputs.items() if is_sketched(document, output)]
+    sketched = {name: output for name, output in document.outputs.items() if is_sketched(document, output)}
     if sketched:
         action = graph.add(
             f"sketch/{workload.name}",
@@ -102,13 +103,10 @@ def _add_update(
             environment=environment,
             params=SketchParams(
                 outputs=[
-                    {
-                        "name": name,
-                        "dtype": document.outputs[name].dtype,
-                        "shape": sizes(document.outputs[name].shape, document.dims),
-                        "compare": document.outputs[name].compare,
-                    }
-                    for name in sketched
+                    SketchOutput(
+                        name=name, dtype=each.dtype, shape=sizes(each.shape, document.dims), compare=each.compare
+                    )
+                    for name, each in sketched.items()
                 ]
             ),
             inputs={f"expected-{name}": made[name] for name in sketched},
@@ -117,7 +115,7 @@ def _add_update(
         made |= {name: Produced(action, f"sketch-{name}") for name in sketched}
     # With the reference's source and inputs, for the bound of its own rounding.
     files: dict[str, Input] = dict(graph.actions[reference].inputs)
-    described = signature(document)
+    declared = signature(document)
     for name in document.outputs:
         path = workload.golden / golden_name(document, name)
         files[f"new-{name}"] = made[name]
@@ -128,10 +126,10 @@ def _add_update(
         stage=Stage.RUN,
         environment=environment,
         params=DifferenceParams(
-            inputs=described["inputs"],
+            inputs=declared["inputs"],
             outputs=[
                 {**spec, "sketch": spec["name"] in sketched, "compare": document.outputs[spec["name"]].compare}
-                for spec in described["outputs"]
+                for spec in declared["outputs"]
             ],
         ),
         inputs=files,

@@ -93,11 +93,11 @@ def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> d
     """
     document = workload.document
 
-    def described(tensor: Tensor | Output) -> tuple[str, list[int]]:
+    def form(tensor: Tensor | Output) -> tuple[str, list[int]]:
         return tensor.dtype, sizes(tensor.shape, document.dims)
 
-    outputs = [described(output) for output in document.outputs.values() if not is_sketched(document, output)]
-    names = [name for name, tensor in document.inputs.items() if described(tensor) in outputs]
+    outputs = [form(output) for output in document.outputs.values() if not is_sketched(document, output)]
+    names = [name for name, tensor in document.inputs.items() if form(tensor) in outputs]
     made = add_inputs(graph, workload, environment) if names else {}
     return {f"arg-{name}": made[name] for name in names}
 
@@ -105,7 +105,7 @@ def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> d
 def signature(workload: Workload) -> ImportParams:
     """Return a workload's inputs and outputs for importers, with the positions of dimensions left open."""
 
-    def described(name: str, tensor: Tensor | Output) -> params.Tensor:
+    def declared(name: str, tensor: Tensor | Output) -> params.Tensor:
         found: params.Tensor = {
             "name": name,
             "shape": sizes(tensor.shape, workload.dims),
@@ -115,8 +115,8 @@ def signature(workload: Workload) -> ImportParams:
         return {**found, "nan": True} if getattr(tensor, "nan", None) else found
 
     return {
-        "inputs": [described(*each) for each in workload.inputs.items()],
-        "outputs": [described(*each) for each in workload.outputs.items()],
+        "inputs": [declared(*each) for each in workload.inputs.items()],
+        "outputs": [declared(*each) for each in workload.outputs.items()],
         "dims": dict(workload.dims),
         "dim_names": {name: [str(size) for size in tensor.shape] for name, tensor in workload.inputs.items()},
     }

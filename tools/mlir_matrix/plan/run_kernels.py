@@ -8,7 +8,7 @@ from pathlib import Path
 from mlir_matrix.actions.params import CodegenParams, LinkKitParams, NoParams, RunParams
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import ParameterValue, Target, Workload
+from mlir_matrix.catalog.models.base import Target, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
@@ -35,83 +35,72 @@ class Kernels:
 
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
         """``numpy`` is the environment that makes inputs."""
-        self._catalog, self._graph, self._numpy = catalog, graph, numpy
+        self.graph = graph
+        self._catalog, self._numpy = catalog, numpy
         self._runs: dict[tuple[object, ...], str] = {}
         #: Arguments, parameters and outputs of a workload on a target; and the parameters with a pipeline's values.
         self._shared: dict[tuple[object, ...], _Shared] = {}
         self._jit_params: dict[tuple[object, ...], RunParams] = {}
         self._links: dict[tuple[Produced, str, str], Produced] = {}
-        self._compiled: dict[tuple[object, ...], Produced] = {}
         #: Parts of the driver, by name, triple and environment.
         self._kits: dict[tuple[str, str, str], Produced] = {}
 
     def run(
         self,
-        artifact: Produced,
         test: Test,
-        workload: Entry[Workload],
+        artifact: Produced,
         *,
         draw: int = 0,
+        workload: Entry[Workload] | None = None,
         arguments: Mapping[str, Produced] | None = None,
     ) -> str:
-        """Add the action that calls a kernel with inputs of draw ``draw``. Tests with equal parameters and inputs share it.
+        """Add the action that calls a kernel with the inputs of draw ``draw``; its outputs are ``out-NAME``.
 
-        ``arguments``: by input, instead of those of the draw.
+        ``workload``: the test's own with dimensions of other sizes; ``arguments``: by input, instead of those of the draw.
+        Tests with equal parameters and inputs share the action.
         """
-        route = test.route
+        route, target = test.route, self._catalog.targets[test.target].document
         assert route is not None
+        entry = workload or self._catalog.workloads[test.workload]
         # Only a target that generates code as it runs it reads these.
         values = self._catalog.pipelines[test.pipeline].document.codegen
-        given = (draw, *workload.document.dims.values(), *(arguments or {}).items())
-        key = (artifact, test.target, test.workload, route.linker, route.runner, tuple(values.items()), given)
-        return cached(
-            self._runs, key, lambda: self._new_run(artifact, test.target, route, workload, values, draw, arguments)
-        )
-
-    def _new_run(
-        self,
-        artifact: Produced,
-        target: str,
-        route: Route,
-        workload: Entry[Workload],
-        values: Mapping[str, ParameterValue],
-        draw: int,
-        arguments: Mapping[str, Produced] | None,
-    ) -> str:
-        document = self._catalog.targets[target].document
-        files, params, outputs = self._inputs(workload, document, draw, arguments)
-        jit = document.tool == JIT
+        settings = tuple(values.items())
+        given = (draw, *entry.document.dims.values(), *(arguments or {}).items())
+        key = (artifact, test.target, test.workload, route.linker, route.runner, settings, given)
+        if key in self._runs:
+            return self._runs[key]
+        files, params, outputs = self._inputs(entry, target, draw, arguments)
+        jit = target.tool == JIT
         if jit:
-            library = self._kit(document.triple, route.linker, "library", "driver.so")
+            library = self._kit(target.triple, route.linker, "library", "driver.so")
             codegen: CodegenParams = {"parameters": {name: json_value(value) for name, value in values.items()}}
-            compiling = (artifact, library, route.runner, tuple(values.items()))
-            compiled = cached(
-                self._compiled, compiling, lambda: self._compile(artifact, library, route.runner, codegen)
-            )
+            compiled = self._compile(artifact, library, route.runner, codegen)
             kernel = {"ir": compiled, "driver": library}
             # One object for all runs: its digest is computed once.
-            key = (id(params), tuple(values.items()))
-            params = cached(self._jit_params, key, lambda: RunParams(**params, **codegen))
+            common = params
+            params = cached(self._jit_params, (id(common), settings), lambda: RunParams(**common, **codegen))
         else:
-            kernel = {"kernel": self._linked(artifact, target, route)}
-        return self._graph.add(
-            f"run/{workload.name}",
-            tool=document.tool,
+            kernel = {"kernel": self._linked(artifact, test.target, route)}
+        self._runs[key] = self.graph.add(
+            f"run/{entry.name}",
+            tool=target.tool,
             stage=Stage.RUN,
             environment=route.runner,
             params=params,
             inputs={**kernel, **files},
             outputs=outputs,
-            native=jit or bool(document.devices),
+            native=jit or bool(target.devices),
         )
+        return self._runs[key]
 
-    def run_draws(self, artifact: Produced, test: Test, workload: Entry[Workload], draws: Sequence[int]) -> str:
+    def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> str:
         """Add the action that calls a linked kernel with the inputs of several draws; its outputs: ``out-DRAW-NAME``, ``failures``.
 
         A draw that fails does not fail the action. Raises ValueError for a target that compiles kernels in memory.
         """
         route, document = test.route, self._catalog.targets[test.target].document
         assert route is not None
+        workload = self._catalog.workloads[test.workload]
         if document.tool == JIT:
             raise ValueError(f"target {test.target} links no kernels")
         inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, route)}
@@ -120,7 +109,7 @@ class Kernels:
             arguments, params, results = self._inputs(workload, document, draw)
             inputs |= {name.replace("arg-", f"arg-{draw}-", 1): made for name, made in arguments.items()}
             outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
-        return self._graph.add(
+        return self.graph.add(
             f"run/{workload.name}",
             tool="run",
             stage=Stage.RUN,
@@ -133,7 +122,7 @@ class Kernels:
 
     def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
         """Add the compilation as its own action: a failed compilation must not count as a failed run."""
-        action = self._graph.add(
+        action = self.graph.add(
             "compile",
             tool="compile_jit",
             stage=Stage.CODEGEN,
@@ -151,7 +140,7 @@ class Kernels:
             triple = self._catalog.targets[target].document.triple
             # Two parts of the driver: its own code changes, the C library does not.
             kit = {name: self._kit(triple, route.linker, name, f"{name}.o") for name in ("runtime", "driver")}
-            action = self._graph.add(
+            action = self.graph.add(
                 "link",
                 tool="link",
                 stage=Stage.CODEGEN,
@@ -168,7 +157,7 @@ class Kernels:
         key = (name, triple, environment)
         if key not in self._kits:
             sources = {} if name == "runtime" else {Path(path).name: File(0, path) for path in DRIVER_SOURCES}
-            action = self._graph.add(
+            action = self.graph.add(
                 f"{name}/{triple}",
                 tool="link_kit",
                 stage=Stage.CODEGEN,
@@ -188,7 +177,7 @@ class Kernels:
         given = (draw, *document.dims.values(), *(arguments or {}).items())
         key = (workload.name, target.runner, target.devices, given)
         if key not in self._shared:
-            made = arguments or add_inputs(self._graph, workload, self._numpy, draw=draw)
+            made = arguments or add_inputs(self.graph, workload, self._numpy, draw=draw)
             described = signature(document)
             params: RunParams = {"arguments": described["inputs"], "results": described["outputs"]}
             # Only if a target has them: the keys of all others stay as they are.

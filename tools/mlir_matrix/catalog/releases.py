@@ -25,6 +25,7 @@ class RangeError(ValueError):
     """A range that cannot be read."""
 
 
+@lru_cache(maxsize=4096)
 def number(release: str) -> Number:
     """What of a release is compared: ``(19, 1, 7)``; empty where its name begins with no number."""
     found = _NUMBER.match(release)

@@ -66,8 +66,15 @@ class TestPattern:
         return self.pins is None or self.pins(pins)
 
     def __contains__(self, test: TestKey) -> bool:
-        *names, pins = test
-        return all(name in axis for name, axis in zip(names, self.axes, strict=True)) and self.takes(pins)
+        # Spelled out: this is asked for each test.
+        framework, pipeline, target, workload, pins = test
+        return (
+            framework in self.frameworks
+            and pipeline in self.pipelines
+            and target in self.targets
+            and workload in self.workloads
+            and self.takes(pins)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +125,14 @@ class TestProduct:
         return TestProduct(axes[0], axes[1], axes[2], column, pattern.rule, pins, suite_property)
 
     def __contains__(self, test: TestKey) -> bool:
-        *names, pins = test
-        return all(name in axis for name, axis in zip(names, self.axes, strict=True)) and pins in self.pins
+        framework, pipeline, target, workload, pins = test
+        return (
+            framework in self.frameworks
+            and pipeline in self.pipelines
+            and target in self.targets
+            and workload in self.column
+            and pins in self.pins
+        )
 
     @property
     def is_ir(self) -> bool:

@@ -106,7 +106,7 @@ def test_the_other_may_be_unsupported() -> None:
     )
 
 
-def test_a_kind_may_not_be_on_the_road() -> None:
+def test_a_kind_may_not_be_on_the_route() -> None:
     found = related(SameIr(framework="jax", at="torch"), "pytorch", "linalg-loops", "wasm", "mlp")
     assert isinstance(found, Unsupported)
     assert found.reason == "the route of jax/linalg-loops/wasm/mlp does not pass torch, only stablehlo, linalg and llvm"

@@ -297,15 +297,15 @@ PLAIN = "blocks: [{product: {framework: [jax], pipeline: [linalg-loops], target:
 
 
 def stating(pins: str = "") -> Catalog:
-    return catalog({"smoke": PLAIN, "laws": STATING.replace("PINS", pins)})
+    return catalog({"smoke": PLAIN, "stated": STATING.replace("PINS", pins)})
 
 
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (["laws"], ["jax/linalg-loops/wasm/mlp", "jax/linalg-loops/wasm/mlp~scaling"]),
-        (["laws", "**"], ["jax/linalg-loops/wasm/mlp"]),
-        (["laws", "**~sc*"], ["jax/linalg-loops/wasm/mlp~scaling"]),
+        (["stated"], ["jax/linalg-loops/wasm/mlp", "jax/linalg-loops/wasm/mlp~scaling"]),
+        (["stated", "**"], ["jax/linalg-loops/wasm/mlp"]),
+        (["stated", "**~sc*"], ["jax/linalg-loops/wasm/mlp~scaling"]),
         (["**~scaling"], ["jax/linalg-loops/wasm/mlp~scaling"]),
         (["jax/linalg-loops/wasm/mlp~scaling"], ["jax/linalg-loops/wasm/mlp~scaling"]),
         (["jax/linalg-loops/wasm/{mlp,topk}", "jax/**~*"],
@@ -351,7 +351,7 @@ def test_pins_come_last() -> None:
     [
         ("**~scalng", "there is no property 'scalng'; did you mean 'scaling'?"),
         ("jax/linalg-loops/wasm/topk~scaling", "no suite states this property of such a test"),
-        ("laws~scaling", "'laws~scaling' has 1 part, but a test is framework/pipeline/target/workload"),
+        ("stated~scaling", "'stated~scaling' has 1 part, but a test is framework/pipeline/target/workload"),
     ],
 )
 def test_properties_that_there_are_not(argument: str, says: str) -> None:

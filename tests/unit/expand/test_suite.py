@@ -40,13 +40,13 @@ suffixes = ["", "", "", "@llvm=18", "@llvm=*", "@*llvm=1[78]*", "@{llvm=18,llvm=
 globs = st.builds("{}{}".format, tests, st.sampled_from(suffixes))
 #: Of tests with properties too, where no test without any is meant.
 wide_globs = st.builds("{}{}{}".format, tests, st.sampled_from(["", "", "~twice", "~*"]), st.sampled_from(suffixes))
-laws = st.sampled_from(
+stated = st.sampled_from(
     [{"scaling": {"inputs": {"x": 2}}}, {"scaling": {"inputs": {"x": 3}, "within": "tolerance"}},
      {"agrees": {"pipeline": "linalg-tiled"}}, {"agrees": {"framework": "jax", "target": "x86_64"}}]
 )  # fmt: skip
 properties = st.builds(
     lambda property_kind, name, tests: {**property_kind, **name, "tests": tests, "reason": "so it is"},
-    laws,
+    stated,
     st.sampled_from([{}, {"name": "twice"}]),
     st.lists(globs, min_size=1, max_size=2),
 )
@@ -355,7 +355,7 @@ def test_what_is_wrong_is_said_with_its_place(text: str, message: str) -> None:
     assert str(caught.value).startswith(f"suites/s.yaml:{message}")
 
 
-def test_no_road_uses_all_that_a_block_varies() -> None:
+def test_no_route_uses_all_that_a_block_varies() -> None:
     own = catalog(targets={"x86_64": "accepts: [llvm]", "wasm": "accepts: [llvm]\nrunner_environment: other"})
     text = (
         "blocks:\n- zip: {framework: [onnx, jax], target: [x86_64, wasm]}\n"

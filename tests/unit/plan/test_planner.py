@@ -48,7 +48,7 @@ def test_every_test_that_can_run_has_its_verdict_and_no_other(smoke: Plan) -> No
     assert ends == {"judge", "irtest"}
 
 
-def test_a_test_goes_its_pipelines_road(current: Session, smoke: Plan) -> None:
+def test_a_test_goes_its_pipelines_route(current: Session, smoke: Plan) -> None:
     test = "jax/linalg-vectorized/x86_64/mlp"
     found = next(each for each in smoke.tests if each.id == test)
     assert found.route is not None

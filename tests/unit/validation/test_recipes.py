@@ -199,7 +199,7 @@ def test_a_step_may_come_twice_while_the_kind_stays(tree: Any) -> None:
     assert len(tree.load().pipelines["plain"].document.steps) == 4
 
 
-def test_a_road_that_ends_where_no_target_is(tree: Any) -> None:
+def test_a_route_that_ends_where_no_target_is(tree: Any) -> None:
     tree.edit("matrix/targets/x86_64.yaml", "codegen: [object]\n", "")
     tree.edit(PLAIN, "codegen: {opt-level: 3}\n", "")
     assert tree.errors() == [
@@ -208,7 +208,7 @@ def test_a_road_that_ends_where_no_target_is(tree: Any) -> None:
     ]
 
 
-def test_a_road_may_end_where_a_target_begins_to_generate_code_or_where_it_runs(tree: Any) -> None:
+def test_a_route_may_end_where_a_target_begins_to_generate_code_or_where_it_runs(tree: Any) -> None:
     tree.edit(PLAIN, "  - canonical\n", "  - canonical\n  - object\n")
     assert tree.load().pipelines["plain"].document.codegen == {"opt-level": 3}
 

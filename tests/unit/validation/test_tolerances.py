@@ -1,4 +1,4 @@
-"""Tolerance layers: the facts that they ask for are stated, and each decides something, or loading says which does not."""
+"""Tolerance layers: the attributes that they ask for are stated, and each layer wins somewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def layers(*matches: str) -> str:
 
 @pytest.fixture
 def stated(tree: Any) -> Any:
-    """A catalog in which things state facts."""
+    """Make a catalog whose files state numerics attributes."""
     (tree.path / "golden/mlp/tolerances.yaml").unlink()
     tree.write(PLAIN, (tree.path / PLAIN).read_text() + 'numerics: {contraction: "off", vectorized: false}\n')
     tree.write(SUMS, (tree.path / SUMS).read_text() + "numerics: {accumulator: f64, contraction: fast}\n")
@@ -187,8 +187,8 @@ def winners(stated: Any, catalog: Any) -> set[int]:
     won = set()
     for workload, output in OUTPUTS:
         for framework in catalog.frameworks:
-            facts = Numerics(catalog).of(workload, "x86_64", "plain")
-            query = (workload, output, DTYPES[output], "x86_64", facts, "plain", framework)
+            attributes = Numerics(catalog).of(workload, "x86_64", "plain")
+            query = (workload, output, DTYPES[output], "x86_64", attributes, "plain", framework)
             applying = [
                 ranked
                 for ranked in ranking(found).ranked

@@ -163,7 +163,7 @@ def test_pins_of_an_environment_are_of_its_components_and_what_these_are_built_w
     assert tree.load().default_pins("iree")["llvm"] == "18.1.8"
 
 
-def test_a_workload_may_need_what_not_every_environment_on_its_road_has(tree: Any) -> None:
+def test_a_workload_may_need_what_not_every_environment_on_its_route_has(tree: Any) -> None:
     tree.edit(MLP, "component: llvm", "component: iree")
     assert tree.load().workloads["mlp"].document.requires[0].component == "iree"
 

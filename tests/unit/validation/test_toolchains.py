@@ -18,7 +18,7 @@ TOSA = "recipes/steps/torch-to-tosa/step.yaml"
 TILE = "recipes/steps/tile/step.yaml"
 MLP = "matrix/workloads/mlp/workload.yaml"
 COMMIT = "needs a 'commit' to be built from, with all of its 40 digits 0-9a-f"
-RANGES = "is no range of releases; ranges look like '>=18,<22' or '19.1'"
+RANGES = "is no range of releases; write a range like '>=18,<22' or '19.1'"
 
 
 @pytest.mark.parametrize(

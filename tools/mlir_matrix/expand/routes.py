@@ -18,11 +18,11 @@ from mlir_matrix.expand.recipes import ResolvedStep, Unsupported, resolve_import
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The value that a step's parameter has on a route, and the line that gave it."""
+    """The value of a step's parameter on a route, and its position."""
 
     name: str
     value: ParameterValue
-    #: ``file:line:column``, in the pipeline where it sets the value, else of the step's default.
+    #: ``file:line:column`` in the pipeline if it sets the value, else of the step's default.
     position: str
     default: bool
 
@@ -35,7 +35,7 @@ class RouteStep:
     takes: str
     gives: str
     arguments: tuple[Argument, ...]
-    #: Where the pipeline, or the target, names the step.
+    #: The position of the step in the pipeline or the target.
     position: str
     resolved_step: ResolvedStep
 
@@ -47,13 +47,13 @@ class RouteStep:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From the kind that a framework emits to a kind that a target runs."""
+    """The steps from the kind that a framework emits to a kind that a target runs."""
 
     kind: str
-    #: File in the workload's folder from which the framework makes ``kind``.
+    #: The file in the workload's folder that the framework imports.
     source: str
     steps: tuple[RouteStep, ...]
-    #: Where the pipeline opens this entry.
+    #: The position of the entry in the pipeline.
     position: str
     ingress: ResolvedStep
     #: The environments that link and run, as plans name them.
@@ -62,7 +62,7 @@ class Route:
 
     @property
     def ends(self) -> str:
-        """The kind that the target is given."""
+        """The kind of the target's input."""
         return self.steps[-1].gives
 
 

@@ -65,7 +65,7 @@ def test_comments_describe_keys() -> None:
         "Releases by component"
     )
     release = export.schema("component")["$defs"]["Release"]
-    assert release["description"] == "One version of a component, and where it comes from."
+    assert release["description"] == "One version of a component, and its provider."
     assert release["properties"]["durability"]["description"].startswith("`rolling`: its source replaces it")
     assert export.schema("known-good")["$defs"].keys() == {"Passed"}
     assert "`exact`" in export.schema("workload")["$defs"]["Output"]["properties"]["compare"]["description"]

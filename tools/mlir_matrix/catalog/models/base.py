@@ -1,7 +1,7 @@
-"""What the YAML files may say. Every model is frozen and refuses unknown keys.
+"""Define the models of the YAML files. Every model is frozen and refuses unknown keys.
 
-Names of things are not repeated inside their files: the name of a workload, step, pipeline, … is the name of its file
-or folder. Sequences are tuples so that a loaded catalog is a value.
+A file does not repeat its own name: the name of a workload, step, pipeline, … is that of its file or folder. Sequences
+are tuples so that a loaded catalog is a value.
 """
 
 from __future__ import annotations
@@ -47,74 +47,74 @@ Stage = Literal["import", "lower", "codegen", "run", "judge"]
 
 
 class Document(BaseModel):
-    """Base of everything that a YAML file can hold."""
+    """Base of all models."""
 
-    # Validators are built at first use: those of models inside others never are, which saves start-up time.
+    # Validators are built at first use, those of models inside others never: this saves start-up time.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Kind(Document):
-    """What flows between steps (``recipes/kinds/NAME.yaml``): MLIR at a level, or no longer MLIR."""
+    """What flows between steps (``recipes/kinds/NAME.yaml``): a level of MLIR, or an object file."""
 
     description: Text
-    #: The file name under which an artifact of this kind is kept for people to read, e.g. ``linalg.mlir``.
+    #: The file name of an artifact of this kind, e.g. ``linalg.mlir``.
     file: Name
 
 
-#: Which releases of a component: ``>=18,<22``, ``19.1``, ``!=20``; every part must hold, at the precision that it gives.
+#: A range of releases: ``>=18,<22``, ``19.1``, ``!=20``; every part must hold, at its own precision.
 Range = Text
 
 
 class Requirement(Document):
-    """What something needs of a component that its environment holds; where the pin has it not, tests are unsupported."""
+    """A requirement on a component of the environment; tests are unsupported under pins that do not meet it."""
 
     component: Name
-    #: The releases that will do. Absent: all.
+    #: The accepted releases. Absent: all.
     releases: Range | None = None
-    #: What the release must carry (``carries`` in the component's file), e.g. a dialect that not all builds have.
+    #: A feature that the release must have (``carries`` in the component's file), e.g. a dialect that some builds lack.
     carries: Name | None = None
     reason: Text
 
 
 class Framework(Document):
-    """How a workload becomes MLIR (``matrix/frameworks/NAME.yaml``)."""
+    """A front end that turns a workload into MLIR (``matrix/frameworks/NAME.yaml``)."""
 
     description: Text
-    #: The module of ``mlir_matrix.actions`` that does it.
+    #: The module of ``mlir_matrix.actions.tools`` that imports.
     tool: Name
-    #: Environment (``toolchains/environments/``) in which it runs.
+    #: The environment (``toolchains/environments/``) in which it runs.
     environment: Name
-    #: File in the workload's folder for each kind that this framework can emit, in order of preference.
+    #: By kind that this framework can emit, in order of preference: the file in the workload's folder.
     emits: Annotated[dict[Name, Name], Field(min_length=1)]
-    #: True where sources hold the sizes of their tensors, so that they cannot be imported for other sizes.
+    #: True if sources contain the sizes of their tensors, so that they cannot be imported for other sizes.
     fixed_shapes: StrictBool = False
 
 
 class Tensor(Document):
-    """An input of a workload. Its elements come from a formula and a seed, so that anyone can make any of them."""
+    """An input of a workload. A formula and a seed define its elements."""
 
     #: Each entry is a size or the name of a dimension in ``dims``.
     shape: tuple[StrictInt | Name, ...]
     dtype: Dtype
-    #: ``uniform(-1, 1) / sqrt(K)``; functions and their meaning are in docs/recipe-author.md.
+    #: For example ``uniform(-1, 1) / sqrt(K)``; docs/recipe-author.md lists the functions.
     formula: Text
     seed: StrictInt = 0
 
 
 class Output(Document):
-    """An output of a workload and how it is compared with its golden."""
+    """An output of a workload, and how it is compared with its golden."""
 
     shape: tuple[StrictInt | Name, ...]
     dtype: Dtype
     #: ``numeric`` (within tolerance), ``exact`` (integers, booleans), ``order-free`` (sorted along the last axis).
     compare: Literal["numeric", "exact", "order-free"] = "numeric"
-    #: Why NaN is right in this output, where the reference gives it. Without a reason a reference that gives NaN is refused.
+    #: The reason why NaN is correct in this output. Without a reason, a reference that gives NaN is refused.
     nan: Text | None = None
-    #: Why a golden may be weak here: all zeros, say, are right and would pass. Without a reason a suite may refuse it.
+    #: The reason why the golden may be weak: for example, all zeros are correct. Without a reason, a suite may refuse it.
     weak: Text | None = None
 
 
-#: Facts about numerics, on which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
+#: Numerics attributes, which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
 NumericsAttributes = dict[Name, StrictStr | StrictBool]
 
 
@@ -124,74 +124,74 @@ class Workload(Document):
     description: Text
     #: Named dimensions, used in shapes, formulas and tolerances.
     dims: dict[Name, StrictInt] = {}
-    #: Dimensions that the ingress must leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test.
+    #: Dimensions that importers leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test.
     dynamic: tuple[Name, ...] = ()
     inputs: Annotated[dict[Name, Tensor], Field(min_length=1)]
     outputs: Annotated[dict[Name, Output], Field(min_length=1)]
-    #: ``kept``: the expected outputs are files of ``golden/``. ``computed``: each run takes them from the reference, through the
-    #: action cache; for outputs that are too large to keep.
+    #: ``kept``: the expected outputs are files of ``golden/``. ``computed``: each run computes them by the reference, through
+    #: the action cache; for outputs that are too large to keep.
     golden: Literal["kept", "computed"] = "kept"
-    #: Frameworks in which this cannot be expressed, and why.
+    #: Frameworks that cannot express this workload, and why.
     absent: dict[Name, Text] = {}
-    #: What the compilers on its route must be, whichever step they are used in.
+    #: Requirements on the compilers of all steps on its route.
     requires: tuple[Requirement, ...] = ()
-    #: What it asks for, e.g. ``accumulator: f32``. What a target or a pipeline states counts instead.
+    #: The attributes that it asks for, e.g. ``accumulator: f32``. Those of a target or a pipeline override them.
     numerics: NumericsAttributes = {}
 
 
 class Parameter(Document):
-    """A knob of a step; ``${name}`` in its passes and schedule is replaced by the value."""
+    """A parameter of a step; ``${name}`` in its passes and schedule is replaced by the value."""
 
     description: Text
     default: ParameterValue
 
 
 class Variant(Document):
-    """What a step does under some releases: the keys that differ from the step's own."""
+    """The form of a step for some releases: the keys that differ from the step's own."""
 
-    #: Component to the releases for which this holds.
+    #: By component: the releases that this variant is for.
     when: dict[Name, Range] = {}
-    #: Component to what its release must carry for this to hold.
+    #: By component: a feature that its release must have.
     carries: dict[Name, Name] = {}
     passes: Text | None = None
     schedule: Name | None = None
     patterns: Name | None = None
 
     def holds(self, component: str, release: str, carried: Collection[str]) -> bool:
-        """Whether it holds as far as one component goes, for a release and what that carries."""
+        """Return whether the conditions on one component hold for a release and the features that it carries."""
         wanted, carries = self.when.get(component), self.carries.get(component)
         return (wanted is None or release in parse_range(wanted)) and (carries is None or carries in carried)
 
 
 class Step(Document):
-    """One focused recipe (``recipes/steps/NAME/step.yaml``): from kinds to a kind."""
+    """One transformation (``recipes/steps/NAME/step.yaml``), from kinds to a kind."""
 
     description: Text
-    #: Module of ``mlir_matrix.actions``: ``passes`` runs a pass pipeline (and a schedule), ``check`` is FileCheck.
+    #: ``passes`` runs a pass pipeline (and a schedule), ``check`` FileCheck; ``object`` generates code.
     tool: Name = "passes"
-    #: For ``passes`` and ``object``: ``programs`` where only a release's own programs will do. Absent: MLIR's Python bindings where
-    #: the pinned release has some, else its programs.
+    #: For ``passes`` and ``object``: ``programs`` if only a release's own programs work. Absent: MLIR's Python bindings if
+    #: the pinned release has them, else its programs.
     backend: Literal["programs"] | None = None
     environment: Name
-    #: Kinds that it takes.
+    #: The kinds that it takes.
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
-    #: Kind that it gives. Absent: the kind that came in.
+    #: The kind that it gives. Absent: the kind of its input.
     gives: Name | None = None
     stage: Literal["lower", "codegen"] = "lower"
-    #: For ``passes``: the pipeline, as ``mlir-opt --pass-pipeline=builtin.module(…)`` takes it, without the wrapper.
+    #: For ``passes``: the pipeline, as in ``mlir-opt --pass-pipeline=builtin.module(…)``, without ``builtin.module``.
     passes: Text | None = None
-    #: For ``passes``: a transform-dialect schedule in the folder, which ``transform-interpreter`` in ``passes`` runs.
+    #: For ``passes``: a transform-dialect schedule in the folder; ``transform-interpreter`` in ``passes`` runs it.
     schedule: Name | None = None
-    #: For ``passes``: a file of ``pdl.pattern`` in the step's folder, which are applied before the first pass.
+    #: For ``passes``: a file of ``pdl.pattern`` in the step's folder. They are applied before the first pass.
     patterns: Name | None = None
     #: For ``check``: a file of FileCheck directives in the step's folder that the IR must satisfy.
     directives: Name | None = None
     parameters: dict[Name, Parameter] = {}
-    #: True where the output depends on the machine that runs the step (native code generation).
+    #: True if the output depends on the machine that runs the step (native code generation).
     native: StrictBool = False
-    #: What the step needs, whichever variant.
+    #: Requirements of all variants.
     requires: tuple[Requirement, ...] = ()
-    #: By release of a component; the first that holds counts. Given any, a release that none holds for is unsupported.
+    #: The first that matches the pinned releases applies. If there are variants and none matches, the step is unsupported.
     variants: tuple[Variant, ...] = ()
 
 
@@ -221,16 +221,16 @@ def used_steps(uses: Sequence[Name | StepUse], *keys: str) -> list[UsedStep]:
 
 
 class Pipeline(Document):
-    """An end-to-end recipe (``recipes/pipelines/NAME.yaml``)."""
+    """An ordered list of steps (``recipes/pipelines/NAME.yaml``)."""
 
     description: Text
-    #: For each kind that may come in, the steps that bring it to where ``steps`` begins; order is preference.
+    #: For each kind of input, the steps before ``steps``; the first kind is preferred.
     entry: Annotated[dict[Name, tuple[Name | StepUse, ...]], Field(min_length=1)]
     #: The steps that all routes share.
     steps: Annotated[tuple[Name | StepUse, ...], Field(min_length=1)]
-    #: Values for parameters of the steps by which a target generates code, e.g. ``opt-level: 2``.
+    #: Values for parameters of a target's code generation steps, e.g. ``opt-level: 2``.
     codegen: dict[Name, ParameterValue] = {}
-    #: What it does, e.g. ``contraction: "off"``. It counts before what a target or a workload states.
+    #: Its attributes, e.g. ``contraction: "off"``. They override those of a target or a workload.
     numerics: NumericsAttributes = {}
 
     def route(self, kind: str) -> list[UsedStep]:
@@ -239,39 +239,39 @@ class Pipeline(Document):
 
 
 class Target(Document):
-    """Where code runs (``matrix/targets/NAME.yaml``)."""
+    """A machine or emulator that runs code (``matrix/targets/NAME.yaml``)."""
 
     description: Text
-    #: Module of ``mlir_matrix.actions`` that runs a kernel: ``run``, which is linked with the driver to a program, or ``run_jit``,
-    #: in the LLVM dialect, which MLIR's runner of the pinned release compiles in memory.
+    #: ``run`` links a kernel with the driver and runs the program. ``run_jit`` compiles a kernel in the LLVM dialect in memory,
+    #: by MLIR's runner of the pinned release.
     tool: Literal["run", "run_jit"] = "run"
-    #: As Zig names it: architecture, system, C library.
+    #: In Zig's form: architecture, system, C library.
     triple: Name
-    #: Kinds that it can run.
+    #: The kinds that it runs.
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
-    #: Steps that bring what pipelines end in to a kind that it runs; they take ``codegen`` values of the pipeline.
+    #: Steps from the end of a pipeline to a kind that it runs; they take ``codegen`` values of the pipeline.
     codegen: tuple[Name | StepUse, ...] = ()
-    #: What the machine must be (``uname -m``).
+    #: The accepted machines (``uname -m``).
     machine: tuple[Name, ...]
     #: The environments that link and run.
     linker_environment: Name = "zig"
     runner_environment: Name = "python"
-    #: Command that runs a program, where this machine does not by itself: a program of the runner's environment, its options.
+    #: A command that runs programs, e.g. an emulator: a program of the runner's environment, and its options.
     runner: tuple[StrictStr, ...] = ()
-    #: What a kernel needs below /dev, e.g. ``/dev/kvm``. Tests are skipped where ``matrix run --device`` does not grant it.
+    #: Devices that a kernel needs, e.g. ``/dev/kvm``. Tests are skipped unless ``matrix run --device`` grants them.
     devices: tuple[Device, ...] = ()
-    #: What it has, e.g. ``libm: musl``. It counts before what a workload states.
+    #: Its attributes, e.g. ``libm: musl``. They override those of a workload.
     numerics: NumericsAttributes = {}
 
 
 class Match(Document):
-    """What a tolerance layer applies to; all given keys must match. None given: everything."""
+    """The conditions of a tolerance layer; all given keys must match. Without keys, it matches everything."""
 
     workload: tuple[NameGlob, ...] | NameGlob | None = None
     output: tuple[NameGlob, ...] | NameGlob | None = None
     dtype: tuple[Dtype, ...] | Dtype | None = None
     target: tuple[NameGlob, ...] | NameGlob | None = None
-    #: Facts that workload, target or pipeline state, each with its value or a list of values that will do.
+    #: Numerics attributes of workload, target or pipeline, each with a value or a list of accepted values.
     numerics: (
         Annotated[dict[Name, tuple[StrictStr | StrictBool, ...] | StrictStr | StrictBool], Field(min_length=1)] | None
     ) = None
@@ -280,13 +280,13 @@ class Match(Document):
 
 
 class Layer(Document):
-    """Bounds on an error, and why they are what they are. An element is right when |a-e| <= atol + rtol*|e|."""
+    """Bounds on an error, with a rationale. An element is correct if |a-e| <= atol + rtol*|e|."""
 
     match: Match = Field(default_factory=Match)
     #: Numbers or expressions over the workload's dimensions: ``4*sqrt(K)*eps(f32)``.
     atol: StrictInt | StrictFloat | Text
     rtol: StrictInt | StrictFloat | Text
-    #: Right, too, is what is at most so many numbers of the dtype away from the expected value. A number or an expression.
+    #: An element is also correct within this many representable numbers of the expected value. A number or an expression.
     max_ulp: StrictInt | StrictFloat | Text | None = None
     rationale: Text
 

@@ -1,4 +1,4 @@
-"""What the YAML files in ``toolchains/`` may say: environments, components and their releases, known-good pins."""
+"""Define the models of ``toolchains/`` and ``containers/``: environments, components, releases, pins, images."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mlir_matrix.catalog.models.base import Document, Name, Scalar, Text, matchi
 
 
 class Environment(Document):
-    """What an action needs to run (``toolchains/environments/NAME.yaml``): the pins of its components, as a lock."""
+    """The components that an action needs (``toolchains/environments/NAME.yaml``)."""
 
     description: Text
-    #: Components whose releases it consists of (``toolchains/components/``). Empty: the interpreter alone.
+    #: Its components (``toolchains/components/``). Empty: the interpreter alone.
     components: tuple[Name, ...] = ()
 
 
@@ -51,75 +51,75 @@ PackageFiles = Annotated[
 
 
 class Build(Document):
-    """How the provider ``source`` makes a release: a commit of a git repository, by CMake and Ninja."""
+    """How the provider ``source`` builds a release: from a commit of a git repository, by CMake and Ninja."""
 
-    #: Anything that ``git fetch`` takes; a path that begins with ``./`` or ``../`` goes from the catalog.
+    #: An address for ``git fetch``; a path that begins with ``./`` or ``../`` is relative to the catalog.
     repository: Text
-    #: Folder of the CMakeLists.txt in the repository.
+    #: The folder of the CMakeLists.txt in the repository.
     folder: StrictStr = "."
     #: CMake's cache variables, ``-DNAME=VALUE``; ``${NAME}`` stands for the folder of a variable of ``needs``.
     options: dict[StrictStr, Scalar] = Field(default={})
-    #: What Ninja builds, programs that are then taken. Empty: everything, and what it installs is taken.
+    #: The programs that Ninja builds. Empty: it builds everything and installs it.
     targets: tuple[Name, ...] = ()
-    #: Components whose releases must be there to build it, and where CMake finds them: variable to folder of the prefix,
-    #: ``{major}`` standing for the first number of that release.
+    #: Components that the build needs, each with CMake's variables for folders of its prefix; ``{major}`` stands for the first
+    #: number of its release.
     needs: dict[Name, dict[StrictStr, StrictStr]] = Field(default={})
 
 
 class Release(Document):
-    """One version of a component, and where it comes from."""
+    """One version of a component, and its provider."""
 
-    #: Begins with the number: ``19.1.7``, ``24.0.0+torch-mlir.20261001``.
+    #: The name begins with the number: ``19.1.7``, ``24.0.0+torch-mlir.20261001``.
     release: Name
-    #: Where it differs from the component's.
+    #: Absent: the component's.
     provider: Provider | None = None
-    #: The source that it was made from, where known: a commit or a tag.
+    #: The source that it was built from, if known: a commit or a tag.
     commit: Name | None = None
     #: ``rolling``: its source replaces it by the next one, and it will vanish from there.
     durability: Literal["permanent", "rolling"] = "permanent"
-    #: What not every build of the component has: dialects, targets.
+    #: Features that some builds of the component lack: dialects, targets.
     carries: tuple[Name, ...] = ()
-    #: Import package in it that carries MLIR's Python bindings (``torch_mlir``, ``mlir``, …).
+    #: The import package of MLIR's Python bindings in it (``torch_mlir``, ``mlir``, …).
     bindings: StrictStr | None = None
-    #: ``pypi``: the distributions and their versions. Absent: the component's own, in the version of the release.
+    #: ``pypi``: the distributions and their versions. Absent: the component's own with the version of the release.
     distributions: dict[Name, Name] = Field(default={})
-    #: ``deb``: the suites that have it, the first preferred.
+    #: ``deb``: the Debian suites that have it, the first preferred.
     suites: tuple[Name, ...] = ()
-    #: ``deb``: the version's upstream part where it differs from the release.
+    #: ``deb``: the upstream part of the version, if it differs from the release.
     version: StrictStr | None = None
-    #: ``host``: its programs, where they are not the component's.
+    #: ``host``: its programs. Absent: the component's.
     programs: tuple[ProgramPlace, ...] = ()
     link: StrictStr | None = None
 
 
 class Component(Document):
-    """Something versioned (``toolchains/components/NAME.yaml``), and its releases in order, the oldest first."""
+    """Software with releases (``toolchains/components/NAME.yaml``), the oldest release first."""
 
     description: Text
     link: StrictStr | None = None
-    #: Where releases come from that do not say otherwise.
+    #: The provider of releases without one of their own.
     provider: Provider = "pypi"
-    #: Programs that it is used for.
+    #: The programs that actions use.
     tools: tuple[Name, ...] = ()
-    #: Import packages that it is used for.
+    #: The import packages that actions use.
     modules: tuple[StrictStr, ...] = ()
-    #: ``pypi``: distribution name where it differs from the component's.
+    #: ``pypi``: the name of the distribution, if it differs from the component's.
     distribution: Name | None = None
-    #: ``deb``: package names, ``{major}`` and ``{minor}`` standing for the first numbers of the release.
+    #: ``deb``: package names; ``{major}`` and ``{minor}`` stand for the first numbers of the release.
     packages: tuple[PackageName, ...] = ()
-    #: ``deb``: packages that are taken without what they depend on.
+    #: ``deb``: packages that are installed without their dependencies.
     alone: tuple[PackageName, ...] = ()
-    #: ``deb``: packages that count as installed: neither they are taken nor what only they need.
+    #: ``deb``: packages that count as installed: neither they nor dependencies of them alone are installed.
     without: tuple[PackageName, ...] = ()
-    #: ``deb``: its programs look for themselves (``/proc/self/exe``), so that no loader can be in front of them. They are
-    #: patched to find the prefix's loader and libraries where it stands, and it cannot be moved.
+    #: ``deb``: its programs find themselves by ``/proc/self/exe``, so that no loader can be in front of them. They are patched
+    #: with the final paths of the prefix's loader and libraries, and the prefix cannot be moved.
     in_place: StrictBool = False
-    #: ``deb``, with ``in_place``: what more its programs need to run, by the name of what we do about it.
+    #: ``deb``, with ``in_place``: a further patch that its programs need.
     finish: Finish | None = None
     #: ``deb``, ``source``: folders of the prefix that hold its programs. ``host``: their names.
     programs: tuple[ProgramPlace, ...] = ()
-    #: By kind of action, the files that such actions read of it, where these are few of many: actions by Bazel have no
-    #: others. ``*`` stands for part of a name, ``**`` for folders.
+    #: By tool, the files that its actions read, if these are few of many: under Bazel, actions have no others. ``*`` stands
+    #: for part of a name, ``**`` for folders.
     reads: dict[Name, Annotated[tuple[PackageFiles, ...], Field(min_length=1)]] = Field(default={})
     #: ``source``: how it is built.
     build: Build | None = None
@@ -127,15 +127,15 @@ class Component(Document):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The components that its releases are made with."""
+        """The components that its releases are built with."""
         return (*(self.build.needs if self.build else ()), *([PATCHER] if self.in_place else []))
 
 
 class Passed(Document):
-    """What a set of pins passed."""
+    """The results of a suite under a set of pins."""
 
     suite: Name
-    #: Tests that ended as the suite expects, of all.
+    #: The number of tests with the expected outcome, of ``total``.
     as_expected: StrictInt
     total: StrictInt
     #: SHA-256 over the identifiers and outcomes of its tests.
@@ -145,23 +145,23 @@ class Passed(Document):
 
 
 class KnownGood(Document):
-    """The default pins (``toolchains/known-good.yaml``) and what they passed."""
+    """The default pins (``toolchains/known-good.yaml``), and the results of suites under them."""
 
     pins: dict[Name, Name]
-    #: Environments that keep to releases of their own: those of linkers and code generators.
+    #: Environments with releases of their own: those of linkers and code generators.
     environments: dict[Name, dict[Name, Name]] = Field(default={})
     passed: tuple[Passed, ...] = ()
 
 
 class Containers(Document):
-    """How images of environments are made (``containers/images.yaml``); what is in them, the locks of the environments say."""
+    """How images of environments are built (``containers/images.yaml``); the lock files define their content."""
 
-    #: Number of the user that containers run as, which is also its group's: not root.
+    #: The number of the user, and of the group, that containers run as: not root.
     user: Annotated[StrictInt, Field(ge=1, le=65535)] = 10001
-    #: Packages that many environments have, as pip and components call them. Their layers come first, in this order, so that
-    #: a daemon keeps them once: it shares a layer only where all those below it are the same.
+    #: Packages of many environments, by their names in pip and components. Their layers come first, in this order, so that a
+    #: daemon stores them once: it shares a layer only if all layers below are equal.
     first: tuple[Name, ...] = ()
-    #: Where images are taken from, and with ``--push`` brought to: ``HOST:PORT/FOLDER``. Absent: they are made here.
+    #: The registry that images are pulled from, and with ``--push`` pushed to: ``HOST:PORT/FOLDER``. Absent: built here.
     registry: (
         Annotated[
             StrictStr,

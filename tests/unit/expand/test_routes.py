@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.recipes import Unsupported
-from mlir_matrix.expand.routes import Connector, Route, alternatives, connect, word_list
+from mlir_matrix.expand.routes import Connector, Route, alternatives, word_list
 from support.catalogs import STEPS, catalog
 
 
 def route(found: Route | Unsupported) -> Route:
     assert isinstance(found, Route), found
     return found
+
+
+def connect(catalog: Catalog, framework: str, pipeline: str, target: str) -> Route | Unsupported:
+    """Return the preferred route of a cell."""
+    routes = Connector(catalog).routes(framework, pipeline, target)
+    return routes if isinstance(routes, Unsupported) else routes[0]
 
 
 def reason(found: Route | Unsupported | tuple[Route, ...]) -> str:
@@ -274,18 +281,6 @@ def test_a_suffix_without_a_release_in_full_finds_it_and_is_remembered() -> None
     assert connector.routes("mlir", "linalg-loops", "x86_64", "llvm=18") is first
     assert connector.pins("llvm=18").overrides == {"llvm": "18.1.8"}
     assert connector.pins("llvm=18") is connector.pins("llvm=18")
-
-
-def test_connect_agrees_with_the_connector() -> None:
-    found = catalog()
-    connector = Connector(found)
-    for framework in found.frameworks:
-        for pipeline in found.pipelines:
-            for target in found.targets:
-                routes = connector.routes(framework, pipeline, target)
-                assert connect(found, framework, pipeline, target) == (
-                    routes[0] if isinstance(routes, tuple) else routes
-                )
 
 
 @pytest.mark.parametrize(("names", "text"), [("a", "a"), ("ab", "a or b"), ("abc", "a, b or c")])

@@ -193,10 +193,7 @@ class _Reader:
         content: dict[str, Any] | list[Any] = {} if mapping else []
         path: tuple[Key, ...] = ()
         if self.levels:
-            level = self.levels[-1]
-            if isinstance(level.content, dict) and level.key is None:
-                raise self._error(event, f"a key must be text, not a {'mapping' if mapping else 'list'}")
-            path = self._place_value(level, content, event)
+            path = self._add(self.levels[-1], content, event)
         elif isinstance(content, dict):
             self.root = content
         else:
@@ -205,16 +202,10 @@ class _Reader:
 
     def _scalar(self, event: Any) -> None:
         self._no_properties(event)
-        if not self.levels:
-            if event.value:
-                raise self._error(event, f"expected keys with values (key: value), got '{printable(event.value, 40)}'")
-            return
-        level = self.levels[-1]
-        value = self._value(event)
-        if isinstance(level.content, dict) and level.key is None:
-            self._key(level, value, event)
-        else:
-            self._place_value(level, value, event)
+        if self.levels:
+            self._add(self.levels[-1], self._value(event), event)
+        elif event.value:
+            raise self._error(event, f"expected keys with values (key: value), got '{printable(event.value, 40)}'")
 
     def _value(self, event: Any) -> bool | int | float | str | None:
         text: str = event.value
@@ -227,32 +218,34 @@ class _Reader:
             raise self._error(event, f"holds the control character U+{ord(found[0]):04X}")
         return text
 
-    def _key(self, level: _Level, key: bool | float | str | None, event: Any) -> None:
+    def _add(self, level: _Level, value: Any, event: Any) -> tuple[Key, ...]:
+        """Add a key or a value to a level and return its path. A value in a mapping has the place of its key."""
+        content = level.content
+        if isinstance(content, list):
+            path: tuple[Key, ...] = (*level.path, len(content))
+            content.append(value)
+        elif level.key is not None:
+            content[level.key] = value
+            path, level.key = (*level.path, level.key), None
+            return path
+        else:
+            path = (*level.path, self._key(value, event))
+            if value in content:
+                line, column = self.places[path]
+                raise self._error(event, f"the key '{printable(value)}' is a duplicate; first at {line}:{column}")
+            level.key = value
+        self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
+        return path
+
+    def _key(self, key: Any, event: Any) -> str:
+        if isinstance(key, (dict, list)):
+            raise self._error(event, f"a key must be text, not a {'mapping' if isinstance(key, dict) else 'list'}")
         if not isinstance(key, str):
             shown = printable(event.value, 40)
             raise self._error(event, f'a key must be text; write "{shown}"' if shown else "a key must not be empty")
         if key == "<<":
             raise self._error(event, "merge keys (<<) are refused; write the keys out")
-        assert isinstance(level.content, dict)
-        path = (*level.path, key)
-        if key in level.content:
-            line, column = self.places[path]
-            raise self._error(event, f"the key '{printable(key)}' is a duplicate; first at {line}:{column}")
-        level.key = key
-        self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
-
-    def _place_value(self, level: _Level, value: Any, event: Any) -> tuple[Key, ...]:
-        """Add a value to a level and return its path. A value in a mapping has the place of its key."""
-        if isinstance(level.content, list):
-            path: tuple[Key, ...] = (*level.path, len(level.content))
-            self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
-            level.content.append(value)
-            return path
-        assert level.key is not None
-        path = (*level.path, level.key)
-        level.content[level.key] = value
-        level.key = None
-        return path
+        return key
 
     def _no_properties(self, event: Any) -> None:
         if event.anchor is not None:

@@ -249,12 +249,6 @@ class Connector:
         return chain
 
 
-def connect(catalog: Catalog, framework: str, pipeline: str, target: str) -> Route | Unsupported:
-    """Return the preferred route of one cell. For many cells, and for workloads, keep a :class:`Connector`."""
-    routes = Connector(catalog).routes(framework, pipeline, target)
-    return routes if isinstance(routes, Unsupported) else routes[0]
-
-
 def word_list(names: Iterable[str], word: str = "and") -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     *most, last = names

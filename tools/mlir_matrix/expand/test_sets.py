@@ -121,7 +121,7 @@ class TestProduct:
         axes = [tuple(filter(names.__contains__, axis)) for axis, names in zip(self.axes, pattern.axes, strict=True)]
         if not (all(axes) and pins):
             return None
-        column = tuple([having(name, suite_property.name) for name in axes[3]])
+        column = tuple([f"{name}{OF}{suite_property.name}" for name in axes[3]])
         return TestProduct(axes[0], axes[1], axes[2], column, pattern.rule, pins, suite_property)
 
     def __contains__(self, test: TestKey) -> bool:
@@ -193,7 +193,7 @@ class Namespace:
     def having(self, workloads: Iterable[str], pattern: str = "*") -> frozenset[str]:
         """Return workloads with each of the properties that a pattern matches, as tests name them."""
         properties = name_glob(pattern).select(self._properties)
-        return frozenset(having(workload, name) for workload in workloads for name in properties)
+        return frozenset(f"{workload}{OF}{name}" for workload in workloads for name in properties)
 
     def exact(self, identifier: str) -> tuple[TestPattern, ...]:
         """Return the pattern of one identifier, taken literally."""
@@ -241,11 +241,6 @@ class Namespace:
         if found.property and not found.property.select(self._properties):
             return _unknown("property", found.property.pattern, self._properties)
         return "the catalog has no test with this combination"
-
-
-def having(workload: str, name: str) -> str:
-    """Return a workload with a property, as the tests of a suite name it."""
-    return f"{workload}{OF}{name}"
 
 
 def _unknown(kind: str, pattern: str, names: Iterable[str]) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.params import (
-    Bounds,
     JudgedOutput,
     Op,
     RelateParams,
@@ -30,15 +29,6 @@ from mlir_matrix.tolerances.resolve import Resolved
 
 #: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]
-#: The bounds of outputs that must be equal.
-_EQUAL: Bounds = {
-    "atol": 0,
-    "rtol": 0,
-    "atol_text": "0",
-    "rtol_text": "0",
-    "layer": "",
-    "rationale": "equal, as the suite says",
-}
 
 
 class PropertyPlanner:
@@ -159,19 +149,15 @@ class PropertyPlanner:
         document = self._catalog.workloads[test.workload].document
         property_kind = test.tested_property.property_kind
         exact = not isinstance(property_kind, SameIr) and property_kind.within == "exact"
-        bounds = [(self._tolerate(test, name), self._tolerate(other, name)) for name in document.outputs]
-        found: list[JudgedOutput] = []
-        for spec, (own, its) in zip(judged(self._catalog, document, [own for own, _ in bounds]), bounds, strict=True):
-            # A bound for two runs replaces these.
-            spec.pop("max_ulp", None)
-            spec.pop("max_ulp_text", None)
-            op = ops.get(spec["name"])
+        bounds = []
+        for name in document.outputs:
+            own, op = self._tolerate(test, name), ops.get(name)
             scale = max(1.0, abs(op["factor"])) if op and op["kind"] == "scale" else 1.0
-            if exact:
-                found.append({**spec, **_EQUAL, "compare": spec["compare"].replace("numeric", "exact")})
-            else:
-                found.append({**spec, **_sum(own, its, scale, spec["layer"])})
-        return found
+            bounds.append(_equal(own) if exact else _sum(own, self._tolerate(other, name), scale))
+        specs = judged(self._catalog, document, bounds)
+        for spec in specs if exact else ():
+            spec["compare"] = spec["compare"].replace("numeric", "exact")
+        return specs
 
     def _same_ir(self, test: Test, property_kind: SameIr) -> str:
         assert test.tested_property is not None
@@ -213,19 +199,25 @@ def _permute(tensors: Mapping[str, Tensor | Output], property_kind: Permutation)
     }
 
 
-def _sum(own: Resolved, its: Resolved, scale: float, layer: str) -> Bounds:
+def _equal(own: Resolved) -> Resolved:
+    """Return the bounds of an output that must be equal."""
+    return replace(
+        own, atol=0, rtol=0, atol_text="0", rtol_text="0", max_ulp=None, location="",
+        rationale="equal, as the suite says",
+    )  # fmt: skip
+
+
+def _sum(own: Resolved, its: Resolved, scale: float) -> Resolved:
     """Return the bounds on a difference of two runs that both have errors, at the size of the scaled result."""
     atol = f"{own.atol_text} + {its.atol_text}"
-    bounds: Bounds = {
-        "atol": scale * (own.atol + its.atol),
-        "rtol": own.rtol + its.rtol,
-        "atol_text": f"{scale:g} * ({atol})" if scale > 1 else atol,
-        "rtol_text": f"{own.rtol_text} + {its.rtol_text}",
-        "layer": layer,
-        "rationale": f"Two runs, of which each may be off: {own.rationale}",
-    }
     given = [each for each in (own, its) if each.max_ulp is not None]
-    if given:
-        bounds["max_ulp"] = sum(each.max_ulp or 0.0 for each in given)
-        bounds["max_ulp_text"] = " + ".join(str(each.max_ulp_text) for each in given)
-    return bounds
+    return replace(
+        own,
+        atol=scale * (own.atol + its.atol),
+        rtol=own.rtol + its.rtol,
+        atol_text=f"{scale:g} * ({atol})" if scale > 1 else atol,
+        rtol_text=f"{own.rtol_text} + {its.rtol_text}",
+        rationale=f"Two runs, of which each may be off: {own.rationale}",
+        max_ulp=sum(each.max_ulp or 0.0 for each in given) if given else None,
+        max_ulp_text=" + ".join(str(each.max_ulp_text) for each in given),
+    )

@@ -43,15 +43,15 @@ def property_kind(text: str) -> Any:
         ("scaling: {inputs: {x: 2, n: -3}, outputs: {y: 4, total: 3}}", ""),
         ("scaling: {inputs: {z: 2}}", "it has no input 'z'; known: flag, n, square, x"),
         ("scaling: {inputs: {x: 2}, outputs: {totl: 2}}", "it has no output 'totl'; did you mean 'total'?"),
-        ("scaling: {inputs: {x: 3}}", "'x' times 3 is rounded: take a power of two, or say within: tolerance"),
+        ("scaling: {inputs: {x: 3}}", "'x' times 3 is rounded; take a power of two, or write within: tolerance"),
         ("scaling: {inputs: {x: 3}, within: tolerance}", ""),
-        ("scaling: {inputs: {n: 0.5}}", "the input 'n' holds whole numbers; 0.5 is none"),
+        ("scaling: {inputs: {n: 0.5}}", "the input 'n' holds whole numbers, and 0.5 is not one"),
         ("scaling: {inputs: {flag: 2}}", "the input 'flag' is boolean and cannot be multiplied"),
         ("permutation: {dim: K}", ""),
         ("permutation: {dim: k}", "it has no dimension 'k'; did you mean 'K'?"),
-        ("permutation: {dim: ONE}", "the dimension 'ONE' is 1: renumbering it says nothing"),
-        ("batch: {dim: K}", "the output 'y' has no dimension 'K', so that nothing is said of it"),
-        ("batch: {dim: ONE}", "the dimension 'ONE' is 1: halving it says nothing"),
+        ("permutation: {dim: ONE}", "the dimension 'ONE' is 1: renumbering it tests nothing"),
+        ("batch: {dim: K}", "the output 'y' has no dimension 'K', so that it has no halves"),
+        ("batch: {dim: ONE}", "the dimension 'ONE' is 1: halving it tests nothing"),
     ],
 )
 def test_what_makes_no_sense_of_a_workload(text: str, says: str) -> None:
@@ -62,7 +62,7 @@ def test_what_makes_no_sense_of_a_workload(text: str, says: str) -> None:
 def test_a_batch_has_one_axis() -> None:
     text = WORKLOAD.replace("  total: {shape: [3], dtype: i32, compare: exact}\n", "")
     workload = entry("workloads", base.Workload, "w", text).document
-    twice = "'square' has the dimension 'B' twice, so that it has no halves"
+    twice = "'square' has the dimension 'B' twice; a batch has one"
     assert senseless(workload, Batch(dim="B")) == twice
     assert senseless(workload, Permutation(dim="B")) == "", "renumbering both is right"
 

@@ -39,7 +39,7 @@ RANGES = "is no range of releases; write a range like '>=18,<22' or '19.1'"
             "3:1: there is no component 'patchelf'; known: iree, llvm, torch-mlir",
         ]),
         (LLVM, 'packages: [', 'finish: bazel\npackages: [', [
-            "3:1: needs 'in_place: true': it is done where a prefix stands",
+            "3:1: needs 'in_place: true': it patches a prefix in its final folder",
         ]),
         (LLVM, 'packages: ["mlir-{major}-tools"]\n', "", ["1:1: the key 'packages' is missing; the provider deb needs it"]),
         (LLVM, '["mlir-{major}-tools"]', "[$(id)]", [

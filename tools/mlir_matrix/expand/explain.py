@@ -112,13 +112,10 @@ class Explanation:
         yield from (f"  {kind} {name}: {position}" for kind, name, position in self.definitions)
         tables = (("Actions", self.actions), ("Environments", self.environments), ("Tolerances", self.tolerances))
         for title, rows in tables:
-            if rows:
-                yield ""
-                yield title
+            yield from ("", title) if rows else ()
             for row in rows:
-                yield "  " + ", ".join(
-                    f"{key}: {value}" for key, value in row.items() if value not in (None, "", [], {})
-                )
+                pairs = (f"{key}: {value}" for key, value in row.items() if value not in (None, "", [], {}))
+                yield f"  {', '.join(pairs)}"
 
 
 def explain(
@@ -145,12 +142,11 @@ def explain(
         # Another suite may spell the same pins differently.
         same = other.test(identifier)
         rules += tuple(_rules(other, same)) if same else ()
-    named = zip(
-        catalog.axes, catalog.axes.values(), (test.framework, test.pipeline, test.target, test.workload), strict=True
-    )
-    definitions = [(axis, name, entries[name].source.position()) for axis, entries, name in named if not test.is_ir]
-    if test.is_ir:
-        definitions = [("step", test.pipeline, catalog.steps[test.pipeline].source.position())]
+    definitions = []
+    names = (test.framework, test.pipeline, test.target, test.workload)
+    things = zip(catalog.axes, names, catalog.axes.values(), strict=True)
+    for kind, name, entries in [("step", test.pipeline, catalog.steps)] if test.is_ir else things:
+        definitions.append((kind, name, entries[name].source.position()))
     return Explanation(test, expansion.name, rules, tuple(definitions), actions, environments, tolerances)
 
 

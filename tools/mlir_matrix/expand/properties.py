@@ -107,15 +107,15 @@ def _dimension(workload: Workload, property_kind: Permutation | Batch) -> str:
         return f"it has no dimension '{dim}'{did_you_mean(dim, workload.dims)}"
     if workload.dims[dim] < 2:
         what = "renumbering" if isinstance(property_kind, Permutation) else "halving"
-        return f"the dimension '{dim}' is {workload.dims[dim]}: {what} it says nothing"
+        return f"the dimension '{dim}' is {workload.dims[dim]}: {what} it tests nothing"
     if not any(axes(tensor, dim) for tensor in workload.inputs.values()):
         return f"the dimension '{dim}' is in no input's shape"
     if isinstance(property_kind, Batch):
         if without := [name for name, output in workload.outputs.items() if not axes(output, dim)]:
-            return f"the output '{without[0]}' has no dimension '{dim}', so that nothing is said of it"
+            return f"the output '{without[0]}' has no dimension '{dim}', so that it has no halves"
         tensors: list[tuple[str, Tensor | Output]] = [*workload.inputs.items(), *workload.outputs.items()]
         if twice := [name for name, tensor in tensors if len(axes(tensor, dim)) > 1]:
-            return f"'{twice[0]}' has the dimension '{dim}' twice, so that it has no halves"
+            return f"'{twice[0]}' has the dimension '{dim}' twice; a batch has one"
     return ""
 
 
@@ -129,12 +129,12 @@ def _scaling(workload: Workload, property_kind: Scaling) -> str:
         if tensors[name].dtype == "bool":
             return f"the {what} '{name}' is boolean and cannot be multiplied"
         if tensors[name].dtype not in FLOATS and factor != int(factor):
-            return f"the {what} '{name}' holds whole numbers; {factor} is none"
+            return f"the {what} '{name}' holds whole numbers, and {factor} is not one"
     if property_kind.within == "exact":
         for name, factor in property_kind.inputs.items():
             # Multiplication is exact by powers of two alone.
             if workload.inputs[name].dtype in FLOATS and math.frexp(abs(factor))[0] != 0.5:
-                return f"'{name}' times {factor} is rounded: take a power of two, or say within: tolerance"
+                return f"'{name}' times {factor} is rounded; take a power of two, or write within: tolerance"
     return ""
 
 

@@ -5,8 +5,7 @@ The planner, properties, audits and calibrations share these chains: what two te
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 
 from mlir_matrix.actions.params import PassesParams, StepParams
 from mlir_matrix.actions.runtime.outcomes import Stage
@@ -20,22 +19,8 @@ from mlir_matrix.plan.graph import Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import choose_backend, file_of, json_value, signature
 from mlir_matrix.plan.run_kernels import Kernels
 
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class _Use:
-    """A step with its parameters, as routes use it: the common parts of its actions, and the actions so far, by input."""
-
-    name: str
-    stage: Stage
-    resolved_step: ResolvedStep
-    params: StepParams
-    files: Mapping[str, Input]
-    #: The name of the output, and its file.
-    output: str
-    outputs: Mapping[str, str]
-    #: True where the output depends on the CPU of this machine.
-    native: bool
-    made: dict[Input, Produced] = field(default_factory=dict)
+#: Applies a step with its parameters to an artifact.
+_Step = Callable[[Input], Produced]
 
 
 class Chains(Kernels):
@@ -46,10 +31,10 @@ class Chains(Kernels):
         super().__init__(catalog, graph, numpy)
         self._imports: dict[tuple[str | int, ...], Produced] = {}
         #: By identity, because tests of a cell share their route, and comparing routes costs more than planning a step.
-        self._routes: dict[int, tuple[Route, tuple[_Use, ...]]] = {}
-        self._uses: dict[RouteStep, _Use] = {}
-        #: The uses of steps by themselves, by step.
-        self._alone: dict[str, _Use] = {}
+        self._routes: dict[int, tuple[Route, tuple[_Step, ...]]] = {}
+        self._steps: dict[RouteStep, _Step] = {}
+        #: Steps by themselves, by name.
+        self._alone: dict[str, _Step] = {}
 
     def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Produced:
         """Import a test's workload by its framework; ``workload``: the same with dimensions of other sizes."""
@@ -61,9 +46,11 @@ class Chains(Kernels):
 
     def lower(self, test: Test, begin: int, artifact: Produced, end: int | None = None) -> Produced:
         """Apply the steps of a test's route from number ``begin`` to before ``end`` (None: all) to an artifact."""
-        assert test.route is not None
-        for use in self._uses_of(test.route)[begin:end]:
-            artifact = use.made.get(artifact) or self._new_step(use, artifact)
+        route = test.route
+        assert route is not None
+        steps = cached(self._routes, id(route), lambda: (route, tuple(map(self._route_step, route.steps))))[1]
+        for apply in steps[begin:end]:
+            artifact = apply(artifact)
         return artifact
 
     def compile(self, test: Test) -> Produced:
@@ -75,8 +62,7 @@ class Chains(Kernels):
         step = self._catalog.steps[name].document
         defaults = {key: parameter.default for key, parameter in step.parameters.items()}
         gives = step.gives or step.accepts[0]
-        use = cached(self._alone, name, lambda: self._new_use(name, gives, resolved_step, defaults))
-        return self._new_step(use, artifact)
+        return cached(self._alone, name, lambda: self._new_step(name, gives, resolved_step, defaults))(artifact)
 
     def _new_import(self, framework: str, route: Route, workload: Entry[Workload]) -> Produced:
         source = file_of(self._catalog, workload.root, workload.files[route.source])
@@ -93,18 +79,15 @@ class Chains(Kernels):
         )
         return Produced(action, "ir")
 
-    def _uses_of(self, route: Route) -> tuple[_Use, ...]:
-        return cached(self._routes, id(route), lambda: (route, tuple(map(self._use, route.steps))))[1]
-
-    def _use(self, step: RouteStep) -> _Use:
+    def _route_step(self, step: RouteStep) -> _Step:
         return cached(
-            self._uses, step, lambda: self._new_use(step.name, step.gives, step.resolved_step, step.parameters)
+            self._steps, step, lambda: self._new_step(step.name, step.gives, step.resolved_step, step.parameters)
         )
 
-    def _new_use(
+    def _new_step(
         self, name: str, gives: str, resolved_step: ResolvedStep, parameters: Mapping[str, ParameterValue]
-    ) -> _Use:
-        """Return the parameters and files of a step; the same for every input."""
+    ) -> _Step:
+        """Return a function that adds a step's action, once for each artifact."""
         entry = self._catalog.steps[name]
         step, tool = entry.document, resolved_step.tool
         params: StepParams = {}
@@ -112,29 +95,31 @@ class Chains(Kernels):
         if resolved_step.passes is not None:
             params = PassesParams(**params, passes=fill(" ".join(resolved_step.passes.split()), parameters))
         if step.tool != "passes" or resolved_step.schedule is not None:
-            params["parameters"] = {name: json_value(value) for name, value in parameters.items()}
+            params["parameters"] = {key: json_value(value) for key, value in parameters.items()}
         named = {"schedule": resolved_step.schedule, "patterns": resolved_step.patterns, "directives": step.directives}
         files = {key: file_of(self._catalog, entry.root, entry.folder / path) for key, path in named.items() if path}
         # The output of other tools is named by its kind (``object``).
         output = "ir" if tool in KEEPS_IR else gives
         # Bindings always generate code for the CPU that they run on; programs do so where told, else for any.
         by_programs = tool == "object" and resolved_step.backend == "programs"
-        return _Use(
-            name=name, stage=Stage(step.stage), resolved_step=resolved_step, params=params, files=files, output=output,
-            outputs={output: self._catalog.kinds[gives].document.file},
-            native=parameters.get("cpu") == "native" if by_programs else step.native,
-        )  # fmt: skip
+        native = parameters.get("cpu") == "native" if by_programs else step.native
+        outputs = {output: self._catalog.kinds[gives].document.file}
+        made: dict[Input, Produced] = {}
 
-    def _new_step(self, use: _Use, artifact: Input) -> Produced:
-        action = self.graph.add(
-            use.name,
-            tool=use.resolved_step.tool,
-            stage=use.stage,
-            environment=use.resolved_step.environment,
-            params=use.params,
-            inputs={"ir": artifact, **use.files},
-            outputs=use.outputs,
-            native=use.native,
-        )
-        made = use.made[artifact] = Produced(action, use.output)
-        return made
+        def apply(artifact: Input) -> Produced:
+            found = made.get(artifact)
+            if found is None:
+                action = self.graph.add(
+                    name,
+                    tool=tool,
+                    stage=Stage(step.stage),
+                    environment=resolved_step.environment,
+                    params=params,
+                    inputs={"ir": artifact, **files},
+                    outputs=outputs,
+                    native=native,
+                )
+                found = made[artifact] = Produced(action, output)
+            return found
+
+        return apply

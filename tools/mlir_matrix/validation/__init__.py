@@ -1,4 +1,4 @@
-"""Check what the files of a catalog say about each other."""
+"""Check the files of a catalog against each other."""
 
 from __future__ import annotations
 

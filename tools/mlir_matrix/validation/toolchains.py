@@ -55,7 +55,7 @@ def _component(checker: Checker, component: Entry[Component]) -> None:
     if document.in_place:
         checker.known(component, "component", PATCHER, checker.catalog.components, "in_place")
     elif document.finish:
-        checker.wrong(component, "needs 'in_place: true': it is done where a prefix stands", "finish")
+        checker.wrong(component, "needs 'in_place: true': it patches a prefix in its final folder", "finish")
     if document.build is not None:
         _build(checker, component, document.build)
 

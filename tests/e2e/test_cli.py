@@ -121,7 +121,7 @@ def test_explain_shows_the_expectation(house: House) -> None:
         (("run", "smok"), "there is no suite 'smok'; did you mean 'smoke'?"),
         (("run", "pytorch/linalg-lops/x86_64/mlp"), "'linalg-loops'"),
         (("run", "pytorch/*/x86_64/softmx"), "'softmax'"),
-        (("run", "mlp"), "for its tests say '*/*/*/mlp'"),
+        (("run", "mlp"), "select its tests by '*/*/*/mlp'"),
         (("run", "jax/tosa-loops/**"), "no test can run: jax emits stablehlo"),
         (("run", "--environment", "mlir"), "expected NAME=OTHER"),
         (("run", "--environment", "mlir=mlr"), "there is no environment 'mlr'"),

@@ -14,7 +14,7 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.plan.goldens import add_forward_error
+from mlir_matrix.plan.goldens import add_reference
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.session import Session
 
@@ -41,7 +41,7 @@ def kernels(current: Session) -> dict[str, list[tuple[Any, Any, Any]]]:
         artifact = planner.chains.compile(test)
         entry = current.catalog.workloads[test.workload]
         for draw in DRAWS:
-            bound = add_forward_error(planner.graph, current.catalog, entry, draw=draw)
+            bound = add_reference(planner.graph, current.catalog, entry, draw=draw, tool="forward_error")
             planned.append((entry, planner.chains.run(test, artifact, draw=draw), bound))
     done = run_graph(current, planner.graph, limits=Limits(jobs=2))
     store = ActionCache(current.home.actions)

@@ -88,7 +88,7 @@ def test_a_bound_and_its_opposite_share_nothing_and_leave_nothing(release: str, 
 def test_ranges_that_cannot_be_read(text: str, part: str) -> None:
     with pytest.raises(RangeError) as caught:
         parse_range(text)
-    assert str(caught.value) == f"'{part}' is no range of releases; ranges look like '>=18,<22' or '19.1'"
+    assert str(caught.value) == f"'{part}' is no range of releases; write a range like '>=18,<22' or '19.1'"
 
 
 @given(st.text(alphabet="0123456789.,<>=! \n$", max_size=20))

@@ -70,7 +70,7 @@ def test_an_unsupported_test_says_why() -> None:
     assert "suites/smoke.yaml:6:11: include: onnx/** · puts it in" in text
 
 
-def test_the_road_names_steps_values_and_origins() -> None:
+def test_the_route_names_steps_values_and_origins() -> None:
     found = of("pytorch/linalg-tiled/x86_64/topk")
     route = found.to_json()["road"]
     assert (route["kind"], route["source"], route["ends"]) == ("torch", "pytorch.py", "object")
@@ -157,7 +157,7 @@ def test_rules_about_pins_hold_only_tests_with_these() -> None:
     ]
 
 
-def test_the_road_names_the_variant_and_what_made_it_the_one() -> None:
+def test_the_route_names_the_variant_and_what_made_it_the_one() -> None:
     found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18")
     (step,) = [step for step in found.to_json()["road"]["steps"] if step["step"] == "tile"]
     assert (step["tool"], step["backend"], step["environment"], step["pins"], step["variant"]) == (
@@ -198,7 +198,7 @@ def test_an_ir_test_of_a_step_without_variants() -> None:
     assert (resolved_step["variant"], resolved_step["because"]) == (None, None)
 
 
-def test_the_road_in_json_has_all_that_runs() -> None:
+def test_the_route_in_json_has_all_that_runs() -> None:
     found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()
     assert (found["road"]["linker"], found["road"]["runner"], found["recipe"]) == ("zig", "python", None)
     assert found["road"]["ingress"] == {
@@ -222,7 +222,7 @@ def test_a_release_without_a_variant_says_so() -> None:
     )
 
 
-def test_code_generation_is_on_the_road() -> None:
+def test_code_generation_is_on_the_route() -> None:
     route = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()["road"]
     assert route["steps"][-1]["position"] == "targets/x86_64.yaml:5:11"
     assert route["steps"][-1]["parameters"] == [

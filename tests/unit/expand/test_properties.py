@@ -13,7 +13,7 @@ from mlir_matrix.expand.properties import place, reader, resolve_property, selfi
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import expand
-from mlir_matrix.expand.test_sets import SuiteProperty
+from mlir_matrix.expand.test_sets import TestProperty
 from support.catalogs import catalog, entry
 from support.catalogs import suite as make_suite
 
@@ -33,7 +33,7 @@ outputs:
 
 
 def property_kind(text: str) -> Any:
-    """A law from the words of a suite."""
+    """The property of a text."""
     return entry("suites", Property, "p", f"tests: ['**']\nreason: r\n{text}").document.property_kind
 
 
@@ -43,15 +43,15 @@ def property_kind(text: str) -> Any:
         ("scaling: {inputs: {x: 2, n: -3}, outputs: {y: 4, total: 3}}", ""),
         ("scaling: {inputs: {z: 2}}", "it has no input 'z'; known: flag, n, square, x"),
         ("scaling: {inputs: {x: 2}, outputs: {totl: 2}}", "it has no output 'totl'; did you mean 'total'?"),
-        ("scaling: {inputs: {x: 3}}", "'x' times 3 is rounded: take a power of two, or say within: tolerance"),
+        ("scaling: {inputs: {x: 3}}", "'x' times 3 is rounded; take a power of two, or write within: tolerance"),
         ("scaling: {inputs: {x: 3}, within: tolerance}", ""),
-        ("scaling: {inputs: {n: 0.5}}", "the input 'n' holds whole numbers; 0.5 is none"),
+        ("scaling: {inputs: {n: 0.5}}", "the input 'n' holds whole numbers, and 0.5 is not one"),
         ("scaling: {inputs: {flag: 2}}", "the input 'flag' is boolean and cannot be multiplied"),
         ("permutation: {dim: K}", ""),
         ("permutation: {dim: k}", "it has no dimension 'k'; did you mean 'K'?"),
-        ("permutation: {dim: ONE}", "the dimension 'ONE' is 1: renumbering it says nothing"),
-        ("batch: {dim: K}", "the output 'y' has no dimension 'K', so that nothing is said of it"),
-        ("batch: {dim: ONE}", "the dimension 'ONE' is 1: halving it says nothing"),
+        ("permutation: {dim: ONE}", "the dimension 'ONE' is 1: renumbering it tests nothing"),
+        ("batch: {dim: K}", "the output 'y' has no dimension 'K', so that it has no halves"),
+        ("batch: {dim: ONE}", "the dimension 'ONE' is 1: halving it tests nothing"),
     ],
 )
 def test_what_makes_no_sense_of_a_workload(text: str, says: str) -> None:
@@ -62,7 +62,7 @@ def test_what_makes_no_sense_of_a_workload(text: str, says: str) -> None:
 def test_a_batch_has_one_axis() -> None:
     text = WORKLOAD.replace("  total: {shape: [3], dtype: i32, compare: exact}\n", "")
     workload = entry("workloads", base.Workload, "w", text).document
-    twice = "'square' has the dimension 'B' twice, so that it has no halves"
+    twice = "'square' has the dimension 'B' twice; a batch has one"
     assert senseless(workload, Batch(dim="B")) == twice
     assert senseless(workload, Permutation(dim="B")) == "", "renumbering both is right"
 
@@ -88,7 +88,7 @@ def related(suite_property: Any, *test: str) -> Any:
     route = connector.route(*test)  # type: ignore[arg-type]
     assert not isinstance(route, Unsupported)
     return resolve_property(
-        connector, SuiteProperty(name="p", property_kind=suite_property, position="s:1:1"), (*test, ""), route
+        connector, TestProperty(name="p", property_kind=suite_property, position="s:1:1"), (*test, ""), route
     )  # type: ignore[arg-type]
 
 
@@ -106,7 +106,7 @@ def test_the_other_may_be_unsupported() -> None:
     )
 
 
-def test_a_kind_may_not_be_on_the_road() -> None:
+def test_a_kind_may_not_be_on_the_route() -> None:
     found = related(SameIr(framework="jax", at="torch"), "pytorch", "linalg-loops", "wasm", "mlp")
     assert isinstance(found, Unsupported)
     assert found.reason == "the route of jax/linalg-loops/wasm/mlp does not pass torch, only stablehlo, linalg and llvm"
@@ -128,7 +128,7 @@ def test_a_source_that_fixes_its_sizes_has_no_halves() -> None:
     connector = Connector(fixed)
     route = connector.route("mlir", "linalg-loops", "wasm", "mlp")
     assert not isinstance(route, Unsupported)
-    suite_property = SuiteProperty(name="p", property_kind=Batch(dim="B"), position="s:1:1")
+    suite_property = TestProperty(name="p", property_kind=Batch(dim="B"), position="s:1:1")
     found = resolve_property(connector, suite_property, ("mlir", "linalg-loops", "wasm", "mlp", ""), route)
     assert isinstance(found, Unsupported)
     assert found.reason.startswith("linalg.mlir of mlp fixes the size of B: ")
@@ -150,7 +150,7 @@ BLOCK = "blocks:\n- product: {framework: [pytorch, jax], pipeline: [linalg-loops
          "s.yaml:6:3: jax/linalg-loops/wasm/mlp~scaling has a property of this name by suites/s.yaml:5:3; "
          "give one of them another 'name'"),
         ("- {tests: ['jax/**'], agrees: {pipeline: linalg-tiled}, reason: r}",
-         "s.yaml:5:12: property jax/** speaks about no test that can run: jax/linalg-loops/wasm/softmax~agrees is unsupported: "
+         "s.yaml:5:12: property jax/** applies to no test that can run: jax/linalg-loops/wasm/softmax~agrees is unsupported: "
          "what it is compared with, jax/linalg-tiled/wasm/softmax, is unsupported: "
          "jax emits stablehlo; linalg-tiled takes torch or linalg"),
     ],

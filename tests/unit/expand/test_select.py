@@ -118,9 +118,12 @@ def test_a_glob_takes_unsupported_tests_along_with_their_reason() -> None:
     ("arguments", "message"),
     [
         (["smoek"], "there is no suite 'smoek'; did you mean 'smoke'?"),
-        (["pytorch"], "there is no suite 'pytorch', but a framework; for its tests say 'pytorch/*/*/*'"),
-        (["linalg-loops"], "there is no suite 'linalg-loops', but a pipeline; for its tests say '*/linalg-loops/*/*'"),
-        (["mlp"], "there is no suite 'mlp', but a workload; for its tests say '*/*/*/mlp'"),
+        (["pytorch"], "there is no suite 'pytorch', but a framework; select its tests by 'pytorch/*/*/*'"),
+        (
+            ["linalg-loops"],
+            "there is no suite 'linalg-loops', but a pipeline; select its tests by '*/linalg-loops/*/*'",
+        ),
+        (["mlp"], "there is no suite 'mlp', but a workload; select its tests by '*/*/*/mlp'"),
         (["pytorch*"], "perhaps 'pytorch*/**'"),
         (["pytorch/linalg-loops"], "perhaps 'pytorch/linalg-loops/**'"),
         (["jax/linalg-lops/x86_64/mlp"], "there is no pipeline 'linalg-lops'; did you mean 'linalg-loops'?"),
@@ -225,8 +228,8 @@ def test_an_identifier_keeps_what_the_default_suite_expects_of_it() -> None:
         ([f"{CELL}/mlp@"], "has no COMPONENT=RELEASE after its '@'"),
         ([f"{CELL}/mlp@llvm"], "expected COMPONENT=RELEASE, e.g. llvm=19"),
         (["smoke", f"{CELL}/mlp@llvm"], "has no COMPONENT=RELEASE after its '@'"),
-        (["mlir/tile/ir/mm@llvm=18"], "the identifiers of IR tests have no pins; say --pin llvm=18"),
-        (["mlir/tile/ir/mm@llvm=18,onnx=1.22"], "say --pin llvm=18 --pin onnx=1.22"),
+        (["mlir/tile/ir/mm@llvm=18"], "the identifiers of IR tests have no pins; pin them by --pin llvm=18"),
+        (["mlir/tile/ir/mm@llvm=18,onnx=1.22"], "pin them by --pin llvm=18 --pin onnx=1.22"),
         (["smoke@llvm=18"], "'smoke@llvm=18' has 1 part"),
     ],
 )  # fmt: skip
@@ -294,15 +297,15 @@ PLAIN = "blocks: [{product: {framework: [jax], pipeline: [linalg-loops], target:
 
 
 def stating(pins: str = "") -> Catalog:
-    return catalog({"smoke": PLAIN, "laws": STATING.replace("PINS", pins)})
+    return catalog({"smoke": PLAIN, "stated": STATING.replace("PINS", pins)})
 
 
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (["laws"], ["jax/linalg-loops/wasm/mlp", "jax/linalg-loops/wasm/mlp~scaling"]),
-        (["laws", "**"], ["jax/linalg-loops/wasm/mlp"]),
-        (["laws", "**~sc*"], ["jax/linalg-loops/wasm/mlp~scaling"]),
+        (["stated"], ["jax/linalg-loops/wasm/mlp", "jax/linalg-loops/wasm/mlp~scaling"]),
+        (["stated", "**"], ["jax/linalg-loops/wasm/mlp"]),
+        (["stated", "**~sc*"], ["jax/linalg-loops/wasm/mlp~scaling"]),
         (["**~scaling"], ["jax/linalg-loops/wasm/mlp~scaling"]),
         (["jax/linalg-loops/wasm/mlp~scaling"], ["jax/linalg-loops/wasm/mlp~scaling"]),
         (["jax/linalg-loops/wasm/{mlp,topk}", "jax/**~*"],
@@ -348,7 +351,7 @@ def test_pins_come_last() -> None:
     [
         ("**~scalng", "there is no property 'scalng'; did you mean 'scaling'?"),
         ("jax/linalg-loops/wasm/topk~scaling", "no suite states this property of such a test"),
-        ("laws~scaling", "'laws~scaling' has 1 part, but a test is framework/pipeline/target/workload"),
+        ("stated~scaling", "'stated~scaling' has 1 part, but a test is framework/pipeline/target/workload"),
     ],
 )
 def test_properties_that_there_are_not(argument: str, says: str) -> None:

@@ -40,13 +40,13 @@ suffixes = ["", "", "", "@llvm=18", "@llvm=*", "@*llvm=1[78]*", "@{llvm=18,llvm=
 globs = st.builds("{}{}".format, tests, st.sampled_from(suffixes))
 #: Of tests with properties too, where no test without any is meant.
 wide_globs = st.builds("{}{}{}".format, tests, st.sampled_from(["", "", "~twice", "~*"]), st.sampled_from(suffixes))
-laws = st.sampled_from(
+stated = st.sampled_from(
     [{"scaling": {"inputs": {"x": 2}}}, {"scaling": {"inputs": {"x": 3}, "within": "tolerance"}},
      {"agrees": {"pipeline": "linalg-tiled"}}, {"agrees": {"framework": "jax", "target": "x86_64"}}]
 )  # fmt: skip
 properties = st.builds(
     lambda property_kind, name, tests: {**property_kind, **name, "tests": tests, "reason": "so it is"},
-    laws,
+    stated,
     st.sampled_from([{}, {"name": "twice"}]),
     st.lists(globs, min_size=1, max_size=2),
 )
@@ -277,36 +277,9 @@ def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("blocks: [{product: {framework: [jx]}}]", "2:33: there is no framework 'jx'; did you mean 'jax'?"),
-        ("blocks: [{product: {pipeline: ['q*']}}]", "2:32: no pipeline matches 'q*'"),
-        (
-            "blocks: [{product: {pipeline: [tile]}}]",
-            "2:32: there is no pipeline 'tile'; known: linalg-loops, linalg-tiled, tosa-loops",
-        ),
-        ("blocks: [{product: {target: []}}]", "2:21: axis target is empty; leave it out for all"),
-        ("blocks: [{zip: {target: []}}]", "2:17: axis target is empty; leave it out for all"),
-        (
-            "blocks: [{zip: {framework: [jax, onnx], workload: [mlp]}}]",
-            "2:11: zipped axes advance together and need equal lengths: framework has 2, workload has 1",
-        ),
-        (
-            "blocks: [{zip: {framework: [jax]}, product: {framework: [jax]}}]",
-            "2:17: axis framework is in product too; it can only be in one of them",
-        ),
-        ("blocks: [{zip: {framework: [jax, jux]}}]", "2:34: there is no framework 'jux'; did you mean 'jax'?"),
-        ("steps: [lower]", "2:9: there is no step with IR tests 'lower'; known: tile, torch-to-linalg"),
-        (
-            "include: [jax/linalg-loops/x86/mlp]",
-            "2:11: include jax/linalg-loops/x86/mlp matches nothing: there is no target 'x86'; did you mean 'x86_64'?",
-        ),
-        ("include: [jax/mlp]", "2:11: 'jax/mlp' has 2 parts, but a test is framework/pipeline/target/workload"),
         (
             "steps: [tile]\nexclude: [{tests: ['jax/**'], reason: r}]",
             "3:20: exclude jax/** matches nothing: the tests that it names are not in suite s",
-        ),
-        (
-            "steps: [tile]\nexclude: [{tests: ['jaxx/**'], reason: r}]",
-            "3:20: exclude jaxx/** matches nothing: there is no framework 'jaxx'; did you mean 'jax'?",
         ),
         (
             "steps: ['*']\nexpect: [{tests: ['*/*/*/mlp'], outcome: mismatch, reason: r}]",
@@ -315,11 +288,11 @@ def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
         (
             "steps: ['*']\nexclude: [{tests: ['**/mm'], reason: r}]\n"
             "expect: [{tests: ['**/mm'], outcome: mismatch, reason: r}]",
-            "4:19: expectation **/mm speaks about no test that can run: suites/s.yaml:3:20 leaves mlir/t",
+            "4:19: expectation **/mm applies to no test that can run: suites/s.yaml:3:20 leaves mlir/t",
         ),
         (
             "include: ['onnx/**']\nexpect: [{tests: ['onnx/**/topk'], outcome: mismatch, reason: r}]",
-            "3:19: expectation onnx/**/topk speaks about no test that can run: ",
+            "3:19: expectation onnx/**/topk applies to no test that can run: ",
         ),
         (
             f"blocks:\n- {ONE}\nexclude: [{{tests: ['**@llvm=18'], reason: r}}]",
@@ -328,14 +301,6 @@ def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
         (
             f"blocks:\n- {ONE}\n  pins: {{llvm: ['18']}}\nexclude: [{{tests: ['jax/**/mlp@llvm=19'], reason: r}}]",
             "5:20: exclude jax/**/mlp@llvm=19 matches nothing: suite s has no such tests with these pins",
-        ),
-        (
-            f"blocks:\n- {ONE}\n  pins: {{llvm: ['18']}}\nexclude: [{{tests: ['jaxx/**@llvm=18'], reason: r}}]",
-            "5:20: exclude jaxx/**@llvm=18 matches nothing: there is no framework 'jaxx'; did you mean 'jax'?",
-        ),
-        (
-            f"blocks:\n- {ONE}\nexclude: [{{tests: ['jax/**@llvm'], reason: r}}]",
-            "4:20: 'jax/**@llvm' has no COMPONENT=RELEASE after its '@'",
         ),
         (
             "steps: [tile]\nexclude: [{tests: ['mlir/tile/ir/mm@llvm=18'], reason: r}]",
@@ -347,18 +312,14 @@ def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
             "tests with pins come from a block with 'pins'",
         ),
         (
-            "include: [jaxx/linalg-loops/x86_64/mlp@llvm=18]",
-            "2:11: include jaxx/linalg-loops/x86_64/mlp@llvm=18 matches nothing: there is no framework 'jaxx'",
-        ),
-        (
             "blocks:\n- product: {framework: [pytorch], pipeline: [linalg-tiled], target: [wasm]}\n"
             "  pins: {llvm: ['17', '18']}\nexpect: [{tests: ['**@llvm=17'], outcome: mismatch, reason: r}]",
-            "5:19: expectation **@llvm=17 speaks about no test that can run: step tile has no variant for llvm 17.0.6",
+            "5:19: expectation **@llvm=17 applies to no test that can run: step tile has no variant for llvm 17.0.6",
         ),
         (
             "blocks:\n- product: {framework: [jax, onnx], pipeline: [linalg-loops], target: [x86_64]}\n"
             "  pins: {onnx: ['1.22']}\nexpect: [{tests: ['jax/**'], outcome: mismatch, reason: r}]",
-            "5:19: expectation jax/** speaks about no test that can run: nothing on the route of this cell uses onnx",
+            "5:19: expectation jax/** applies to no test that can run: nothing on the route of this cell uses onnx",
         ),
         (
             f"blocks:\n- {ONE}\n  pins: {{onnx: ['1.22']}}",
@@ -372,7 +333,7 @@ def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
             f"blocks:\n- {ONE}\n  pins: {{llvm: ['18', '22']}}\n"
             "exclude: [{tests: ['**/mlp@llvm=18'], reason: r}]\n"
             "expect: [{tests: ['**/mlp@llvm=18'], outcome: mismatch, reason: r}]",
-            "6:19: expectation **/mlp@llvm=18 speaks about no test that can run: "
+            "6:19: expectation **/mlp@llvm=18 applies to no test that can run: "
             "suites/s.yaml:5:20 leaves jax/linalg-loops/x86_64/mlp@llvm=18 out",
         ),
         (
@@ -394,7 +355,7 @@ def test_what_is_wrong_is_said_with_its_place(text: str, message: str) -> None:
     assert str(caught.value).startswith(f"suites/s.yaml:{message}")
 
 
-def test_no_road_uses_all_that_a_block_varies() -> None:
+def test_no_route_uses_all_that_a_block_varies() -> None:
     own = catalog(targets={"x86_64": "accepts: [llvm]", "wasm": "accepts: [llvm]\nrunner_environment: other"})
     text = (
         "blocks:\n- zip: {framework: [onnx, jax], target: [x86_64, wasm]}\n"
@@ -413,12 +374,6 @@ def test_what_a_block_varies_may_be_idle_where_nothing_connects_and_with_what_a_
     assert {test.outcome for test in expansion(text).tests()} == {"unsupported"}
     idle = make_suite("s", f"blocks:\n- {ONE}\n  pins: {{onnx: ['1.22']}}")
     assert expand(CATALOG, idle, Pins(CATALOG, {"llvm": "18.1.8"})).count() == 2
-
-
-@pytest.mark.parametrize("outcome", ["unsupported", "skipped", "infra-error", "pass"])
-def test_what_nobody_can_expect(outcome: str) -> None:
-    with pytest.raises(CatalogError, match=rf"^suites/s\.yaml:3:\d+: {outcome} cannot be expected: "):
-        expansion(f"steps: ['*']\nexpect: [{{tests: ['**'], outcome: {outcome}, reason: r}}]")
 
 
 def test_what_a_suite_varies_nobody_can_pin_beside_it() -> None:

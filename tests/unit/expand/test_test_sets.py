@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.test_sets import CellTests, Namespace, Rule, TestKey, TestPattern, TestProduct, walk
 from mlir_matrix.names import test_glob
 from support.catalogs import catalog
@@ -15,9 +14,9 @@ UNIVERSE = Namespace(catalog())
 RULE = Rule("block", "f:1:1")
 PINS = ("", "llvm=18", "llvm=19,zig=0.16")
 EVERYTHING = [
-    (row.framework, row.pipeline, row.target, workload, row.pins)
-    for row in walk(UNIVERSE.everything(RULE, PINS))
-    for workload in row.column
+    (cell.framework, cell.pipeline, cell.target, workload, cell.pins)
+    for cell in walk(UNIVERSE.everything(RULE, PINS))
+    for workload in cell.column
 ]
 part = st.sampled_from(
     [
@@ -65,18 +64,18 @@ def test_everything_is_all_cells_and_all_ir_tests_once() -> None:
 
 
 def test_without_pins_every_test_has_none() -> None:
-    assert {row.pins for row in walk(UNIVERSE.everything(RULE))} == {""}
-    assert sum(len(row.column) for row in walk(UNIVERSE.everything(RULE))) == 4 * 3 * 3 * 3 + 3
+    assert {cell.pins for cell in walk(UNIVERSE.everything(RULE))} == {""}
+    assert sum(len(cell.column) for cell in walk(UNIVERSE.everything(RULE))) == 4 * 3 * 3 * 3 + 3
 
 
 def test_rows_name_their_tests() -> None:
     product = TestProduct(("a",), ("b",), ("c",), ("d",), RULE, ("", "x=1"))
-    assert [row.name("d") for row in walk([product])] == ["a/b/c/d", "a/b/c/d@x=1"]
+    assert [cell.name("d") for cell in walk([product])] == ["a/b/c/d", "a/b/c/d@x=1"]
 
 
 def test_pins_vary_inside_a_cell_and_before_its_workloads() -> None:
     product = TestProduct(("a",), ("b",), ("c", "d"), ("e", "f"), RULE, ("x=1", "x=2"))
-    assert [row.name(w) for row in walk([product]) for w in row.column] == [
+    assert [cell.name(w) for cell in walk([product]) for w in cell.column] == [
         f"a/b/{target}/{workload}@{pins}" for target in "cd" for pins in ("x=1", "x=2") for workload in "ef"
     ]
 
@@ -85,7 +84,7 @@ def test_pins_vary_inside_a_cell_and_before_its_workloads() -> None:
 def test_boxes_hold_exactly_what_the_glob_matches(glob: str) -> None:
     try:
         matches = test_glob(glob).matches
-    except Exception as error:  # noqa: BLE001 (whatever the glob refuses, boxes refuse alike)
+    except Exception as error:  # noqa: BLE001 (whatever the glob refuses, patterns refuse alike)
         with pytest.raises(type(error)):
             UNIVERSE.patterns(glob)
         return
@@ -109,8 +108,8 @@ def test_areas_of_boxes_are_the_matching_tests(glob: str) -> None:
     assert found == {test for test in EVERYTHING if matches(identifier(test))}
 
 
-def key(row: CellTests, workload: str) -> TestKey:
-    return row.framework, row.pipeline, row.target, workload, row.pins
+def key(cell: CellTests, workload: str) -> TestKey:
+    return cell.framework, cell.pipeline, cell.target, workload, cell.pins
 
 
 @given(st.lists(products, max_size=4), st.none() | st.lists(patterns, max_size=3), st.lists(patterns, max_size=3))
@@ -123,14 +122,14 @@ def test_walking_gives_each_selected_test_once_in_order(
         for test in members(product)
         if select is None or any(test in pattern for pattern in select)
     )
-    rows = list(walk(parts, select, marks))
-    assert [key(row, workload) for row in rows for workload in row.column] == list(expected)
-    for row in rows:
-        assert row.column
-        for workload in row.column:
-            test = key(row, workload)
-            assert next(product for product in parts if test in product) is row.product
-            assert [b for b in row.marks if workload in b.workloads] == [b for b in marks if test in b]
+    cells = list(walk(parts, select, marks))
+    assert [key(cell, workload) for cell in cells for workload in cell.column] == list(expected)
+    for cell in cells:
+        assert cell.column
+        for workload in cell.column:
+            test = key(cell, workload)
+            assert next(product for product in parts if test in product) is cell.product
+            assert [b for b in cell.marks if workload in b.workloads] == [b for b in marks if test in b]
 
 
 @given(products, patterns)
@@ -164,8 +163,3 @@ def test_exact_holds_the_pins_that_the_identifier_has(name: str, pins: str) -> N
 )
 def test_why_a_glob_matches_nothing(glob: str, why: str) -> None:
     assert UNIVERSE.why_nothing(glob) == why
-
-
-def test_no_target_may_take_the_name_of_ir_tests() -> None:
-    with pytest.raises(CatalogError, match=r"^targets/ir\.yaml:1:1: no target can be called ir"):
-        Namespace(catalog(targets={"ir": "accepts: [object]"}))

@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.images import archive
 from mlir_matrix.images.spec import ImageSpec, draw

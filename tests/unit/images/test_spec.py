@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.spec import can_draw, draw, in_order, is_measured, tag_of

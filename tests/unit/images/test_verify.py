@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.images.images import archive
 from mlir_matrix.images.spec import ImageSpec, draw
 from mlir_matrix.images.tar import digest_of, members, pack, text

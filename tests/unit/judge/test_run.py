@@ -146,7 +146,7 @@ def test_what_cannot_run_is_among_the_results(fresh: Session) -> None:
 
 def test_a_graph_without_tests(fresh: Session) -> None:
     graph = Graph()
-    action = add_inputs(graph, fresh.catalog.workloads["mlp"])
+    action = next(iter(add_inputs(graph, fresh.catalog.workloads["mlp"]).values())).action
     (done,) = run_graph(fresh, graph, limits=LIMITS).values()
     assert done.result.ok
     assert done.result.outputs.keys() == graph.actions[action].outputs.keys()
@@ -160,7 +160,7 @@ def test_what_another_run_holds_too_long_is_executed_all_the_same(
 
     events: list[Event] = []
     graph = Graph()
-    action = add_inputs(graph, fresh.catalog.workloads["mlp"])
+    action = next(iter(add_inputs(graph, fresh.catalog.workloads["mlp"]).values())).action
     fresh.home.actions.mkdir(parents=True)
     monkeypatch.setattr("mlir_matrix.execute.scheduler.time_limit", lambda job, limits: 0.3)
     with (fresh.home.actions / "locks").open("w+") as file:

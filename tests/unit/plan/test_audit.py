@@ -1,4 +1,4 @@
-"""Plans of audits: where mistakes are planted, what is run again and what is not."""
+"""Plans of audits: which sites are mutated, which actions run again and which do not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_inputs_that_are_the_same_in_each_draw_are_drawn_once(current: Session) 
     assert draws_of(workloads["argmax"].document, 3) == (0, 1, 2)
 
 
-def test_ir_is_mutated_in_the_middle_of_the_road_and_nothing_before_it_is_done_again(current: Session) -> None:
+def test_ir_is_mutated_in_the_middle_of_the_route_and_nothing_before_it_is_done_again(current: Session) -> None:
     planner, mutants = planted(current, off_by_one_index=9)
     changed = [mutant for mutant in mutants if mutant.mutation]
     assert [mutant.site for mutant in changed] == spread(9)

@@ -17,7 +17,7 @@ from mlir_matrix.execute.plan_document import action_document
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.suite import everything
-from mlir_matrix.plan.goldens import add_forward_error, add_reference, plan_magnitudes, plan_update
+from mlir_matrix.plan.goldens import add_reference, plan_magnitudes, plan_update
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 from mlir_matrix.plan.parameters import judged
 from mlir_matrix.plan.planner import Plan, Planner
@@ -48,7 +48,7 @@ def test_every_test_that_can_run_has_its_verdict_and_no_other(smoke: Plan) -> No
     assert ends == {"judge", "irtest"}
 
 
-def test_a_test_goes_its_pipelines_road(current: Session, smoke: Plan) -> None:
+def test_a_test_goes_its_pipelines_route(current: Session, smoke: Plan) -> None:
     test = "jax/linalg-vectorized/x86_64/mlp"
     found = next(each for each in smoke.tests if each.id == test)
     assert found.route is not None
@@ -383,13 +383,13 @@ def test_bounds_are_made_of_what_references_read(current: Session) -> None:
     entry = current.catalog.workloads["topk"]
     graph = Graph()
     reference = graph.actions[add_reference(graph, current.catalog, entry)]
-    bounds = graph.actions[add_forward_error(graph, current.catalog, entry)]
+    bounds = graph.actions[add_reference(graph, current.catalog, entry, tool="forward_error")]
     assert (bounds.inputs, bounds.params) == (reference.inputs, reference.params)
     assert bounds.outputs == {
         "expected-values": "values.npy", "expected-indices": "indices.npy",
         "bound-values": "values.bound.npy", "bound-indices": "indices.bound.npy",
     }  # fmt: skip
-    other = graph.actions[add_forward_error(graph, current.catalog, entry, draw=1)]
+    other = graph.actions[add_reference(graph, current.catalog, entry, draw=1, tool="forward_error")]
     assert other.inputs != bounds.inputs
 
 

@@ -87,7 +87,9 @@ def test_last_places_are_bounds_of_both_runs_and_none_of_what_is_equal(current: 
         text = None if places is None else "2"
         return replace(current.tolerance(test, output), max_ulp=places, max_ulp_text=text)
 
-    laws = PropertyPlanner(Planner(current.catalog, tolerate, current.pins).chains, current.catalog, tolerate, "numpy")
+    planner = PropertyPlanner(
+        Planner(current.catalog, tolerate, current.pins).chains, current.catalog, tolerate, "numpy"
+    )
     tests = {test.id: test for test in plan.tests}
     within, exact = tests[f"{BASE}/matmul~tripled"], tests[f"{BASE}/matmul~doubled"]
     other = replace(within, pipeline="linalg-vectorized")
@@ -96,7 +98,7 @@ def test_last_places_are_bounds_of_both_runs_and_none_of_what_is_equal(current: 
         (within, other, (2, "2")),
         (exact, exact, (None, None)),
     ):
-        (spec,) = laws._specs(one, another, {})
+        (spec,) = planner._specs(one, another, {})
         assert (spec.get("max_ulp"), spec.get("max_ulp_text")) == wanted
 
 

@@ -16,7 +16,7 @@ SCALING = "{name: twice, tests: ['pytorch/**'], scaling: {inputs: {x: 2}, output
         ("{x: 2}", "{x: 1}", "every factor is 1: nothing is scaled"),
         ("{x: 2}", "{x: 0}", "a factor of 0; it is a finite number other than 0"),
         ("{x: 2}", "{x: two}", "'properties[0].scaling.inputs.x': expected a number, got the text 'two'"),
-        ("pytorch/**", "pytroch/**", "no framework matches 'pytroch' in 'pytroch/**'; did you mean 'pytorch'?"),
+        ("pytorch/**", "pytroch/**", "'pytroch/**' matches no test: there is no framework 'pytroch'; did you mean 'pytorch'?"),
         ("pytorch/**", "pytorch/**~twice", "a property is one of tests without any: leave out '~' and what follows"),
         ("scaling: {inputs: {x: 2}, outputs: {y: 2}}", "batch: {dim: B}, permutation: {dim: B}",
          "a property is one of scaling, permutation, batch, agrees, same-ir; this one has permutation and batch"),
@@ -49,4 +49,4 @@ def test_patterns_may_name_properties_of_the_suite(tree: Any) -> None:
     assert tree.load().suites["smoke"].document.properties[0].called == "twice"
     tree.edit(SMOKE, "pytorch/**~tw*", "pytorch/**~twce")
     (error,) = tree.errors()
-    assert error.endswith("no property of this suite matches 'twce'; did you mean 'twice'?")
+    assert error.endswith("'pytorch/**~twce' matches no test: there is no property 'twce'; did you mean 'twice'?")

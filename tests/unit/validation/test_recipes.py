@@ -22,14 +22,14 @@ TILE = "recipes/steps/tile/step.yaml"
             "2:1: there is no tool 'ingress'; known: import_jax, import_mlir, import_onnx, import_pytorch",
         ]),
         ("matrix/frameworks/pytorch.yaml", "import_pytorch", "passes", [
-            "2:1: the tool 'passes' is no framework's; a framework takes one of import_jax, import_mlir, import_onnx, "
+            "2:1: the tool 'passes' is no tool of a framework; a framework takes one of import_jax, import_mlir, import_onnx, "
             "import_pytorch",
         ]),
         (TILE, "description: tile", "description: tile\ntool: child", [
             "2:1: there is no tool 'child'; known: check, object, passes",
         ]),
         (TILE, "description: tile", "description: tile\ntool: transform", [
-            "2:1: the tool 'transform' is no step's; a step takes one of check, object, passes",
+            "2:1: the tool 'transform' is no tool of a step; a step takes one of check, object, passes",
         ]),
         ("matrix/frameworks/pytorch.yaml", "environment: torch", "environment: toch", [
             "3:1: there is no environment 'toch'; did you mean 'torch'?",
@@ -199,7 +199,7 @@ def test_a_step_may_come_twice_while_the_kind_stays(tree: Any) -> None:
     assert len(tree.load().pipelines["plain"].document.steps) == 4
 
 
-def test_a_road_that_ends_where_no_target_is(tree: Any) -> None:
+def test_a_route_that_ends_where_no_target_is(tree: Any) -> None:
     tree.edit("matrix/targets/x86_64.yaml", "codegen: [object]\n", "")
     tree.edit(PLAIN, "codegen: {opt-level: 3}\n", "")
     assert tree.errors() == [
@@ -208,7 +208,7 @@ def test_a_road_that_ends_where_no_target_is(tree: Any) -> None:
     ]
 
 
-def test_a_road_may_end_where_a_target_begins_to_generate_code_or_where_it_runs(tree: Any) -> None:
+def test_a_route_may_end_where_a_target_begins_to_generate_code_or_where_it_runs(tree: Any) -> None:
     tree.edit(PLAIN, "  - canonical\n", "  - canonical\n  - object\n")
     assert tree.load().pipelines["plain"].document.codegen == {"opt-level": 3}
 

@@ -39,20 +39,23 @@ def many(key: str, count: int, more: str = "") -> str:
         (MLP, "dtype: f32}\nabsent", "dtype: i32}\nabsent",
          "7:3: i32 is compared exactly or order-free, not numerically; write compare: exact"),
         (MLP, "absent: {mlir:", "absent: {mlr:", "8:10: there is no framework 'mlr'; did you mean 'mlir'?"),
-        (MLP, "absent: {mlir:", "absent: {pytorch:", "8:10: 'pytorch' is said to be absent, but pytorch.py is here"),
+        (MLP, "absent: {mlir:", "absent: {pytorch:", "8:10: 'pytorch' is declared absent, but pytorch.py exists"),
         (SMOKE, "[pytorch]", "[pytroch]", "3:27: there is no framework 'pytroch'; did you mean 'pytorch'?"),
         (SMOKE, "[pytorch]", "[jax*]", "3:27: no framework matches 'jax*'"),
         (SMOKE, "[pytorch]", "['{pytorch']", "3:27: '{pytorch' has a '{' without its '}'"),
         (SMOKE, "[pytorch]", "[]", "3:15: the axis 'framework' is empty; leave it out for all"),
-        (SMOKE, "steps: [tile]", "steps: [tilt]", "4:9: there is no step 'tilt'; did you mean 'tile'?"),
-        (SMOKE, "pytorch/**", "pytroch/**", "5:11: no framework matches 'pytroch' in 'pytroch/**'; did you mean 'pytorch'?"),
-        (SMOKE, "pytorch/**", "pytorch/pl?n/**", "5:11: no pipeline matches 'pl?n' in 'pytorch/pl?n/**'"),
+        (SMOKE, "steps: [tile]", "steps: [tilt]", "4:9: there is no step with IR tests 'tilt'; did you mean 'tile'?"),
+        (SMOKE, "pytorch/**", "pytroch/**",
+         "5:11: 'pytroch/**' matches no test: there is no framework 'pytroch'; did you mean 'pytorch'?"),
+        (SMOKE, "pytorch/**", "pytorch/pl?n/**", "5:11: 'pytorch/pl?n/**' matches no test: no pipeline matches 'pl?n'"),
         (SMOKE, "pytorch/**", "mlp", f"5:11: 'mlp' has 1 part, but a test is {SEGMENTS}; perhaps 'mlp/**'"),
-        (SMOKE, "pytorch/**", "pytorch/tile/ir/basic", "5:11: 'pytorch/tile/ir/basic' matches no test"),
+        (SMOKE, "pytorch/**", "pytorch/tile/ir/basic",
+         "5:11: 'pytorch/tile/ir/basic' matches no test: the catalog has no test with this combination"),
         (SMOKE, "mlir/tile/ir/basic", "mlir/tile/ir/basics",
-         "7:14: no workload matches 'basics' in 'mlir/tile/ir/basics'; did you mean 'basic'?"),
+         "7:14: 'mlir/tile/ir/basics' matches no test: there is no workload 'basics'; did you mean 'basic'?"),
         (SMOKE, "mlir/tile/ir/basic", "a/b/c/d/e", f"7:14: 'a/b/c/d/e' has 5 parts, but a test is {SEGMENTS}"),
-        (SMOKE, "*/plain/*/mlp", "*/plain/*/mpl", "9:14: no workload matches 'mpl' in '*/plain/*/mpl'; did you mean 'mlp'?"),
+        (SMOKE, "*/plain/*/mlp", "*/plain/*/mpl",
+         "9:14: '*/plain/*/mpl' matches no test: there is no workload 'mpl'; did you mean 'mlp'?"),
         (RELEASES, "['18', 19.1.7]", "['18', '19', '20']", "4:31: llvm has no release '20'; known: 18.1.8, 19.1.7, 24.0.0-dev"),
         (RELEASES, "['18', 19.1.7]", "['18', 19.1.6]", "4:25: llvm has no release '19.1.6'; did you mean '19.1.7'?"),
         (RELEASES, "['18', 19.1.7]", "['18', '1']", "4:25: llvm has no release '1'; known: 18.1.8, 19.1.7, 24.0.0-dev"),
@@ -65,9 +68,17 @@ def many(key: str, count: int, more: str = "") -> str:
         (RELEASES, "['18', 19.1.7]", "['18', 19]",
          "4:25: 'blocks[0].pins.llvm[1]': expected a name, got the number 19; put it in quotes"),
         (RELEASES, "**@llvm=18*", "**@llvm", "6:14: '**@llvm' has no COMPONENT=RELEASE after its '@'"),
-        (RELEASES, "**@llvm=18*", "**/mpl@llvm=18*", "6:14: no workload matches 'mpl' in '**/mpl@llvm=18*'; did you mean 'mlp'?"),
+        (RELEASES, "**@llvm=18*", "**/mpl@llvm=18*",
+         "6:14: '**/mpl@llvm=18*' matches no test: there is no workload 'mpl'; did you mean 'mlp'?"),
+        (SMOKE, "outcome: mismatch", "outcome: skipped",
+         "9:32: skipped cannot be expected: it depends on the machine, not on the suite"),
+        (SMOKE, "[pytorch]", "[plain]", "3:27: there is no framework 'plain'; known: mlir, pytorch"),
+        (SMOKE, "outcome: mismatch", "outcome: unsupported",
+         "9:32: unsupported cannot be expected: it follows from the files and needs no expectation"),
+        (SMOKE, "outcome: mismatch", "outcome: infra-error", "9:32: infra-error cannot be expected: it is no result of the test"),
+        (SMOKE, "steps: [tile]", "steps: [canonical]", "4:9: there is no step with IR tests 'canonical'; known: tile"),
         (SMOKE, "outcome: mismatch", "outcome: pass",
-         "9:32: every test is expected to pass where nothing else is said"),
+         "9:32: pass cannot be expected: it is expected of every test without an expectation"),
         (GENERAL, "'p*'", "'q*'", "3:26: no pipeline matches 'q*'"),
         (GENERAL, "pipeline: 'p*'", "target: [x86_64, arm]", "3:43: there is no target 'arm'; known: x86_64"),
         (GENERAL, "pipeline: 'p*'", "workload: [mpl]", "3:37: there is no workload 'mpl'; did you mean 'mlp'?"),
@@ -138,16 +149,14 @@ def test_a_golden_in_one_form(tree: Any) -> None:
     (tree.path / "golden/mlp/y.npy").rename(tree.path / "golden/mlp/y.sketch.npy")
     assert "mlp" in tree.load().workloads
     tree.write("golden/mlp/y.npy", "")
-    assert tree.errors() == [
-        "golden/mlp/y.sketch.npy: is there twice: y.npy beside it is the same golden; remove one of them"
-    ]
+    assert tree.errors() == ["golden/mlp/y.sketch.npy: y.npy beside it is the same golden; remove one of them"]
 
 
 def test_a_golden_beside_one_that_is_computed(tree: Any) -> None:
     tree.edit(MLP, "outputs:", "golden: computed\noutputs:")
     (error,) = tree.errors()
-    assert error.startswith("golden/mlp/y.npy: is not read: matrix/workloads/mlp/workload.yaml:")
-    assert error.endswith("says that it is computed")
+    message = "golden/mlp/y.npy: is not read: the goldens of this workload are computed"
+    assert error.startswith(f"{message} (matrix/workloads/mlp/workload.yaml:")
     (tree.path / "golden/mlp/y.npy").unlink()
     assert tree.load().workloads["mlp"].document.golden == "computed"
 

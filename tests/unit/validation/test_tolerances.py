@@ -1,4 +1,4 @@
-"""Tolerance layers: the facts that they ask for are stated, and each decides something, or loading says which does not."""
+"""Tolerance layers: the attributes that they ask for are stated, and each layer wins somewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def layers(*matches: str) -> str:
 
 @pytest.fixture
 def stated(tree: Any) -> Any:
-    """A catalog in which things state facts."""
+    """Make a catalog whose files state numerics attributes."""
     (tree.path / "golden/mlp/tolerances.yaml").unlink()
     tree.write(PLAIN, (tree.path / PLAIN).read_text() + 'numerics: {contraction: "off", vectorized: false}\n')
     tree.write(SUMS, (tree.path / SUMS).read_text() + "numerics: {accumulator: f64, contraction: fast}\n")
@@ -41,7 +41,7 @@ def stated(tree: Any) -> Any:
     ("match", "error"),
     [
         ("numerics: {contractoin: x}",
-         "3:25: no workload, target or pipeline states the fact 'contractoin'; did you mean 'contraction'?"),
+         "3:25: no workload, target or pipeline states the numerics attribute 'contractoin'; did you mean 'contraction'?"),
         ("numerics: {libm: [musl, glibc]}", "3:25: no workload, target or pipeline states 'libm: glibc'; known: musl"),
         ("numerics: {contraction: false}",
          "3:25: no workload, target or pipeline states 'contraction: false'; put on and off in quotes: YAML takes them for "
@@ -81,9 +81,7 @@ def nothing(line: int, wishes: str) -> str:
 
 def hidden(line: int, *others: int) -> str:
     names = ", ".join(f"{GENERAL}:{other}:5" for other in others)
-    return (
-        f"{GENERAL}:{line}:5: this layer never wins: wherever it matches, one that is more specific does, too ({names})"
-    )
+    return f"{GENERAL}:{line}:5: this layer never wins: wherever it matches, a more specific one matches too ({names})"
 
 
 @pytest.mark.parametrize(
@@ -189,8 +187,8 @@ def winners(stated: Any, catalog: Any) -> set[int]:
     won = set()
     for workload, output in OUTPUTS:
         for framework in catalog.frameworks:
-            facts = Numerics(catalog).of(workload, "x86_64", "plain")
-            query = (workload, output, DTYPES[output], "x86_64", facts, "plain", framework)
+            attributes = Numerics(catalog).of(workload, "x86_64", "plain")
+            query = (workload, output, DTYPES[output], "x86_64", attributes, "plain", framework)
             applying = [
                 ranked
                 for ranked in ranking(found).ranked

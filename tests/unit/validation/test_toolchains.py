@@ -18,7 +18,7 @@ TOSA = "recipes/steps/torch-to-tosa/step.yaml"
 TILE = "recipes/steps/tile/step.yaml"
 MLP = "matrix/workloads/mlp/workload.yaml"
 COMMIT = "needs a 'commit' to be built from, with all of its 40 digits 0-9a-f"
-RANGES = "is no range of releases; ranges look like '>=18,<22' or '19.1'"
+RANGES = "is no range of releases; write a range like '>=18,<22' or '19.1'"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ RANGES = "is no range of releases; ranges look like '>=18,<22' or '19.1'"
             "3:1: there is no component 'patchelf'; known: iree, llvm, torch-mlir",
         ]),
         (LLVM, 'packages: [', 'finish: bazel\npackages: [', [
-            "3:1: needs 'in_place: true': it is done where a prefix stands",
+            "3:1: needs 'in_place: true': it patches a prefix in its final folder",
         ]),
         (LLVM, 'packages: ["mlir-{major}-tools"]\n', "", ["1:1: the key 'packages' is missing; the provider deb needs it"]),
         (LLVM, '["mlir-{major}-tools"]', "[$(id)]", [
@@ -93,22 +93,24 @@ RANGES = "is no range of releases; ranges look like '>=18,<22' or '19.1'"
             "11:6: environment 'torch' has no component 'iree'",
         ]),
         (TILE, "releases: '>=2026', carries: stablehlo, ", "", ["11:5: one of the keys 'releases' and 'carries' is missing"]),
-        (TOSA, "{llvm: '>=19'}", "{llvm: '>=18,<17'}", ["7:13: no release of llvm is in '>=18,<17', so that this never counts"]),
-        (TOSA, "{llvm: '>=19'}", "{llvm: '20'}", ["7:13: no release of llvm is in '20', so that this never counts"]),
+        (TOSA, "{llvm: '>=19'}", "{llvm: '>=18,<17'}", [
+            "7:13: no release of llvm is in '>=18,<17', so this variant never applies",
+        ]),
+        (TOSA, "{llvm: '>=19'}", "{llvm: '20'}", ["7:13: no release of llvm is in '20', so this variant never applies"]),
         (TOSA, "{llvm: '>=19'}", "{llvm: '>=18'}", [
-            f"8:5: this never counts: for each release that it holds for, {TOSA}:7:5 comes first",
+            f"8:5: this variant never applies: for each release that it matches, {TOSA}:7:5 comes first",
         ]),
         (TOSA, "{llvm: '18', torch-mlir: '>=2026'}", "{llvm: '24'}", [
-            f"8:5: this never counts: for each release that it holds for, {TOSA}:7:5 comes first",
+            f"8:5: this variant never applies: for each release that it matches, {TOSA}:7:5 comes first",
         ]),
         (TOSA, "{llvm: '18', torch-mlir: '>=2026'}", "{torch-mlir: '20260901'}, carries: {torch-mlir: stablehlo}", [
-            "8:13: no release of torch-mlir is in '20260901' and carries 'stablehlo', so that this never counts",
+            "8:13: no release of torch-mlir is in '20260901' and carries 'stablehlo', so this variant never applies",
         ]),
         (TOSA, "passes: torch-to-old-tosa}", "passes: old}\n  - {when: {llvm: '18', torch-mlir: '20261001'}}", [
-            f"9:5: this never counts: for each release that it holds for, {TOSA}:8:5 comes first",
+            f"9:5: this variant never applies: for each release that it matches, {TOSA}:8:5 comes first",
         ]),
         (TOSA, "passes: torch-to-old-tosa}", "passes: old}\n  - {carries: {torch-mlir: stablehlo}}", [
-            f"9:5: this never counts: for each release that it holds for, {TOSA}:7:5 or {TOSA}:8:5 comes first",
+            f"9:5: this variant never applies: for each release that it matches, {TOSA}:7:5 or {TOSA}:8:5 comes first",
         ]),
         (MLP, "releases: '!=18.1.0'", "releases: 'not 18'", [f"9:30: 'not 18' {RANGES}"]),
         (MLP, "component: llvm", "component: lvm", ["9:13: there is no component 'lvm'; did you mean 'llvm'?"]),
@@ -161,7 +163,7 @@ def test_pins_of_an_environment_are_of_its_components_and_what_these_are_built_w
     assert tree.load().default_pins("iree")["llvm"] == "18.1.8"
 
 
-def test_a_workload_may_need_what_not_every_environment_on_its_road_has(tree: Any) -> None:
+def test_a_workload_may_need_what_not_every_environment_on_its_route_has(tree: Any) -> None:
     tree.edit(MLP, "component: llvm", "component: iree")
     assert tree.load().workloads["mlp"].document.requires[0].component == "iree"
 

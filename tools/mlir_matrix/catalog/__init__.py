@@ -1,1 +1,1 @@
-"""The declarative files: their models, how they are read, and what is wrong with them."""
+"""Read the declarative files, with their models and messages."""

@@ -1,4 +1,4 @@
-"""The loaded catalog: a value, made by :func:`mlir_matrix.catalog.load.load`."""
+"""Define the loaded catalog: a value, made by :func:`mlir_matrix.catalog.load.load`."""
 
 from __future__ import annotations
 
@@ -6,71 +6,71 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.models.base import Document, Framework, Kind, Layer, Pipeline, Step, Target, Workload
-from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.catalog.models.suites import Suite
-from mlir_matrix.catalog.models.toolchains import Component, Environment, KnownGood
+from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
 from mlir_matrix.catalog.yaml_reader import Source
+from mlir_matrix.names import SEGMENT_NAMES
 
 T = TypeVar("T", bound=Document)
 
 REFERENCE = "reference.py"
-#: What is meant where no suite is named.
+#: The suite of commands without one.
 DEFAULT_SUITE = "smoke"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry(Generic[T]):
-    """A thing of the catalog: its name, what its file says, and where it comes from."""
+    """An entry of the catalog, such as a step: its name, its file as a model, and the position of each key."""
 
     name: str
     document: T
     source: Source
     #: The catalog folder that it is in, one of ``Catalog.roots``; all paths below begin with it.
     root: Path
-    #: The folder of its file; for workloads and steps theirs alone.
+    #: The folder of its file; a workload and a step have one of their own.
     folder: Path
-    #: Workloads and steps: every file that lies beside the YAML file, by name.
+    #: Workloads and steps: the other files in the folder, by name.
     files: Mapping[str, Path] = field(default_factory=dict)
     #: Steps: their IR tests (``tests/CASE.mlir``), by case.
     cases: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def reference(self) -> Path:
-        """Workloads: the reference; the loader has seen that it is there."""
+        """Workloads: the reference, which validation has found."""
         return self.folder / REFERENCE
 
     @property
     def golden(self) -> Path:
-        """Workloads: the folder of the goldens, in the same catalog. It need not exist yet."""
+        """Workloads: the folder of the goldens, in the same catalog. It may not exist yet."""
         return self.root / "golden" / self.name
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocatedLayer:
-    """A tolerance layer and where it stands."""
+    """A tolerance layer and its position."""
 
     document: Layer
     source: Source
-    #: Its place in the file's ``layers``, from 0.
+    #: Its number in the file's ``layers``, from 0.
     index: int
-    #: The workload whose folder the file is in; None where the file is for all.
+    #: The workload whose folder the file is in; None for the file for all workloads.
     workload: str | None
     #: The catalog folder that it is in, by its number in ``Catalog.roots``.
     root: int = 0
 
     @property
     def position(self) -> str:
-        """``file:line:column``, which is how reports name the layer."""
+        """``file:line:column``, the name of the layer in reports."""
         return self.source.position("layers", self.index)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Catalog:
-    """Everything that was loaded, each mapping sorted by name. Nothing in it is ever changed."""
+    """All entries, each mapping sorted by name. It is never changed."""
 
     #: This repository first, then each ``--catalog`` folder.
     roots: tuple[Path, ...]
@@ -89,21 +89,27 @@ class Catalog:
     layers: tuple[LocatedLayer, ...]
     #: The files of ``golden/WORKLOAD/`` folders, without tolerances.
     golden_files: tuple[GoldenFile, ...] = ()
-    #: How images are made: what the last root says of each key that any says.
+    #: How images are built: later roots override keys of earlier ones.
     containers: Containers = field(default_factory=Containers)
 
-    def default_pins(self, environment: str) -> Mapping[str, str]:
-        """The release of every component in an environment where nobody asks for another.
+    @cached_property
+    def axes(self) -> Mapping[str, Mapping[str, Entry[Any]]]:
+        """The entries that each segment of a test identifier names, in the order of the segments."""
+        things = (self.frameworks, self.pipelines, self.targets, self.workloads)
+        return dict(zip(SEGMENT_NAMES, things, strict=True))
 
-        That is the environment's own, else the known good one, else the newest that will stay. The first catalog's word
-        counts: one that joins pins what it brings.
+    def default_pins(self, environment: str) -> Mapping[str, str]:
+        """Return the default release of every component in an environment.
+
+        That is the environment's own, else the known-good one, else the newest permanent one. The first catalog wins: others
+        pin only components of their own.
         """
         general, own = self._default_pins
         return own.get(environment, general)
 
     @cached_property
     def _default_pins(self) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
-        """For all environments, and whole sets for those that keep to releases of their own."""
+        """The default pins of all environments, and the full sets of those with releases of their own."""
         general: dict[str, str] = {}
         for name, entry in self.components.items():
             releases = entry.document.releases

@@ -11,12 +11,12 @@ from pathlib import Path
 from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.names import is_name, printable, why_not_a_name
 
-#: What editors, file managers and tools leave behind; not ours to complain about.
+#: Files that editors, file managers and tools leave behind; they are ignored.
 _LEFTOVER = re.compile(
     r".*~|\.#.*|#.*#|.*\.(?:sw[a-z]|bak|orig|rej|pyc)|\.(?:DS_Store|gitignore|gitkeep|gitattributes|directory|idea|vscode)"
     r"|__pycache__|\.(?:mypy|ruff|pytest)_cache|Thumbs\.db|desktop\.ini"
 )
-#: Files that may lie anywhere and are not read.
+#: Files that any folder may have and that are not read.
 _COMPANIONS = frozenset(("README.md", "BUILD.bazel"))
 
 
@@ -26,7 +26,7 @@ class Item:
 
     name: str
     path: Path
-    #: As people should see it.
+    #: The path for messages.
     shown: str
     is_folder: bool
 
@@ -41,13 +41,13 @@ class Root:
         self.real = os.path.realpath(path)
 
     def shown(self, *parts: str) -> str:
-        """A path below this root as people should see it."""
+        """Return a path below this root for messages."""
         return "/".join((*((self._shown.rstrip("/"),) if self._shown else ()), *parts))
 
     def items(self, *parts: str) -> Iterator[Item]:
-        """What lies in a folder, sorted by name, without leftovers; nothing where there is no such folder.
+        """Return the items of a folder, sorted by name, without leftovers; none if the folder does not exist.
 
-        Links that leave the root and what is neither file nor folder are problems, and are not given.
+        Links that leave the root, and devices, sockets and the like are problems; they are left out.
         """
         if parts and not self._is_inside(*parts):
             return
@@ -72,7 +72,7 @@ class Root:
             yield Item(entry.name, folder / entry.name, shown, entry.is_dir())
 
     def _is_inside(self, *parts: str) -> bool:
-        """Whether no folder on the way is a link that leaves the root."""
+        """Return whether no folder on the path is a link that leaves the root."""
         path = self.path
         for index, part in enumerate(parts):
             path = path / part
@@ -84,7 +84,7 @@ class Root:
         try:
             real = os.path.realpath(path, strict=True)
         except OSError:
-            self.problems.add(shown, "is a symbolic link that leads nowhere")
+            self.problems.add(shown, "is a broken symbolic link")
             return False
         if os.path.commonpath((real, self.real)) != self.real:
             self.problems.add(shown, "is a symbolic link that leaves the catalog; put the file itself here")
@@ -93,7 +93,7 @@ class Root:
 
 
 def named(root: Root, item: Item, name: str) -> bool:
-    """Whether the name that an item gives to a thing can be used; adds a problem where not."""
+    """Return whether the name of an entry is valid; add a problem where not."""
     if is_name(name):
         return True
     root.problems.add(item.shown, why_not_a_name(name))
@@ -101,9 +101,9 @@ def named(root: Root, item: Item, name: str) -> bool:
 
 
 def stem(item: Item, ending: str, what: str, root: Root) -> str | None:
-    """The name before ``ending`` of a file that stands for a thing; None, and a problem, for anything else.
+    """Return the name before ``ending`` of the file of an entry; None, and a problem, for any other item.
 
-    ``what`` names the thing with its article: ``a pipeline``.
+    ``what`` is the kind of entry with its article: ``a pipeline``.
     """
     right = f"{what} is a file NAME{ending}"
     if item.is_folder:

@@ -10,11 +10,11 @@ from mlir_matrix.catalog.folders import Item
 from mlir_matrix.catalog.models.base import Output, Workload
 
 WHOLE, SKETCH = ".npy", ".sketch.npy"
-#: A whole golden may have this many bytes: a repository has to hold all of them.
+#: The most bytes of a whole golden: a repository stores all of them.
 LARGEST_WHOLE = 1 << 20
-#: And all goldens of a catalog this many.
+#: The most bytes of all goldens of a catalog.
 LARGEST_TREE = 20_000_000
-#: Bytes of an element as goldens hold it: floating point is double there.
+#: Bytes of an element in goldens, which store floating point as double.
 _BYTES = {"i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
 
 

@@ -1,7 +1,7 @@
 """Turn pydantic's errors into one sentence for each position in a YAML file.
 
-pydantic reports every branch of a union at every level. Here the place in the data decides: errors are grouped by the
-path that leads to them, what lies deeper wins over what lies around it, and the annotation says what was expected.
+pydantic reports every branch of a union at every level. Here errors are grouped by their path in the data, a deeper
+error hides those around it, and the annotation gives the expected types.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import BaseModel, ValidationError
 
-from mlir_matrix.catalog.models import base, containers, toolchains
+from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.names import NAME_PATTERN, did_you_mean, nearest, printable, why_not_a_name
 
 Path = tuple[Key, ...]
-#: What a person calls a type: one of them, several of them.
+#: A type in words: one of them, several of them.
 Words = tuple[str, str]
 
-_UNION = (Union, types.UnionType)
 _TYPE_WORDS: tuple[tuple[Any, Words], ...] = (
     (base.Name, ("a name", "names")),
     (base.Glob, ("a pattern for tests", "patterns for tests")),
@@ -31,12 +30,10 @@ _TYPE_WORDS: tuple[tuple[Any, Words], ...] = (
     (float, ("a number", "numbers")),
     (str, ("text", "texts")),
 )
-_RULES = base.RULES | toolchains.RULES | containers.RULES
-_LENGTHS = frozenset(("string_too_short", "string_too_long", "too_short", "too_long"))
 
 
 def sentences(model: type[BaseModel], data: Mapping[str, Any], error: ValidationError) -> list[tuple[Path, str]]:
-    """The path of each thing that is wrong, and the sentence about it."""
+    """Return the path and a sentence for each thing that is wrong."""
     grouped: dict[Path, list[Mapping[str, Any]]] = {}
     for detail in error.errors(include_url=False, include_context=True):
         grouped.setdefault(_path(data, detail), []).append(detail)
@@ -50,14 +47,14 @@ def sentences(model: type[BaseModel], data: Mapping[str, Any], error: Validation
 
 
 def _follows(detail: Mapping[str, Any], *, within: bool) -> bool:
-    """Whether an error only follows from others: another branch of a union, a list short of its wrong items."""
+    """Return whether an error only follows from others: another branch of a union, a list short of its wrong items."""
     if detail["type"] == "too_short":
         return bool(len(detail["input"]) >= detail["ctx"]["min_length"])
     return within and detail["type"] not in ("missing", "extra_forbidden")
 
 
 def _path(data: Any, detail: Mapping[str, Any]) -> Path:
-    """Where in the data an error is: its location without the names of union branches."""
+    """Return the position of an error in the data: its location without the names of union branches."""
     path: list[Key] = []
     for part in detail["loc"]:
         if isinstance(part, str) and isinstance(data, dict):
@@ -73,87 +70,65 @@ def _path(data: Any, detail: Mapping[str, Any]) -> Path:
 
 
 def _sentence(model: type[BaseModel], path: Path, details: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence for all errors at one path, the most telling one."""
+    """Return one sentence for all errors at one path, the most specific one."""
     by_type = {detail["type"]: detail for detail in details}
-    value = details[0]["input"]
-    subject = _subject(path)
+    value, expected = details[0]["input"], _types_at(model, path)
+    # As in ``entry.linalg[0]``.
+    parts = (f"[{part}]" if isinstance(part, int) else f".{printable(part, 40)}" for part in path)
+    subject = f"'{''.join(parts).removeprefix('.')}'"
     if "missing" in by_type:
-        return f"the key '{path[-1]}' is missing; it takes {describe(_types_at(model, path))[0]}"
+        return f"the key '{path[-1]}' is missing; it takes {describe(expected)[0]}"
     if "extra_forbidden" in by_type or (details[0]["loc"][-1] == "[key]" and "literal_error" in by_type):
         return _unknown_key(model, path)
-    for kind in sorted(_LENGTHS | {"string_pattern_mismatch"}):
-        if kind in by_type:
-            return _bad_pattern(by_type[kind]) if kind not in _LENGTHS else _bad_length(subject, by_type[kind])
+    for kind, detail in sorted(by_type.items()):
+        if kind == "string_pattern_mismatch":
+            return _bad_pattern(str(detail["input"]), detail["ctx"]["pattern"])
+        if kind.endswith("too_short"):
+            return f"{subject} must not be empty"
+        if kind.endswith("too_long"):
+            return f"{subject} is too long: {len(detail['input'])}, {detail['ctx']['max_length']} at most"
     if "literal_error" in by_type and isinstance(value, str):
-        return _bad_choice(subject, _choices(_types_at(model, path)), value)
+        choices = _choices(expected)
+        near = nearest(value, choices)
+        meant = f"; did you mean '{near}'?" if near else ""
+        return f"{subject}: '{printable(value)}' is none of {', '.join(choices)}{meant}"
     if any(kind.endswith(("_type", "_error")) and kind != "value_error" for kind in by_type):
-        return _wrong_type(subject, _types_at(model, path), value)
-    said = str(details[0]["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    return f"{subject}: {printable(said, 400)}"
-
-
-def _subject(path: Path) -> str:
-    """``entry.linalg[0]``: how a person names the place."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{printable(part, 40)}"
-    return f"'{text.removeprefix('.')}'"
+        return _wrong_type(subject, expected, value)
+    text = str(details[0]["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{subject}: {printable(text, 400)}"
 
 
 def _unknown_key(model: type[BaseModel], path: Path) -> str:
     known: list[str] = []
     for found in _types_at(model, path[:-1]):
         if get_origin(found) is dict:
-            known.extend(_choices(_flat(get_args(found)[0])))
+            known += _choices(_flat(get_args(found)[0]))
         elif isinstance(found, type) and issubclass(found, BaseModel):
-            known.extend(_keys(found))
+            known += _keys(found)
     return f"unknown key '{printable(str(path[-1]))}'{did_you_mean(str(path[-1]), known)}"
 
 
-def _bad_pattern(detail: Mapping[str, Any]) -> str:
-    text = str(detail["input"])
-    if detail["ctx"]["pattern"] == NAME_PATTERN:
-        return why_not_a_name(text)
-    if rule := _RULES.get(detail["ctx"]["pattern"]):
-        return f"'{printable(text)}' is not {rule}"
-    rule = "names with '*', '?', '[a-z]' and '{a,b}', and '/' in those for tests"
-    return f"'{printable(text)}' is not a pattern: {rule}"
-
-
-def _bad_length(subject: str, detail: Mapping[str, Any]) -> str:
-    context = detail["ctx"]
-    if detail["type"].endswith("too_short"):
-        return f"{subject} must not be empty"
-    return f"{subject} is too long: {len(detail['input'])}, {context['max_length']} at most"
-
-
-def _bad_choice(subject: str, choices: Sequence[str], value: str) -> str:
-    found = nearest(value, choices)
-    meant = f"; did you mean '{found}'?" if found else ""
-    return f"{subject}: '{printable(value)}' is none of {', '.join(choices)}{meant}"
+def _bad_pattern(text: str, pattern: str) -> str:
+    return why_not_a_name(text) if pattern == NAME_PATTERN else f"'{printable(text)}' is not {base.RULES[pattern]}"
 
 
 def _wrong_type(subject: str, expected: list[Any], value: Any) -> str:
-    words = describe(expected)[0] or "something else"
-    sentence = f"{subject}: expected {words}, got {got(value)}"
-    if isinstance(value, (bool, int, float)) and all(_is_text(found) for found in expected):
+    sentence = f"{subject}: expected {describe(expected)[0] or 'something else'}, got {got(value)}"
+    bare = [_bare(found) for found in expected]
+    if isinstance(value, (bool, int, float)) and all(found is str for found in bare):
         sentence += "; put it in quotes"
-    elif isinstance(value, str) and any(get_origin(_bare(found)) is tuple for found in expected):
+    elif isinstance(value, str) and any(get_origin(found) is tuple for found in bare):
         sentence += f"; write [{printable(value, 40)}]"
     return sentence
 
 
-def _is_text(annotation: Any) -> bool:
-    return _bare(annotation) is str
-
-
 def _bare(annotation: Any) -> Any:
-    """An annotation without ``Annotated`` around it."""
+    """Return an annotation without ``Annotated`` around it."""
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def got(value: Any) -> str:
-    """A value of a YAML file in words."""
+    """Describe a value of a YAML file."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -166,22 +141,20 @@ def got(value: Any) -> str:
 
 
 def describe(expected: list[Any]) -> Words:
-    """The types that would be right, in words: one value of them, several values."""
-    one: dict[str, None] = {}
-    many: dict[str, None] = {}
+    """Describe the types that would be right: one value of them, several values."""
+    found: dict[Words, None] = {}
     for annotation in expected:
         words = _words(annotation)
         if len(expected) > 2 and get_origin(annotation) is tuple and _flat(get_args(annotation)[0]) == expected[:-1]:
             words = "a list of these", "lists of these"
-        one[words[0]] = many[words[1]] = None
-    if "a number" in one:
-        one.pop("a whole number", None)
-        many.pop("whole numbers", None)
-    return _either(list(one)), _either(list(many))
+        found[words] = None
+    if ("a number", "numbers") in found:
+        found.pop(("a whole number", "whole numbers"), None)
+    return _either([one for one, _ in found]), _either([many for _, many in found])
 
 
 def _either(choices: Sequence[str]) -> str:
-    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}" if choices else ""
+    return " or ".join(filter(None, (", ".join(choices[:-1]), *choices[-1:])))
 
 
 def _words(annotation: Any) -> Words:
@@ -211,24 +184,18 @@ def _keys(model: type[BaseModel]) -> list[str]:
 
 
 def _types_at(model: type[BaseModel], path: Path) -> list[Any]:
-    """The alternatives that the models allow at a path of the data."""
+    """Return the alternatives that the models allow at a path of the data."""
     expected: list[Any] = [model]
     for part in path:
-        inner: list[Any] = []
-        for found in expected:
-            inner.extend(_inside(found, part))
-        expected = inner
+        expected = [inner for found in expected for inner in _inside(_bare(found), part)]
     return expected
 
 
 def _inside(annotation: Any, part: Key) -> list[Any]:
-    """The alternatives for an item or a key's value of an annotation."""
-    annotation = _bare(annotation)
+    """Return the alternatives for an item or a key's value of an annotation."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is tuple:
-        return _flat(arguments[0])
-    if origin is dict:
-        return _flat(arguments[1])
+    if origin in (tuple, dict):
+        return _flat(arguments[0 if origin is tuple else 1])
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         hints = get_type_hints(annotation, include_extras=True)
         for name, field in annotation.model_fields.items():
@@ -238,7 +205,7 @@ def _inside(annotation: Any, part: Key) -> list[Any]:
 
 
 def _flat(annotation: Any) -> list[Any]:
-    """An annotation's alternatives, unions opened, None left out."""
-    if get_origin(annotation) in _UNION:
+    """Return an annotation's alternatives, unions opened, None left out."""
+    if get_origin(annotation) in (Union, types.UnionType):
         return [found for argument in get_args(annotation) for found in _flat(argument)]
     return [] if annotation is type(None) else [annotation]

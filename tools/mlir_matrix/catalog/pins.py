@@ -1,14 +1,13 @@
-"""Pins: which release of each component counts, for each environment.
+"""Resolve pins: the release of each component in each environment.
 
-The known-good set is the default; an environment may keep to releases of its own; what a person asks for (``--pin``)
-or a suite varies (``…@llvm=19``) overrides both. Pure: a value made of the catalog and of words.
+The known-good set is the default; an environment may have releases of its own; ``--pin`` or a suite (``…@llvm=19``)
+overrides both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
@@ -18,33 +17,30 @@ from mlir_matrix.names import did_you_mean, printable
 
 #: Between an environment's name, or a test's, and the pins that are not the default ones.
 PINS_MARK = "@"
-#: How many releases a message names: the newest.
+#: The most releases that a message names: the newest.
 _SHOWN = 16
 
 
 @dataclass(frozen=True)
 class Pins:
-    """Answers for one set of overrides: component to the full name of a release."""
+    """The releases under one set of overrides: component to the full name of a release."""
 
     catalog: Catalog
     overrides: Mapping[str, str] = field(default_factory=dict)
     #: Environments that stand in for others (``--environment mlir=mlir-upstream``).
     swaps: Mapping[str, str] = field(default_factory=dict)
-
-    @cached_property
-    def _memory(self) -> dict[str, Mapping[str, Release]]:
-        return {}
+    _releases: dict[str, Mapping[str, Release]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def releases(self, environment: str) -> Mapping[str, Release]:
-        """The release of each component of an environment."""
-        found = self._memory.get(environment)
+        """Return the release of each component of an environment."""
+        found = self._releases.get(environment)
         if found is None:
             components = self.catalog.environments[self.meant(environment)].document.components
-            found = self._memory[environment] = {name: self.release(name, environment) for name in components}
+            found = self._releases[environment] = {name: self.release(name, environment) for name in components}
         return found
 
     def needs(self, environment: str, components: Iterable[str] | None = None) -> Mapping[str, Release]:
-        """The releases of what an environment's components, or these, are built with, and what that is built with."""
+        """Return the releases that an environment's components, or these, are built with, directly or not."""
         todo = list(self.releases(environment) if components is None else components)
         found: dict[str, Release] = {}
         while todo:
@@ -55,7 +51,7 @@ class Pins:
         return found
 
     def reference(self, environment: str) -> str:
-        """An environment's name, and the pins of it that are not the default ones: ``mlir@llvm=19.1.7``."""
+        """Return an environment's name with its pins that are not the default ones: ``mlir@llvm=19.1.7``."""
         base = self.catalog.default_pins(self.meant(environment))
         changed = [
             f"{name}={release.release}"
@@ -65,7 +61,7 @@ class Pins:
         return f"{environment}{PINS_MARK}{','.join(changed)}" if changed else environment
 
     def override(self, suffix: str) -> Pins:
-        """These pins with more: ``llvm=19,iree=3.8.0``, whose releases are known to exist."""
+        """Return these pins with more: ``llvm=19,iree=3.8.0``, whose releases are known to exist."""
         if not suffix:
             return self
         more = {
@@ -75,22 +71,22 @@ class Pins:
         return Pins(self.catalog, {**self.overrides, **more}, self.swaps)
 
     def meant(self, environment: str) -> str:
-        """The environment that is used where one is asked for; its own releases count, and not those of the other."""
+        """Return the environment that is used for another one; its own releases count, not those of the other."""
         return self.swaps.get(environment, environment)
 
     def release(self, component: str, environment: str = "") -> Release:
-        """The release of a component in an environment; without one the known good one, unless a person asks for another."""
+        """Return the release of a component: the overriding one, else the environment's, else the known-good one."""
         name = self.overrides.get(component) or self.catalog.default_pins(self.meant(environment))[component]
         return release_of(self.catalog.components[component], name)
 
 
 def release_of(entry: Entry[Component], name: str) -> Release:
-    """The release of a component by its full name."""
+    """Return the release of a component by its full name."""
     return next(release for release in entry.document.releases if release.release == name)
 
 
 def find_release(entry: Entry[Component], wanted: str) -> Release:
-    """The release that a person means. Raises UsageError with the ones that there are."""
+    """Return the release that ``19`` names. Raises UsageError with the releases of the component."""
     names = [release.release for release in entry.document.releases]
     found = find(names, wanted)
     if found is None:
@@ -100,7 +96,7 @@ def find_release(entry: Entry[Component], wanted: str) -> Release:
 
 
 def read_pins(catalog: Catalog, words: Iterable[str], what: str = "--pin") -> dict[str, str]:
-    """``llvm=19``: component to the full name of its release. Raises UsageError that begins with ``what``."""
+    """Read ``llvm=19``: return components with the full names of their releases. Raises UsageError beginning with ``what``."""
     pins: dict[str, str] = {}
     for word in words:
         name, separator, wanted = word.partition("=")

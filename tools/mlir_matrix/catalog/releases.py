@@ -1,4 +1,4 @@
-"""Releases of components: their order, ranges of them, and which one a person means by ``llvm=19``.
+"""Compare releases of components, match them with ranges, and find the one that ``llvm=19`` names.
 
 A release's name begins with its number: ``19.1.7``, ``20261001``, ``24.0.0+torch-mlir.20261001``. Only the number is
 compared; the order of releases that share one is that of the component's file.
@@ -25,8 +25,9 @@ class RangeError(ValueError):
     """A range that cannot be read."""
 
 
+@lru_cache(maxsize=4096)
 def number(release: str) -> Number:
-    """What of a release is compared: ``(19, 1, 7)``; empty where its name begins with no number."""
+    """Return the number of a release: ``(19, 1, 7)``; empty where its name begins with no number."""
     found = _NUMBER.match(release)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
@@ -54,13 +55,13 @@ def parse_range(text: str) -> Range:
     for part in text.split(","):
         found = _PART.fullmatch(part.strip())
         if found is None:
-            raise RangeError(f"'{part.strip()}' is no range of releases; ranges look like '>=18,<22' or '19.1'")
+            raise RangeError(f"'{part.strip()}' is no range of releases; write a range like '>=18,<22' or '19.1'")
         parts.append((found[1] or "==", number(found[2])))
     return Range(text, tuple(parts))
 
 
 def find(releases: Sequence[str], wanted: str) -> str | None:
-    """The release of that name, else the last one whose name begins with it (``19`` finds ``19.1.7``)."""
+    """Return the release of that name, else the last one whose name begins with it (``19`` finds ``19.1.7``)."""
     if wanted in releases:
         return wanted
     matching = [name for name in releases if name.startswith(wanted) and name[len(wanted)] in ".+~-"]
@@ -68,14 +69,14 @@ def find(releases: Sequence[str], wanted: str) -> str | None:
 
 
 def spellings(release: str) -> Iterator[str]:
-    """A release's name, and what people call it: ``19``, ``19.1``."""
+    """Return a release's name, and its short forms: ``19``, ``19.1``."""
     yield release
     numbers = release.partition("+")[0].split(".")
     yield from (".".join(numbers[:length]) for length in range(1, len(numbers) + 1))
 
 
 def nearest_release(releases: Iterable[str], missing: str) -> str | None:
-    """Of some releases the one whose number is nearest to that of another, the newer number where two are as near."""
+    """Return the release whose number is nearest to that of another; of two equally near, the newer one."""
     given = number(missing)
 
     def distance(name: str) -> tuple[list[int], list[int]]:

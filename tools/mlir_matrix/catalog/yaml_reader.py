@@ -1,9 +1,9 @@
-"""YAML as plain data, with the place of every key and item, for files that may come from a stranger.
+"""Read YAML as plain data, with the place of every key and item, from files that may come from a stranger.
 
-What is read is the small part of YAML in which every reader agrees: one document, a mapping at the top, keys that are
+The accepted subset of YAML is the one on which all readers agree: one document, a mapping at the top, keys that are
 text, scalars that are null, true, false, decimal numbers or text. Anchors, aliases, merge keys and tags are refused (a
-small file can stand for gigabytes), and so is what is a number or a boolean to one YAML version and text to another.
-Events are read one by one, never recursively, so that nothing in a file can exhaust stack or memory.
+small file can stand for gigabytes), and so are scalars that YAML versions read differently. Events are read one by one,
+never recursively, so that no file can exhaust stack or memory.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from mlir_matrix.names import printable
 MOST_BYTES = 1 << 20
 MOST_LEVELS = 32
 
-#: Control characters, line ends that only some programs see (NEL, LS, PS), marks that reorder text on the screen,
-#: what is no character.
+#: Control characters, line ends of some programs (NEL, LS, PS), marks that reorder text on the screen, non-characters.
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
@@ -35,9 +34,9 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Key = str | int
 Place = tuple[int, int]
 
-#: Integers beyond 64 bits are no size, seed or option of anything here, and huge ones take quadratic time to convert.
+#: No size, seed or option needs more than 64 bits, and huge integers take quadratic time to convert.
 MOST_DIGITS = 18
-#: No number is longer; keeps the expressions below away from long texts, on which some would take quadratic time.
+#: The longest number. On longer texts, some of the expressions below would take quadratic time.
 MOST_CHARACTERS = 64
 
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
@@ -53,43 +52,52 @@ _AMBIGUOUS = re.compile(
 _MAY_BE_NUMBER = frozenset("0123456789+-.")
 
 
+def located(file: str, place: Place, problem: str) -> str:
+    """Return ``file:line:column: problem``; without line and column where the line is 0."""
+    position = f":{place[0]}:{place[1]}" if place[0] else ""
+    return f"{printable(file, 4096)}{position}: {problem}"
+
+
 class SourceError(CatalogError):
-    """A file that cannot be read as plain data; ``file``, ``place`` (line and column from 1) and ``problem`` apart."""
+    """A file that cannot be read as plain data, with ``file``, ``place`` (line and column from 1) and ``problem``."""
 
     def __init__(self, file: str, place: Place, problem: str) -> None:
         self.file, self.place, self.problem = file, place, problem
-        where = f"{printable(file, 4096)}:{place[0]}:{place[1]}" if place[0] else printable(file, 4096)
-        super().__init__(f"{where}: {problem}")
+        super().__init__(located(file, place, problem))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file that was read: its name as people should see it, its data, and where each key and item stands."""
+    """A file that was read: its name for messages, its data, and the place of each key and item."""
 
     file: str
     data: Mapping[str, Any]
     places: Mapping[tuple[Key, ...], Place] = field(repr=False)
 
     def place(self, *keys: Key) -> Place:
-        """Line and column (from 1) of a key or item, or of the nearest thing around it."""
+        """Return line and column (from 1) of a key or item, or of the innermost one around it."""
         path = keys
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, (1, 1))
 
     def position(self, *keys: Key) -> str:
-        """``file:line:column`` of a key or item, or of the nearest thing around it."""
+        """Return ``file:line:column`` of a key or item, or of the innermost one around it."""
         line, column = self.place(*keys)
         return f"{self.file}:{line}:{column}"
 
+    def beside(self, name: str) -> str:
+        """Return the name, for messages, of another file in the same folder."""
+        return f"{self.file.rpartition('/')[0]}/{name}"
+
 
 def read(path: Path, file: str) -> Source:
-    """Read the YAML file at ``path``, called ``file`` in what people see. Raises SourceError."""
+    """Read the YAML file at ``path``, called ``file`` in messages. Raises SourceError."""
     return parse(read_text(path, file), file)
 
 
 def read_text(path: Path, file: str) -> str:
-    """The text of a regular file: UTF-8, no control characters, at most ``MOST_BYTES``. Raises SourceError."""
+    """Read the text of a regular file: UTF-8, no control characters, at most ``MOST_BYTES``. Raises SourceError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         with open(descriptor, "rb") as stream:
@@ -102,26 +110,30 @@ def read_text(path: Path, file: str) -> str:
 
 
 def decode(data: bytes, file: str) -> str:
-    """Bytes as text; see :func:`read_text`."""
+    """Decode text; see :func:`read_text`."""
     if len(data) > MOST_BYTES:
-        place = data.count(b"\n", 0, MOST_BYTES) + 1, MOST_BYTES - data.rfind(b"\n", 0, MOST_BYTES)
-        raise SourceError(
-            file, place, f"is larger than {MOST_BYTES >> 20} MiB, which ends here; split or shorten the file"
-        )
+        message = f"is larger than {MOST_BYTES >> 20} MiB, which ends here; split or shorten the file"
+        before = data[:MOST_BYTES].decode(errors="replace")
+        raise SourceError(file, place_in(before, len(before)), message)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode()
-        place = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise SourceError(file, place, f"is not UTF-8: byte 0x{error.object[error.start]:02x}") from None
+        problem = f"is not UTF-8: byte 0x{error.object[error.start]:02x}"
+        raise SourceError(file, place_in(before, len(before)), problem) from None
     if found := _FORBIDDEN.search(text):
-        place = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
-        raise SourceError(file, place, f"holds the control character U+{ord(found[0]):04X}")
+        problem = f"holds the control character U+{ord(found[0]):04X}"
+        raise SourceError(file, place_in(text, found.start()), problem)
     return text
 
 
+def place_in(text: str, offset: int) -> Place:
+    """Return line and column (from 1) of an offset in a text."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
 def parse(text: str, file: str) -> Source:
-    """Read YAML text. Raises SourceError with the place of what is wrong."""
+    """Read YAML text. Raises SourceError with the place of the error."""
     reader = _Reader(file)
     try:
         data = reader.document(yaml.parse(text, Loader=_Loader))
@@ -137,7 +149,7 @@ def parse(text: str, file: str) -> Source:
 
 @dataclass
 class _Level:
-    """A mapping or sequence that is being read; ``key`` is the key whose value comes next."""
+    """A mapping or sequence that is being read; ``key`` is the key whose value is next."""
 
     path: tuple[Key, ...]
     content: dict[str, Any] | list[Any]
@@ -154,7 +166,7 @@ class _Reader:
         self.root: dict[str, Any] | None = None
 
     def document(self, events: Iterator[Any]) -> dict[str, Any]:
-        """The one document of a stream."""
+        """Return the only document of a stream."""
         started = False
         for event in events:
             kind = type(event)
@@ -181,10 +193,7 @@ class _Reader:
         content: dict[str, Any] | list[Any] = {} if mapping else []
         path: tuple[Key, ...] = ()
         if self.levels:
-            level = self.levels[-1]
-            if isinstance(level.content, dict) and level.key is None:
-                raise self._error(event, f"a key must be text, not a {'mapping' if mapping else 'list'}")
-            path = self._place_value(level, content, event)
+            path = self._add(self.levels[-1], content, event)
         elif isinstance(content, dict):
             self.root = content
         else:
@@ -193,16 +202,10 @@ class _Reader:
 
     def _scalar(self, event: Any) -> None:
         self._no_properties(event)
-        if not self.levels:
-            if event.value:
-                raise self._error(event, f"expected keys with values (key: value), got '{printable(event.value, 40)}'")
-            return
-        level = self.levels[-1]
-        value = self._value(event)
-        if isinstance(level.content, dict) and level.key is None:
-            self._key(level, value, event)
-        else:
-            self._place_value(level, value, event)
+        if self.levels:
+            self._add(self.levels[-1], self._value(event), event)
+        elif event.value:
+            raise self._error(event, f"expected keys with values (key: value), got '{printable(event.value, 40)}'")
 
     def _value(self, event: Any) -> bool | int | float | str | None:
         text: str = event.value
@@ -215,32 +218,34 @@ class _Reader:
             raise self._error(event, f"holds the control character U+{ord(found[0]):04X}")
         return text
 
-    def _key(self, level: _Level, key: bool | float | str | None, event: Any) -> None:
+    def _add(self, level: _Level, value: Any, event: Any) -> tuple[Key, ...]:
+        """Add a key or a value to a level and return its path. A value in a mapping has the place of its key."""
+        content = level.content
+        if isinstance(content, list):
+            path: tuple[Key, ...] = (*level.path, len(content))
+            content.append(value)
+        elif level.key is not None:
+            content[level.key] = value
+            path, level.key = (*level.path, level.key), None
+            return path
+        else:
+            path = (*level.path, self._key(value, event))
+            if value in content:
+                line, column = self.places[path]
+                raise self._error(event, f"the key '{printable(value)}' is a duplicate; first at {line}:{column}")
+            level.key = value
+        self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
+        return path
+
+    def _key(self, key: Any, event: Any) -> str:
+        if isinstance(key, (dict, list)):
+            raise self._error(event, f"a key must be text, not a {'mapping' if isinstance(key, dict) else 'list'}")
         if not isinstance(key, str):
             shown = printable(event.value, 40)
             raise self._error(event, f'a key must be text; write "{shown}"' if shown else "a key must not be empty")
         if key == "<<":
             raise self._error(event, "merge keys (<<) are refused; write the keys out")
-        assert isinstance(level.content, dict)
-        path = (*level.path, key)
-        if key in level.content:
-            line, column = self.places[path]
-            raise self._error(event, f"the key '{printable(key)}' is here twice; first at {line}:{column}")
-        level.key = key
-        self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
-
-    def _place_value(self, level: _Level, value: Any, event: Any) -> tuple[Key, ...]:
-        """Put a value where it belongs; its path. A value in a mapping has the place of its key."""
-        if isinstance(level.content, list):
-            path: tuple[Key, ...] = (*level.path, len(level.content))
-            self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
-            level.content.append(value)
-            return path
-        assert level.key is not None
-        path = (*level.path, level.key)
-        level.content[level.key] = value
-        level.key = None
-        return path
+        return key
 
     def _no_properties(self, event: Any) -> None:
         if event.anchor is not None:
@@ -248,18 +253,18 @@ class _Reader:
             raise self._error(event, f"'&{name}': anchors are refused; write the value where it is used")
         if event.tag is not None:
             tag = printable(event.tag.replace("tag:yaml.org,2002:", "!!"), 40)
-            raise self._error(event, f"'{tag}': tags are refused; the value alone says what it is")
+            raise self._error(event, f"'{tag}': tags are refused; write the value alone")
 
     def _error(self, event: Any, problem: str) -> SourceError:
         return SourceError(self.file, (event.start_mark.line + 1, event.start_mark.column + 1), problem)
 
 
 class ScalarError(ValueError):
-    """A plain scalar that has no single meaning, or none that can be kept."""
+    """A plain scalar that YAML readers disagree on, or that is too large."""
 
 
 def plain_scalar(text: str) -> bool | int | float | str | None:
-    """The value of a plain scalar. Raises ScalarError with a sentence for people."""
+    """Return the value of a plain scalar. Raises ScalarError with a sentence for messages."""
     if text in _NULL:
         return None
     if text[0] in _MAY_BE_NUMBER:

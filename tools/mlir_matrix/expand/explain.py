@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Expansion, Test
-from mlir_matrix.expand.properties import TestProperty, in_words
+from mlir_matrix.expand.properties import in_words
 from mlir_matrix.expand.recipes import ResolvedStep
 from mlir_matrix.expand.routes import Route
-from mlir_matrix.expand.test_sets import Rule, TestKey, TestPattern
+from mlir_matrix.expand.test_sets import Rule, TestProperty
 from mlir_matrix.names import SEGMENTS, printable
 
 SCHEMA = "mlir-matrix/explanation/v1"
-#: What a rule does to a test that it holds.
+#: The effect of a rule on a test that it applies to.
 VERBS = {
     "block": "puts it in",
     "steps": "puts it in",
@@ -30,7 +30,7 @@ VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A rule that holds the test; ``wins`` is False where an earlier one of its kind, or an exclusion, decides."""
+    """A rule that applies to the test; ``wins`` is False where an earlier one of its kind, or an exclusion, decides."""
 
     rule: Rule
     suite: str | None
@@ -39,7 +39,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known about a test before it runs. ``actions``, ``environments``, ``tolerances``: from the caller."""
+    """All that decides a test before it runs. The caller fills ``actions``, ``environments`` and ``tolerances``."""
 
     test: Test
     suite: str | None
@@ -51,8 +51,8 @@ class Explanation:
     tolerances: Sequence[dict[str, Any]] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
-        """A value that ``json`` can write; keys may join, these stay."""
-        test = self.test
+        """Return a value that ``json`` can write. Later versions may add keys, and keep these."""
+        test, expected = self.test, self.test.expectation
         return {
             "schema": SCHEMA,
             "id": test.id,
@@ -69,7 +69,8 @@ class Explanation:
                 {"kind": kind, "name": name, "position": position} for kind, name, position in self.definitions
             ],
             "rules": [_rule_json(applied) for applied in self.rules],
-            "expectation": _expectation_json(test.expectation) if test.expectation else None,
+            "expectation": expected
+            and {key: getattr(expected, key) for key in ("outcome", "reason", "link", "position")},
             "road": route_json(test.route) if test.route else None,
             "recipe": _resolved_step_json(test.resolved_step) if test.resolved_step else None,
             "actions": list(self.actions),
@@ -78,7 +79,7 @@ class Explanation:
         }
 
     def to_text(self) -> str:
-        """The same for people: plain lines, no colour, a newline at the end."""
+        """Return plain lines for a terminal, without colours, with a newline at the end."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
@@ -101,27 +102,20 @@ class Explanation:
             yield f"Compared with {'/'.join(test.tested_property.cell)}/{test.workload}"
             yield from _route_lines(test.tested_property.cell[0], test.tested_property.route)
         if test.resolved_step:
+            step = test.resolved_step
+            by = f"{step.tool} (programs)" if step.backend == "programs" else step.tool
             yield ""
-            resolved_step = test.resolved_step
-            by = (
-                f"{resolved_step.tool} ({resolved_step.backend})"
-                if resolved_step.backend == "programs"
-                else resolved_step.tool
-            )
-            yield f"Step: {resolved_step.name} by {by} in {resolved_step.environment}"
+            yield f"Step: {step.name} by {by} in {step.environment}"
             yield from _variant_lines(test.resolved_step, "  ")
         yield ""
         yield "Defined in"
         yield from (f"  {kind} {name}: {position}" for kind, name, position in self.definitions)
-        for title, cells in (
-            ("Actions", self.actions),
-            ("Environments", self.environments),
-            ("Tolerances", self.tolerances),
-        ):
-            if cells:
-                yield ""
-                yield title
-                yield from (f"  {_pairs(cell_tests)}" for cell_tests in cells)
+        tables = (("Actions", self.actions), ("Environments", self.environments), ("Tolerances", self.tolerances))
+        for title, rows in tables:
+            yield from ("", title) if rows else ()
+            for row in rows:
+                pairs = (f"{key}: {value}" for key, value in row.items() if value not in (None, "", [], {}))
+                yield f"  {', '.join(pairs)}"
 
 
 def explain(
@@ -134,9 +128,9 @@ def explain(
     environments: Sequence[dict[str, Any]] = (),
     tolerances: Sequence[dict[str, Any]] = (),
 ) -> Explanation:
-    """Explain one test, left out and unsupported ones too. ``others``: of suites whose rules are told as well.
+    """Explain one test, also one that is left out or unsupported. ``others``: suites whose rules are shown too.
 
-    Raises UsageError where no rule of the expansion puts such a test in.
+    Raises UsageError where no rule of the expansion selects such a test.
     """
     test = expansion.test(identifier)
     if test is None:
@@ -148,12 +142,16 @@ def explain(
         # Another suite may spell the same pins differently.
         same = other.test(identifier)
         rules += tuple(_rules(other, same)) if same else ()
-    definitions = tuple(_definitions(catalog, test))
-    return Explanation(test, expansion.name, rules, definitions, actions, environments, tolerances)
+    definitions = []
+    names = (test.framework, test.pipeline, test.target, test.workload)
+    things = zip(catalog.axes, names, catalog.axes.values(), strict=True)
+    for kind, name, entries in [("step", test.pipeline, catalog.steps)] if test.is_ir else things:
+        definitions.append((kind, name, entries[name].source.position()))
+    return Explanation(test, expansion.name, rules, tuple(definitions), actions, environments, tolerances)
 
 
 def property_json(tested_property: TestProperty) -> dict[str, Any]:
-    """A property as JSON: what must hold, in words too, and what the test is compared with."""
+    """Return a property as JSON, with its description, and the cell that the test is compared with."""
     property_kind = tested_property.property_kind.model_dump(exclude_none=True)
     found: dict[str, Any] = {
         "name": tested_property.name,
@@ -167,7 +165,7 @@ def property_json(tested_property: TestProperty) -> dict[str, Any]:
 
 
 def route_json(route: Route) -> dict[str, Any]:
-    """A route as JSON: the kinds it passes, its steps, and where each value comes from."""
+    """Return a route as JSON: the kinds that it passes, its steps, and the position of each value."""
     return {
         "kind": route.kind,
         "source": route.source,
@@ -183,15 +181,7 @@ def route_json(route: Route) -> dict[str, Any]:
                 "position": step.position,
                 "takes": step.takes,
                 "gives": step.gives,
-                "parameters": [
-                    {
-                        "name": argument.name,
-                        "value": argument.value,
-                        "position": argument.position,
-                        "default": argument.default,
-                    }
-                    for argument in step.arguments
-                ],
+                "parameters": [asdict(argument) for argument in step.arguments],
             }
             for step in route.steps
         ],
@@ -210,37 +200,19 @@ def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, Any]:
 
 
 def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
-    """All rules of an expansion that hold the test, in the order in which they are asked."""
+    """Return all rules of an expansion that apply to the test, in the order of evaluation."""
     key = (test.framework, test.pipeline, test.target, test.called, test.pins)
-    products = [product.rule for product in expansion.products if key in product]
-    excludes = _holding(expansion.excludes, key)
-    expects = _holding(expansion.expects, key)
-    for index, rule in enumerate(_distinct(products)):
+    # A rule can match a test by several of its patterns.
+    products, excludes, expects = (
+        list(dict.fromkeys(each.rule for each in sets if key in each))
+        for sets in (expansion.products, expansion.excludes, expansion.expects)
+    )
+    for index, rule in enumerate(products):
         yield Applied(rule, expansion.name, wins=index == 0 and not excludes)
     for index, rule in enumerate(excludes):
         yield Applied(rule, expansion.name, wins=index == 0 and bool(products))
     for rule in expects:
         yield Applied(rule, expansion.name, wins=rule is test.expectation)
-
-
-def _definitions(catalog: Catalog, test: Test) -> Iterator[tuple[str, str, str]]:
-    """Where the things that the identifier names are defined."""
-    if test.is_ir:
-        yield "step", test.pipeline, catalog.steps[test.pipeline].source.position()
-        return
-    yield "framework", test.framework, catalog.frameworks[test.framework].source.position()
-    yield "pipeline", test.pipeline, catalog.pipelines[test.pipeline].source.position()
-    yield "target", test.target, catalog.targets[test.target].source.position()
-    yield "workload", test.workload, catalog.workloads[test.workload].source.position()
-
-
-def _holding(patterns: Sequence[TestPattern], key: TestKey) -> list[Rule]:
-    return _distinct([pattern.rule for pattern in patterns if key in pattern])
-
-
-def _distinct(rules: Sequence[Rule]) -> list[Rule]:
-    """A rule can hold a test through several of its patterns, and is one rule."""
-    return list(dict.fromkeys(rules))
 
 
 def _unknown(expansion: Expansion, identifier: str) -> str:
@@ -264,10 +236,6 @@ def _rule_json(applied: Applied) -> dict[str, Any]:
     }
     found |= {"reason": rule.reason} if rule.reason else {}
     return found | ({"outcome": rule.outcome, "link": rule.link} if rule.outcome else {})
-
-
-def _expectation_json(rule: Rule) -> dict[str, Any]:
-    return {"outcome": rule.outcome, "reason": rule.reason, "link": rule.link, "position": rule.position}
 
 
 def _rule_line(applied: Applied, of: str) -> str:
@@ -295,7 +263,3 @@ def _route_lines(framework: str, route: Route) -> Iterator[str]:
 def _variant_lines(resolved_step: ResolvedStep, indent: str) -> Iterator[str]:
     if resolved_step.variant:
         yield f"{indent}variant {resolved_step.variant}, because {resolved_step.because}"
-
-
-def _pairs(cell_tests: dict[str, Any]) -> str:
-    return ", ".join(f"{key}: {value}" for key, value in cell_tests.items() if value not in (None, "", [], {}))

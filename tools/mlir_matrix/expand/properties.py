@@ -8,77 +8,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import replace
 
-from mlir_matrix.catalog.models.base import Output, Tensor, Workload
+from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, PropertyKind, SameIr, Scaling
 from mlir_matrix.expand.recipes import ResolvedStep, Unsupported
 from mlir_matrix.expand.routes import Connector, Route, word_list
-from mlir_matrix.expand.test_sets import SuiteProperty, TestKey
+from mlir_matrix.expand.test_sets import TestKey, TestProperty
 from mlir_matrix.names import did_you_mean
-
-_FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestProperty:
-    """A property of a test, with the cell and the route of the test that it is compared with, where that is another one."""
-
-    #: For pytest, which would take the name for one of its own.
-    __test__: ClassVar[bool] = False
-
-    name: str
-    property_kind: PropertyKind
-    #: ``file:line:column`` of the property.
-    position: str
-    cell: tuple[str, str, str] | None = None
-    route: Route | None = None
-
-    @classmethod
-    def of(cls, suite_property: SuiteProperty) -> TestProperty:
-        """The property by itself."""
-        return cls(
-            name=suite_property.name, property_kind=suite_property.property_kind, position=suite_property.position
-        )
 
 
 def resolve_property(
-    connector: Connector, suite_property: SuiteProperty, test: TestKey, route: Route
+    connector: Connector, stated: TestProperty, test: TestKey, route: Route
 ) -> TestProperty | Unsupported:
     """Return a property of one test, which takes ``route``; or why it is unsupported."""
     framework, pipeline, target, workload, pins = test
-    property_kind = suite_property.property_kind
+    property_kind = stated.property_kind
     if isinstance(property_kind, Batch):
         fixed = connector.catalog.frameworks[framework].document.fixed_shapes
         if fixed and property_kind.dim not in connector.catalog.workloads[workload].document.dynamic:
             size = f"{route.source} of {workload} fixes the size of {property_kind.dim}"
             return Unsupported(f"{size}: it cannot be imported for half a batch; an open dimension could")
-        return TestProperty.of(suite_property)
     if not isinstance(property_kind, (Agreement, SameIr)):
-        return TestProperty.of(suite_property)
-    cell = (
-        property_kind.framework or framework,
-        property_kind.pipeline or pipeline,
-        (isinstance(property_kind, Agreement) and property_kind.target) or target,
-    )
+        return stated
+    asked = property_kind.cell
+    cell = (asked["framework"] or framework, asked["pipeline"] or pipeline, asked.get("target") or target)
     other = connector.route(*cell, workload, pins)
     if isinstance(other, Unsupported):
         return Unsupported(f"what it is compared with, {'/'.join(cell)}/{workload}, is unsupported: {other.reason}")
     if isinstance(property_kind, SameIr):
-        for where, each in (((framework, pipeline, target), route), (cell, other)):
+        for names, each in (((framework, pipeline, target), route), (cell, other)):
             if place(each, property_kind.at) is None:
                 passed = word_list(dict.fromkeys((each.kind, *(step.gives for step in each.steps))))
-                return Unsupported(
-                    f"the route of {'/'.join(where)}/{workload} does not pass {property_kind.at}, only {passed}"
-                )
+                where = f"the route of {'/'.join(names)}/{workload}"
+                return Unsupported(f"{where} does not pass {property_kind.at}, only {passed}")
         if reader(route, property_kind.at) is None:
-            return Unsupported(
-                f"what {property_kind.at} is on the route of {framework}/{pipeline}/{target} is no IR to compare"
-            )
-    return TestProperty(
-        name=suite_property.name, property_kind=property_kind, position=suite_property.position, cell=cell, route=other
-    )
+            where = f"the route of {framework}/{pipeline}/{target}"
+            return Unsupported(f"what {property_kind.at} is on {where} is no IR to compare")
+    return replace(stated, cell=cell, route=other)
 
 
 def in_words(tested_property: TestProperty) -> str:
@@ -87,14 +54,14 @@ def in_words(tested_property: TestProperty) -> str:
     if isinstance(property_kind, SameIr):
         return f"the IR at {property_kind.at} is that of {'/'.join(tested_property.cell or ())}"
     if isinstance(property_kind, Scaling):
-        said = f"{_times(property_kind.inputs)} gives {_times(property_kind.outputs) or 'the same outputs'}"
+        text = f"{_times(property_kind.inputs)} gives {_times(property_kind.outputs) or 'the same outputs'}"
     elif isinstance(property_kind, Permutation):
-        said = f"renumbering {property_kind.dim} renumbers it in the outputs"
+        text = f"renumbering {property_kind.dim} renumbers it in the outputs"
     elif isinstance(property_kind, Batch):
-        said = f"a batch along {property_kind.dim} gives what its halves give"
+        text = f"a batch along {property_kind.dim} gives what its halves give"
     else:
-        said = f"the outputs are those of {'/'.join(tested_property.cell or ())}"
-    return said + (", exactly" if property_kind.within == "exact" else ", within the sum of both tolerances")
+        text = f"the outputs are those of {'/'.join(tested_property.cell or ())}"
+    return text + (", exactly" if property_kind.within == "exact" else ", within the sum of both tolerances")
 
 
 def _times(factors: Mapping[str, int | float]) -> str:
@@ -108,15 +75,16 @@ def place(route: Route, kind: str) -> int | None:
 
 
 def reader(route: Route, kind: str) -> ResolvedStep | None:
-    """The resolved step whose environment reads a route's IR at a kind: the next that transforms it, else the last; or None."""
+    """Return the step whose environment reads a route's IR at a kind: the next that transforms it, else the last; or None."""
     end = place(route, kind)
     if end is None:
         return None
-    after = [step.resolved_step for step in route.steps[end:] if step.resolved_step.tool != "check"]
-    before = [step.resolved_step for step in reversed(route.steps[:end]) if step.resolved_step.tool != "check"]
+    steps = [step.resolved_step for step in route.steps]
+    after = [step for step in steps[end:] if step.tool != "check"]
+    before = [step for step in steps[:end] if step.tool != "check"]
     if after:
         return after[0]
-    return before[0] if before and before[0].tool == "passes" else None
+    return before[-1] if before and before[-1].tool == "passes" else None
 
 
 def senseless(workload: Workload, property_kind: PropertyKind) -> str:
@@ -139,60 +107,44 @@ def _dimension(workload: Workload, property_kind: Permutation | Batch) -> str:
         return f"it has no dimension '{dim}'{did_you_mean(dim, workload.dims)}"
     if workload.dims[dim] < 2:
         what = "renumbering" if isinstance(property_kind, Permutation) else "halving"
-        return f"the dimension '{dim}' is {workload.dims[dim]}: {what} it says nothing"
+        return f"the dimension '{dim}' is {workload.dims[dim]}: {what} it tests nothing"
     if not any(axes(tensor, dim) for tensor in workload.inputs.values()):
         return f"the dimension '{dim}' is in no input's shape"
     if isinstance(property_kind, Batch):
         if without := [name for name, output in workload.outputs.items() if not axes(output, dim)]:
-            return f"the output '{without[0]}' has no dimension '{dim}', so that nothing is said of it"
+            return f"the output '{without[0]}' has no dimension '{dim}', so that it has no halves"
         tensors: list[tuple[str, Tensor | Output]] = [*workload.inputs.items(), *workload.outputs.items()]
         if twice := [name for name, tensor in tensors if len(axes(tensor, dim)) > 1]:
-            return f"'{twice[0]}' has the dimension '{dim}' twice, so that it has no halves"
+            return f"'{twice[0]}' has the dimension '{dim}' twice; a batch has one"
     return ""
 
 
 def _scaling(workload: Workload, property_kind: Scaling) -> str:
-    for what, factors, tensors in (
-        ("input", property_kind.inputs, workload.inputs),
-        ("output", property_kind.outputs, workload.outputs),
-    ):
-        if wrong := _factors(what, factors, tensors):
-            return wrong
-    rounded = {name: factor for name, factor in property_kind.inputs.items() if not _power(factor)}
-    inexact = [name for name in rounded if workload.inputs[name].dtype in _FLOATS]
-    if inexact and property_kind.within == "exact":
-        factor = property_kind.inputs[inexact[0]]
-        return f"'{inexact[0]}' times {factor} is rounded: take a power of two, or say within: tolerance"
-    return ""
-
-
-def _factors(
-    what: str, factors: Mapping[str, int | float], tensors: Mapping[str, Tensor] | Mapping[str, Output]
-) -> str:
-    for name, factor in factors.items():
+    factors = [("input", *each) for each in property_kind.inputs.items()]
+    factors += [("output", *each) for each in property_kind.outputs.items()]
+    for what, name, factor in factors:
+        tensors: Mapping[str, Tensor | Output] = workload.inputs if what == "input" else workload.outputs
         if name not in tensors:
             return f"it has no {what} '{name}'{did_you_mean(name, tensors)}"
         if tensors[name].dtype == "bool":
             return f"the {what} '{name}' is boolean and cannot be multiplied"
-        if tensors[name].dtype not in _FLOATS and factor != int(factor):
-            return f"the {what} '{name}' holds whole numbers; {factor} is none"
+        if tensors[name].dtype not in FLOATS and factor != int(factor):
+            return f"the {what} '{name}' holds whole numbers, and {factor} is not one"
+    if property_kind.within == "exact":
+        for name, factor in property_kind.inputs.items():
+            # Multiplication is exact by powers of two alone.
+            if workload.inputs[name].dtype in FLOATS and math.frexp(abs(factor))[0] != 0.5:
+                return f"'{name}' times {factor} is rounded; take a power of two, or write within: tolerance"
     return ""
 
 
-def _power(factor: float) -> bool:
-    """Return whether multiplying by a factor is exact: a power of two, of either sign."""
-    return math.frexp(abs(factor))[0] == 0.5
-
-
 def selfish(property_kind: PropertyKind, cells: Iterable[tuple[str, ...]]) -> str:
-    """Why a property compares tests with themselves; empty where it does not. ``cells`` are their names on the three axes."""
-    if isinstance(property_kind, (Agreement, SameIr)):
-        asked = (
-            property_kind.framework,
-            property_kind.pipeline,
-            property_kind.target if isinstance(property_kind, Agreement) else None,
-        )
-        if all(name is None or name in names for name, names in zip(asked, cells, strict=True)):
-            itself = " and ".join(name for name in asked if name)
-            return f"tests through {itself} would be compared with themselves; leave them out of 'tests'"
+    """Return why a property compares tests with themselves, or "". ``cells`` are their names on the three axes."""
+    if not isinstance(property_kind, (Agreement, SameIr)):
+        return ""
+    asked = property_kind.cell
+    # An agreement names up to three axes, IR two.
+    if all(name is None or name in names for name, names in zip(asked.values(), cells, strict=False)):
+        itself = " and ".join(filter(None, asked.values()))
+        return f"tests through {itself} would be compared with themselves; leave them out of 'tests'"
     return ""

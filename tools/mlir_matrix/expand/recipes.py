@@ -1,13 +1,12 @@
-"""What a step or an ingress is under some pins: its variant, its tool, its environment; or why it cannot be.
+"""Resolve a step or an importer under pins: its variant, tool and environment; or why it is unsupported.
 
-A resolved step says *what* is to be done; whether MLIR's Python bindings do it or the release's own programs (``mlir-opt``, …)
-follows from the release that is pinned.
+Whether MLIR's Python bindings or the release's own programs (``mlir-opt``, …) run a step follows from the pinned release.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
@@ -17,26 +16,26 @@ from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.catalog.releases import parse_range
 
-#: What does the work of a tool: MLIR's Python bindings, or a release's programs.
+#: The backend of a tool: MLIR's Python bindings, or a release's programs.
 Backend = Literal["bindings", "programs"]
 #: Tools that have both backends.
 TWO_BACKENDS = frozenset({"passes", "object", "import_mlir"})
 #: Tools whose output is IR.
 KEEPS_IR = frozenset({"passes", "check"})
-#: How many releases a reason names that would do: the newest.
+#: The most releases that a reason suggests: the newest.
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """The reason, one sentence, why something cannot be."""
+    """The reason, one sentence, why something is unsupported."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedStep:
-    """A step, or a framework's ingress, under some pins."""
+    """A step, or a framework's importer, under some pins."""
 
     name: str
     #: Module of ``mlir_matrix.actions``.
@@ -51,13 +50,13 @@ class ResolvedStep:
     passes: str | None = None
     schedule: str | None = None
     patterns: str | None = None
-    #: ``file:line:column`` of the variant that applies, and what made it the one; empty where there are no variants.
+    #: ``file:line:column`` of the variant that applies, and the releases that chose it; empty without variants.
     variant: str = ""
     because: str = ""
 
 
 def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsupported:
-    """What a step is under some pins."""
+    """Resolve a step under some pins."""
     entry = catalog.steps[name]
     step = entry.document
     releases = pins.releases(step.environment)
@@ -66,60 +65,62 @@ def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsu
         lacking = _without_programs(f"step {name} works", releases)
     if lacking:
         return Unsupported(lacking)
-    variant, position, because = None, "", ""
+    variant, position, because = Variant(), "", ""
     if step.variants:
         index = _variant(step, releases)
         if index is None:
             return Unsupported(_no_variant(catalog, entry, releases))
         variant, position = step.variants[index], entry.source.position("variants", index)
         because = ", ".join(f"{name} is {releases[name].release}" for name in {**variant.when, **variant.carries})
-    patterns = _either(variant, step, "patterns")
-    bindings = _bindings(releases)
-    backend = step.backend or _backend(step.tool, releases)
-    if patterns and backend == "programs":
-        holder = _holder(releases)
-        return Unsupported(f"step {name} applies PDL patterns, which takes Python bindings; there are none in {holder}")
-    return ResolvedStep(
-        name=name,
-        tool=step.tool,
-        environment=pins.reference(step.environment),
-        pins=_names(releases),
-        backend=backend,
-        bindings=bindings,
-        passes=_either(variant, step, "passes"),
-        schedule=_either(variant, step, "schedule"),
-        patterns=patterns,
+    found = replace(
+        _resolve(name, step.tool, step.environment, pins),
+        passes=variant.passes or step.passes,
+        schedule=variant.schedule or step.schedule,
+        patterns=variant.patterns or step.patterns,
         variant=position,
         because=because,
     )
+    if step.backend:
+        found = replace(found, backend=step.backend)
+    if found.patterns and found.backend == "programs":
+        holder = _holder(releases)
+        return Unsupported(f"step {name} applies PDL patterns, which takes Python bindings; there are none in {holder}")
+    return found
 
 
 def resolve_importer(entry: Entry[Framework], pins: Pins) -> ResolvedStep:
-    """What a framework's ingress is under some pins."""
-    document = entry.document
-    releases = pins.releases(document.environment)
+    """Resolve a framework's importer under some pins."""
+    return _resolve(entry.name, entry.document.tool, entry.document.environment, pins)
+
+
+def _resolve(name: str, tool: str, environment: str, pins: Pins) -> ResolvedStep:
+    releases = pins.releases(environment)
+    bindings = next((release.bindings for release in releases.values() if release.bindings), None)
+    backend: Backend | None = None
+    if tool in TWO_BACKENDS:
+        backend = "bindings" if bindings or not releases else "programs"
     return ResolvedStep(
-        name=entry.name,
-        tool=document.tool,
-        environment=pins.reference(document.environment),
-        pins=_names(releases),
-        backend=_backend(document.tool, releases),
-        bindings=_bindings(releases),
+        name=name,
+        tool=tool,
+        environment=pins.reference(environment),
+        pins=tuple((component, release.release) for component, release in releases.items()),
+        backend=backend,
+        bindings=bindings,
     )
 
 
 def runner(entry: Entry[Target], pins: Pins) -> str | Unsupported:
-    """The environment in which a target's kernels are run, as plans name it."""
+    """Return the environment in which a target's kernels run, as plans name it."""
     document = entry.document
-    releases = pins.releases(document.runner_environment)
-    # MLIR's own runner is a program.
-    by_runner = document.tool == "run_jit"
-    lacking = _without_programs(f"target {entry.name} runs kernels", releases) if by_runner else ""
+    lacking = ""
+    if document.tool == "run_jit":
+        # MLIR's own runner is a program.
+        lacking = _without_programs(f"target {entry.name} runs kernels", pins.releases(document.runner_environment))
     return Unsupported(lacking) if lacking else pins.reference(document.runner_environment)
 
 
 def _without_programs(who: str, releases: Mapping[str, Release]) -> str:
-    """Return why releases bring no programs, one sentence; empty where they do."""
+    """Return why releases have no programs, one sentence; empty where they have some."""
     bound = {name: release for name, release in releases.items() if release.bindings}
     if releases and not bound:
         return ""
@@ -128,7 +129,7 @@ def _without_programs(who: str, releases: Mapping[str, Release]) -> str:
 
 
 def unmet(who: str, requires: Sequence[Requirement], releases: Mapping[str, Release]) -> str:
-    """The sentence for the first requirement that the releases of an environment do not meet; empty where all are met."""
+    """Return a sentence for the first requirement that the releases of an environment do not meet; empty for none."""
     for requirement in requires:
         release = releases.get(requirement.component)
         if release is None:
@@ -143,7 +144,7 @@ def unmet(who: str, requires: Sequence[Requirement], releases: Mapping[str, Rele
 
 
 def _variant(step: Step, releases: Mapping[str, Release]) -> int | None:
-    """The index of the first variant that holds for some releases."""
+    """Return the index of the first variant that matches some releases."""
     for index, variant in enumerate(step.variants):
         asked = ((name, releases.get(name)) for name in {**variant.when, **variant.carries})
         if all(release and variant.holds(name, release.release, release.carries) for name, release in asked):
@@ -171,7 +172,7 @@ def _no_variant(catalog: Catalog, entry: Entry[Step], releases: Mapping[str, Rel
 
 
 def _serving(catalog: Catalog, entry: Entry[Step], releases: Mapping[str, Release], name: str) -> list[str]:
-    """The newest releases of a component that a step has a variant for, everything else as it is pinned."""
+    """Return the newest releases of a component that a step has a variant for, with all other pins as they are."""
     if name not in releases:
         return []
     fitting = (
@@ -183,26 +184,5 @@ def _serving(catalog: Catalog, entry: Entry[Step], releases: Mapping[str, Releas
     return list(islice(fitting, _SHOWN))
 
 
-def _either(variant: Variant | None, step: Step, key: str) -> str | None:
-    own: str | None = getattr(step, key)
-    given: str | None = getattr(variant, key) if variant is not None else None
-    return own if given is None else given
-
-
-def _backend(tool: str, releases: Mapping[str, Release]) -> Backend | None:
-    """Return what does a tool's work: the bindings where the environment has some, else programs."""
-    if tool not in TWO_BACKENDS:
-        return None
-    return "bindings" if not releases or _bindings(releases) else "programs"
-
-
-def _bindings(releases: Mapping[str, Release]) -> str | None:
-    return next((release.bindings for release in releases.values() if release.bindings), None)
-
-
 def _holder(releases: Mapping[str, Release]) -> str:
     return " and ".join(f"{name} {release.release}" for name, release in releases.items())
-
-
-def _names(releases: Mapping[str, Release]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, release.release) for name, release in releases.items())

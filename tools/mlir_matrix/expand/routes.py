@@ -6,23 +6,23 @@ framework emits several kinds, the sources of a workload decide which route it t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import ParameterValue, Pipeline, Step, StepUse, Target, Workload
+from mlir_matrix.catalog.models.base import ParameterValue, Pipeline, Target, UsedStep, Workload, used_steps
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.recipes import ResolvedStep, Unsupported, resolve_importer, resolve_step, runner, unmet
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The value that a step's parameter has on a route, and the line that gave it."""
+    """The value of a step's parameter on a route, and its position."""
 
     name: str
     value: ParameterValue
-    #: ``file:line:column``, in the pipeline where it sets the value, else of the step's default.
+    #: ``file:line:column`` in the pipeline if it sets the value, else of the step's default.
     position: str
     default: bool
 
@@ -35,7 +35,7 @@ class RouteStep:
     takes: str
     gives: str
     arguments: tuple[Argument, ...]
-    #: Where the pipeline, or the target, names the step.
+    #: The position of the step in the pipeline or the target.
     position: str
     resolved_step: ResolvedStep
 
@@ -47,13 +47,13 @@ class RouteStep:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From the kind that a framework emits to a kind that a target runs."""
+    """The steps from the kind that a framework emits to a kind that a target runs."""
 
     kind: str
-    #: File in the workload's folder from which the framework makes ``kind``.
+    #: The file in the workload's folder that the framework imports.
     source: str
     steps: tuple[RouteStep, ...]
-    #: Where the pipeline opens this entry.
+    #: The position of the entry in the pipeline.
     position: str
     ingress: ResolvedStep
     #: The environments that link and run, as plans name them.
@@ -62,13 +62,12 @@ class Route:
 
     @property
     def ends(self) -> str:
-        """The kind that the target is given."""
+        """The kind of the target's input."""
         return self.steps[-1].gives
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """A step as a pipeline or a target uses it, under whatever pins."""
+class _Link(NamedTuple):
+    """A step as a pipeline or a target uses it, before its release is chosen."""
 
     name: str
     takes: str
@@ -77,17 +76,8 @@ class _Link:
     position: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    """A pipeline's steps from one entry kind to its end; ``entry`` of them are the entry's own."""
-
-    links: tuple[_Link, ...]
-    entry: int
-    position: str
-
-
 class Connector:
-    """Answers for all cells of one catalog, remembering what cells share.
+    """Finds the routes of all cells of one catalog, and keeps what cells share.
 
     Everywhere ``pins`` are those of a test's identifier (``llvm=19``, empty for none), on top of those given here.
     """
@@ -96,59 +86,54 @@ class Connector:
         self.catalog = catalog
         self._pins = {"": pins or Pins(catalog)}
         self._resolved_steps: dict[tuple[str, str], ResolvedStep | Unsupported] = {}
-        self._chains: dict[tuple[str, str], _Chain] = {}
+        self._chains: dict[tuple[str, str], tuple[_Link, ...]] = {}
         self._routes: dict[tuple[str, str, str, str], tuple[Route, ...] | Unsupported] = {}
         self._choices: dict[tuple[str, str, tuple[str, ...]], int | Unsupported] = {}
 
     def pins(self, suffix: str = "") -> Pins:
-        """The pins of tests whose identifiers end so."""
+        """Return the pins of tests whose identifiers end in ``suffix``."""
         found = self._pins.get(suffix)
         if found is None:
             found = self._pins[suffix] = self._pins[""].override(suffix)
         return found
 
     def resolved_step(self, step: str, pins: str = "") -> ResolvedStep | Unsupported:
-        """What a step is."""
+        """Return a step under some pins, or why it is unsupported."""
         found = self._resolved_steps.get((step, pins))
         if found is None:
             found = self._resolved_steps[step, pins] = resolve_step(self.catalog, step, self.pins(pins))
         return found
 
     def routes(self, framework: str, pipeline: str, target: str, pins: str = "") -> tuple[Route, ...] | Unsupported:
-        """All routes of a cell, the preferred one first; never an empty tuple."""
+        """Return all routes of a cell, the preferred one first; never an empty tuple."""
         cell = (framework, pipeline, target, pins)
         found = self._routes.get(cell)
         if found is None:
-            found = self._routes[cell] = self._find_ways(framework, pipeline, target, pins)
+            found = self._routes[cell] = self._find(framework, pipeline, target, pins)
         return found
 
     def route(self, framework: str, pipeline: str, target: str, workload: str, pins: str = "") -> Route | Unsupported:
-        """The route of a test: the preferred one for which the workload has a source."""
+        """Return the route of a test: the preferred one for which the workload has a source."""
         routes = self.routes(framework, pipeline, target, pins)
         if isinstance(routes, Unsupported):
             return routes
-        if self.catalog.workloads[workload].document.requires:
-            return self._fitting(framework, workload, routes, pins)
         key = (framework, workload, tuple([route.source for route in routes]))
         choice = self._choices.get(key)
         if choice is None:
             choice = self._choices[key] = self._choose(*key)
-        return choice if isinstance(choice, Unsupported) else routes[choice]
-
-    def _fitting(self, framework: str, workload: str, routes: Sequence[Route], pins: str) -> Route | Unsupported:
-        """The route of a workload that does not go with all releases."""
-        found = self._choose(framework, workload, tuple([route.source for route in routes]))
-        if isinstance(found, Unsupported):
-            return found
+        if isinstance(choice, Unsupported):
+            return choice
         entry = self.catalog.workloads[workload]
-        lacking = ""
-        for route in routes[found:]:
+        if not entry.document.requires:
+            return routes[choice]
+        reasons = []
+        for route in routes[choice:]:
             if route.source in entry.files:
                 why = self._lacking(entry, route, pins)
                 if not why:
                     return route
-                lacking = lacking or why
-        return Unsupported(lacking)
+                reasons.append(why)
+        return Unsupported(reasons[0])
 
     def _lacking(self, workload: Entry[Workload], route: Route, pins: str) -> str:
         for resolved_step in (route.ingress, *(step.resolved_step for step in route.steps)):
@@ -168,12 +153,12 @@ class Connector:
         return Unsupported(f"workload {workload} has no {framework} source ({alternatives(dict.fromkeys(sources))})")
 
     def uses(self, framework: str, pipeline: str, target: str) -> list[set[str]]:
-        """The components on each route of a cell, under whatever pins; none where it does not connect."""
-        reached = self._reached(framework, pipeline, target)
-        return [self._components(framework, target, links) for _, links in reached]
+        """Return the components on each route of a cell, under any pins; none where it does not connect."""
+        connected = self._connected(framework, pipeline, target)
+        return [self._components(framework, target, links) for _, links in connected]
 
-    def _reached(self, framework: str, pipeline: str, target: str) -> list[tuple[str, tuple[_Link, ...]]]:
-        """The kinds that lead from a framework through a pipeline to a target, the preferred one first, and how."""
+    def _connected(self, framework: str, pipeline: str, target: str) -> list[tuple[str, tuple[_Link, ...]]]:
+        """Return the kinds that lead from a framework through a pipeline to a target, the preferred one first, and how."""
         kinds = self._kinds(framework, pipeline)
         return [(kind, links) for kind in kinds if (links := self._links(pipeline, kind, target))]
 
@@ -181,32 +166,32 @@ class Connector:
         emits = self.catalog.frameworks[framework].document.emits
         return [kind for kind in self.catalog.pipelines[pipeline].document.entry if kind in emits]
 
-    def _find_ways(self, framework: str, pipeline: str, target: str, pins: str) -> tuple[Route, ...] | Unsupported:
-        reached = self._reached(framework, pipeline, target)
-        if not reached:
+    def _find(self, framework: str, pipeline: str, target: str, pins: str) -> tuple[Route, ...] | Unsupported:
+        connected = self._connected(framework, pipeline, target)
+        if not connected:
             return Unsupported(self._apart(framework, pipeline, target))
-        routes = [self._route(framework, pipeline, target, kind, links, pins) for kind, links in reached]
+        routes = [self._route(framework, pipeline, target, kind, links, pins) for kind, links in connected]
         good = tuple([route for route in routes if isinstance(route, Route)])
         return good or next(route for route in routes if isinstance(route, Unsupported))
 
     def _apart(self, framework: str, pipeline: str, target: str) -> str:
-        """Why a cell does not connect."""
+        """Return why a cell does not connect."""
         kinds = self._kinds(framework, pipeline)
         if not kinds:
             emits = self.catalog.frameworks[framework].document.emits
             takes = self.catalog.pipelines[pipeline].document.entry
             return f"{framework} emits {word_list(emits)}; {pipeline} takes {alternatives(takes)}"
-        ends = dict.fromkeys(self._chain(pipeline, kind).links[-1].gives for kind in kinds)
-        # A target gets on from the kinds that it runs, and from those that it generates code from.
+        ends = dict.fromkeys(self._chain(pipeline, kind)[-1].gives for kind in kinds)
+        # A target accepts the kinds that it runs, and those that it generates code from.
         document = self.catalog.targets[target].document
-        first = [self.catalog.steps[_used(use)[0]].document for use in document.codegen[:1]]
+        first = [self.catalog.steps[use.name].document for use in used_steps(document.codegen[:1])]
         runs = dict.fromkeys((*document.accepts, *(kind for step in first for kind in step.accepts)))
         return f"pipeline {pipeline} ends in kind {alternatives(ends)}; target {target} runs {alternatives(runs)}"
 
     def _route(
         self, framework: str, pipeline: str, target: str, kind: str, links: Sequence[_Link], pins: str
     ) -> Route | Unsupported:
-        """A route with the recipes that the pins make of it."""
+        """Return a route with the steps resolved under pins."""
         steps = []
         for link in links:
             resolved_step = self.resolved_step(link.name, pins)
@@ -222,12 +207,12 @@ class Connector:
         if idle := [component for component in varied if component not in used]:
             return Unsupported(f"nothing on the route of this cell uses {idle[0]}")
         return Route(
-            kind, begin.document.emits[kind], tuple(steps), self._chain(pipeline, kind).position,
+            kind, begin.document.emits[kind], tuple(steps), self.catalog.pipelines[pipeline].source.position("entry", kind),
             resolve_importer(begin, here), here.reference(end.document.linker_environment), runs,
         )  # fmt: skip
 
     def _components(self, framework: str, target: str, links: Sequence[_Link]) -> set[str]:
-        """The components that a route uses."""
+        """Return the components that a route uses."""
         document = self.catalog.targets[target].document
         environments = {self.catalog.steps[link.name].document.environment for link in links}
         environments.add(self.catalog.frameworks[framework].document.environment)
@@ -235,34 +220,33 @@ class Connector:
         return {component for environment in environments for component in self.pins().releases(environment)}
 
     def _links(self, pipeline: str, kind: str, target: str) -> tuple[_Link, ...]:
-        """The steps to what a target runs; empty where it cannot be reached.
+        """Return the steps to a kind that a target runs; empty where none can be reached.
 
-        The pipeline's as far as the target takes them: the longest part that ends in a kind it runs, else all of them and
-        then the target's own. At least one of the pipeline's shared steps must be in it: a route that runs none of them
-        would test something else.
+        These are the pipeline's as far as the target takes them: the longest part that ends in a kind that it runs, else all
+        of them and then the target's own. At least one of the pipeline's shared steps must be among them: a route without
+        any would test something else.
         """
         chain = self._chain(pipeline, kind)
-        entry = self.catalog.targets[target]
-        for length in range(len(chain.links), chain.entry, -1):
-            if chain.links[length - 1].gives in entry.document.accepts:
-                return chain.links[:length]
-        for length in range(len(chain.links), chain.entry, -1):
-            more = _codegen(self.catalog, entry, chain.links[length - 1].gives, self.catalog.pipelines[pipeline])
-            if more:
-                return (*chain.links[:length], *more)
+        entry, user = self.catalog.targets[target], self.catalog.pipelines[pipeline]
+        lengths = range(len(chain), len(user.document.entry[kind]), -1)
+        for length in lengths:
+            if chain[length - 1].gives in entry.document.accepts:
+                return chain[:length]
+        for length in lengths:
+            links = _follow(
+                self.catalog, entry, chain[length - 1].gives, used_steps(entry.document.codegen, "codegen"), user
+            )
+            if links and links[-1].gives in entry.document.accepts:
+                return (*chain[:length], *links)
         return ()
 
-    def _chain(self, pipeline: str, kind: str) -> _Chain:
+    def _chain(self, pipeline: str, kind: str) -> tuple[_Link, ...]:
+        """Return a pipeline's steps from an entry kind to its end."""
         chain = self._chains.get((pipeline, kind))
         if chain is None:
-            chain = self._chains[pipeline, kind] = _follow(self.catalog, pipeline, kind)
+            user = self.catalog.pipelines[pipeline]
+            chain = self._chains[pipeline, kind] = _follow(self.catalog, user, kind, user.document.route(kind))
         return chain
-
-
-def connect(catalog: Catalog, framework: str, pipeline: str, target: str) -> Route | Unsupported:
-    """The preferred route of one cell. For many cells, and for workloads, keep a :class:`Connector`."""
-    routes = Connector(catalog).routes(framework, pipeline, target)
-    return routes if isinstance(routes, Unsupported) else routes[0]
 
 
 def word_list(names: Iterable[str], word: str = "and") -> str:
@@ -276,69 +260,32 @@ def alternatives(names: Iterable[str]) -> str:
     return word_list(names, "or")
 
 
-def _used(use: str | StepUse) -> tuple[str, Mapping[str, ParameterValue]]:
-    return (use.step, use.parameters) if isinstance(use, StepUse) else (use, {})
-
-
-def _codegen(catalog: Catalog, target: Entry[Target], kind: str, pipeline: Entry[Pipeline]) -> tuple[_Link, ...]:
-    """A target's own steps from a kind to one that it runs, with the pipeline's values; empty where they do not fit."""
-    links = []
-    at = kind
-    for index, use in enumerate(target.document.codegen):
-        name, given = _used(use)
-        step: Step = catalog.steps[name].document
-        if at not in step.accepts:
-            return ()
-        gives = step.gives or at
-        wanted = {key: value for key, value in pipeline.document.codegen.items() if key in step.parameters}
-        arguments = tuple(
-            Argument(key, wanted[key], pipeline.source.position("codegen", key), default=False)
-            if key in wanted and key not in given
-            else argument
-            for key, argument in _arguments(catalog, target, ("codegen", index), name, given)
-        )
-        links.append(_Link(name, at, gives, arguments, target.source.position("codegen", index)))
-        at = gives
-    return tuple(links) if at in target.document.accepts else ()
-
-
-def _follow(catalog: Catalog, name: str, kind: str) -> _Chain:
-    """Resolve a pipeline's steps for one entry kind.
-
-    Raises CatalogError where a step does not take what the one before gives: the loader's checks find this first, so
-    this guards catalogs that were made without them.
-    """
-    entry = catalog.pipelines[name]
-    pipeline: Pipeline = entry.document
-    keys: list[tuple[str | int, ...]] = [("entry", kind, index) for index in range(len(pipeline.entry[kind]))]
-    keys += [("steps", index) for index in range(len(pipeline.steps))]
-    links = []
-    at = kind
-    for use, key in zip((*pipeline.entry[kind], *pipeline.steps), keys, strict=True):
-        position = entry.source.position(*key)
-        used, given = _used(use)
-        step: Step = catalog.steps[used].document
-        if at not in step.accepts:
-            raise CatalogError(f"{position}: step {used} takes {alternatives(step.accepts)}, and {at} arrives here")
-        gives = step.gives or at
-        arguments = tuple(argument for _, argument in _arguments(catalog, entry, key, used, given))
-        links.append(_Link(used, at, gives, arguments, position))
-        at = gives
-    return _Chain(tuple(links), len(pipeline.entry[kind]), entry.source.position("entry", kind))
-
-
-def _arguments(
+def _follow(
     catalog: Catalog,
     user: Entry[Pipeline] | Entry[Target],
-    key: tuple[str | int, ...],
-    step: str,
-    given: Mapping[str, ParameterValue],
-) -> Iterable[tuple[str, Argument]]:
-    """All parameters of a step in the step's order, with the values that this use gives or the defaults."""
-    owner = catalog.steps[step]
-    for name, parameter in owner.document.parameters.items():
-        if name in given:
-            yield name, Argument(name, given[name], user.source.position(*key, "with", name), default=False)
-        else:
-            position = owner.source.position("parameters", name, "default")
-            yield name, Argument(name, parameter.default, position, default=True)
+    kind: str,
+    steps: Iterable[UsedStep],
+    pipeline: Entry[Pipeline] | None = None,
+) -> tuple[_Link, ...]:
+    """Return the steps of a pipeline or target from a kind on, with all their parameters; empty where they do not fit.
+
+    ``pipeline`` has values for the steps by which a target generates code.
+    """
+    links = []
+    for keys, name, given in steps:
+        step = catalog.steps[name]
+        if kind not in step.document.accepts:
+            return ()
+        gives = step.document.gives or kind
+        arguments = []
+        for key, parameter in step.document.parameters.items():
+            value, position, default = parameter.default, step.source.position("parameters", key, "default"), True
+            if key in given:
+                value, position, default = given[key], user.source.position(*keys, "with", key), False
+            elif pipeline and key in pipeline.document.codegen:
+                value, position = pipeline.document.codegen[key], pipeline.source.position("codegen", key)
+                default = False
+            arguments.append(Argument(key, value, position, default))
+        links.append(_Link(name, kind, gives, tuple(arguments), user.source.position(*keys)))
+        kind = gives
+    return tuple(links)

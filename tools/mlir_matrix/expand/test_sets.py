@@ -12,43 +12,41 @@ from typing import ClassVar
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.suites import PropertyKind
-from mlir_matrix.errors import CatalogError
+from mlir_matrix.expand.routes import Route
 from mlir_matrix.names import OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
 
 #: Framework and target of the IR tests of steps: ``mlir/<step>/ir/<case>``.
 IR_FRAMEWORK, IR_TARGET = "mlir", "ir"
 #: Framework, pipeline, target, workload (``matmul~scaling`` for a property) and pins (``llvm=19``; empty where none vary).
 TestKey = tuple[str, str, str, str, str]
-#: Framework, pipeline, target and pins.
-Cell = tuple[str, str, str, str]
-#: Of tests whose suite varies no pins.
+#: The pins of tests whose suite varies none.
 NO_PINS = ("",)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A line of a suite that speaks about tests, for messages and explanations."""
+    """A line of a suite that selects tests, for messages and explanations."""
 
-    #: ``block``, ``steps``, ``include``, ``property``, ``exclude``, ``expect``; ``catalog`` (no suite's), ``select`` (a person's).
+    #: ``block``, ``steps``, ``include``, ``property``, ``exclude``, ``expect``; ``catalog`` or ``select`` outside of suites.
     kind: str
     #: ``file:line:column``
     position: str
-    #: What the line says: a glob, or the axes of a block.
+    #: The glob of the line, or the axes of a block.
     text: str = ""
     reason: str = ""
     outcome: str = ""
     link: str | None = None
 
 
-#: The rule of patterns that a person asks for.
+#: The rule of patterns from the command line.
 SELECTION = Rule("select", "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TestPattern:
-    """One set of names for each segment and a test of pins (None: any); ``rule`` is the one that it comes from."""
+    """One set of names for each segment and a predicate for pins (None: any); ``rule`` is the one that it comes from."""
 
-    #: For pytest, which would take the name for one of its own.
+    #: Tell pytest that this is no test class.
     __test__: ClassVar[bool] = False
 
     frameworks: frozenset[str]
@@ -58,19 +56,17 @@ class TestPattern:
     rule: Rule = SELECTION
     pins: Callable[[str], bool] | None = None
 
-    @classmethod
-    def of(
-        cls, names: Iterable[frozenset[str]], rule: Rule = SELECTION, pins: Callable[[str], bool] | None = None
-    ) -> TestPattern:
-        """A pattern of four sets in the order of the segments."""
-        first, second, third, fourth = names
-        return cls(first, second, third, fourth, rule, pins)
+    @property
+    def axes(self) -> tuple[frozenset[str], frozenset[str], frozenset[str], frozenset[str]]:
+        """The sets in the order of the segments."""
+        return self.frameworks, self.pipelines, self.targets, self.workloads
 
     def takes(self, pins: str) -> bool:
-        """Whether tests with these pins may be in it."""
+        """Return whether tests with these pins may match."""
         return self.pins is None or self.pins(pins)
 
     def __contains__(self, test: TestKey) -> bool:
+        # Spelled out: this is asked for each test.
         framework, pipeline, target, workload, pins = test
         return (
             framework in self.frameworks
@@ -81,23 +77,29 @@ class TestPattern:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SuiteProperty:
-    """A property as a suite states it: its name, what must hold, and where that stands."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestProperty:
+    """A property that a suite states, or of a test: with the cell and route that the test is compared with, if another."""
+
+    #: Tell pytest that this is no test class.
+    __test__: ClassVar[bool] = False
 
     name: str
     property_kind: PropertyKind
+    #: ``file:line:column`` of the property.
     position: str
+    cell: tuple[str, str, str] | None = None
+    route: Route | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TestProduct:
-    """Four ordered axes without repetition and the pins that vary, and the rule that put their product in.
+    """Four ordered axes without repetition and the pins that vary, with the rule that selects their product.
 
-    Where it is of tests with a property, the names in the column hold it: ``matmul~scaling``.
+    For tests with a property, the names in the column hold it: ``matmul~scaling``.
     """
 
-    #: For pytest, which would take the name for one of its own.
+    #: Tell pytest that this is no test class.
     __test__: ClassVar[bool] = False
 
     frameworks: tuple[str, ...]
@@ -106,30 +108,21 @@ class TestProduct:
     column: tuple[str, ...]
     rule: Rule
     pins: tuple[str, ...] = NO_PINS
-    suite_property: SuiteProperty | None = None
+    suite_property: TestProperty | None = None
 
-    @classmethod
-    def of(cls, axes: Iterable[tuple[str, ...]], rule: Rule, pins: tuple[str, ...] = NO_PINS) -> TestProduct:
-        """A product of four axes in the order of the segments."""
-        first, second, third, fourth = axes
-        return cls(first, second, third, fourth, rule, pins)
+    @property
+    def axes(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """The names in the order of the segments."""
+        return self.frameworks, self.pipelines, self.targets, self.column
 
-    def having(self, suite_property: SuiteProperty, pattern: TestPattern) -> TestProduct | None:
-        """The tests with a property of those that a pattern holds too; None where there are none."""
-        frameworks, pipelines, targets, workloads = (
-            tuple([name for name in axis if name in names])
-            for axis, names in (
-                (self.frameworks, pattern.frameworks),
-                (self.pipelines, pattern.pipelines),
-                (self.targets, pattern.targets),
-                (self.column, pattern.workloads),
-            )
-        )
+    def having(self, suite_property: TestProperty, pattern: TestPattern) -> TestProduct | None:
+        """Return the tests with a property of those that a pattern matches too; None where there are none."""
         pins = tuple(filter(pattern.takes, self.pins))
-        if not (frameworks and pipelines and targets and workloads and pins):
+        axes = [tuple(filter(names.__contains__, axis)) for axis, names in zip(self.axes, pattern.axes, strict=True)]
+        if not (all(axes) and pins):
             return None
-        column = tuple([having(name, suite_property.name) for name in workloads])
-        return TestProduct(frameworks, pipelines, targets, column, pattern.rule, pins, suite_property)
+        column = tuple([f"{name}{OF}{suite_property.name}" for name in axes[3]])
+        return TestProduct(axes[0], axes[1], axes[2], column, pattern.rule, pins, suite_property)
 
     def __contains__(self, test: TestKey) -> bool:
         framework, pipeline, target, workload, pins = test
@@ -143,58 +136,38 @@ class TestProduct:
 
     @property
     def is_ir(self) -> bool:
-        """Whether these are IR tests of a step."""
+        """True for IR tests of a step."""
         return self.targets == (IR_TARGET,)
 
     def touches(self, pattern: TestPattern) -> bool:
-        """Whether any test is in both."""
-        return not (
-            pattern.frameworks.isdisjoint(self.frameworks)
-            or pattern.pipelines.isdisjoint(self.pipelines)
-            or pattern.targets.isdisjoint(self.targets)
-            or pattern.workloads.isdisjoint(self.column)
-            or not any(map(pattern.takes, self.pins))
-        )
+        """Return whether any test is in both."""
+        overlaps = (not names.isdisjoint(axis) for names, axis in zip(pattern.axes, self.axes, strict=True))
+        return all(overlaps) and any(map(pattern.takes, self.pins))
 
 
 class Namespace:
     """All names that a catalog has for each segment; turns globs into test patterns and products."""
 
     def __init__(self, catalog: Catalog, properties: Iterable[str] = ()) -> None:
-        """``properties`` are the names of those that tests may have."""
+        """``properties``: the names of those that tests may have."""
         self._cases = {name: tuple(step.cases) for name, step in catalog.steps.items() if step.cases}
-        self._axes = tuple(
-            tuple(names) for names in (catalog.frameworks, catalog.pipelines, catalog.targets, catalog.workloads)
-        )
+        self._axes = tuple(map(tuple, catalog.axes.values()))
         cases = [case for column in self._cases.values() for case in column]
-        extra: tuple[Iterable[str], ...] = ((), (), (), ())
-        if cases:
-            extra = ((IR_FRAMEWORK,), self._cases, (IR_TARGET,), cases)
-        self._names = tuple(frozenset((*axis, *more)) for axis, more in zip(self._axes, extra, strict=True))
+        ir_names = ((IR_FRAMEWORK,), self._cases, (IR_TARGET,), cases) if cases else ((), (), (), ())
+        self._names = tuple(frozenset((*axis, *more)) for axis, more in zip(self._axes, ir_names, strict=True))
         self._properties = frozenset(properties)
         self._matching: dict[tuple[int, str], frozenset[str]] = {}
-        if IR_TARGET in catalog.targets:
-            position = catalog.targets[IR_TARGET].source.position()
-            raise CatalogError(f"{position}: no target can be called {IR_TARGET}: the IR tests of steps have that name")
-
-    def names(self, segment: int) -> frozenset[str]:
-        """Every name that a segment (0 to 3) of an identifier may have."""
-        return self._names[segment]
 
     def axis(self, segment: int) -> tuple[str, ...]:
-        """The names of a segment in the catalog's order, without those of IR tests."""
+        """Return the names of a segment in the catalog's order, without those of IR tests."""
         return self._axes[segment]
 
-    def cases(self, step: str) -> tuple[str, ...]:
-        """The IR test cases of a step."""
-        return self._cases.get(step, ())
-
-    def steps_matching(self, pattern: str) -> tuple[str, ...]:
-        """The steps with IR tests that a pattern matches, in the catalog's order."""
-        return tuple(name_glob(pattern).select(self._cases))
+    def ir_products(self, pattern: str, rule: Rule) -> list[TestProduct]:
+        """Return the IR tests of the steps that a pattern for names matches."""
+        return [ir_product(step, self._cases[step], rule) for step in name_glob(pattern).select(self._cases)]
 
     def matching(self, segment: int, pattern: str) -> frozenset[str]:
-        """The names of a segment that a pattern matches; the same object for the same question."""
+        """Return the names of a segment that a pattern matches; the same object for equal arguments."""
         key = (segment, pattern)
         found = self._matching.get(key)
         if found is None:
@@ -203,44 +176,42 @@ class Namespace:
         return found
 
     def patterns(self, glob: str, rule: Rule = SELECTION) -> tuple[TestPattern, ...]:
-        """The patterns of a test glob; together they hold exactly the identifiers that it matches.
+        """Return the patterns of a test glob; together they hold exactly the identifiers that it matches.
 
         Raises PatternError where the glob cannot be read or cannot have four segments.
         """
         found = test_glob(glob)
         pins = found.pins.matches if found.pins else None
-        patterns = tuple(
-            TestPattern.of((self.matching(segment, part.pattern) for segment, part in enumerate(parts)), rule, pins)
-            for parts in found.segments
-        )
-        if found.property is None:
-            return patterns
-        return tuple(
-            replace(pattern, workloads=self.having(pattern.workloads, found.property.pattern)) for pattern in patterns
-        )
+        patterns = []
+        for parts in found.segments:
+            first, second, third, fourth = (self.matching(segment, part.pattern) for segment, part in enumerate(parts))
+            if found.property:
+                fourth = self.having(fourth, found.property.pattern)
+            patterns.append(TestPattern(first, second, third, fourth, rule, pins))
+        return tuple(patterns)
 
     def having(self, workloads: Iterable[str], pattern: str = "*") -> frozenset[str]:
-        """Workloads with each of the properties that a pattern matches, as tests name them."""
+        """Return workloads with each of the properties that a pattern matches, as tests name them."""
         properties = name_glob(pattern).select(self._properties)
-        return frozenset(having(workload, name) for workload in workloads for name in properties)
+        return frozenset(f"{workload}{OF}{name}" for workload in workloads for name in properties)
 
     def exact(self, identifier: str) -> tuple[TestPattern, ...]:
-        """The pattern of one identifier, taken literally."""
+        """Return the pattern of one identifier, taken literally."""
         test, _, pins = identifier.partition("@")
-        segments = test.split("/")
-        names = (frozenset((name,)) for name in segments)
-        return (TestPattern.of(names, SELECTION, pins.__eq__),) if len(segments) == SEGMENTS else ()
+        names = [frozenset((name,)) for name in test.split("/")]
+        if len(names) != SEGMENTS:
+            return ()
+        return (TestPattern(names[0], names[1], names[2], names[3], pins=pins.__eq__),)
 
     def products(self, pattern: TestPattern, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Iterator[TestProduct]:
-        """The tests of the catalog that a pattern holds, in the catalog's order: those of cells, then the IR tests.
+        """Return the tests of the catalog that a pattern matches, in its order: those of cells, then the IR tests.
 
         ``pins`` are those that tests of cells may have.
         """
         pins = tuple(filter(pattern.takes, pins))
-        chosen = (pattern.frameworks, pattern.pipelines, pattern.targets, pattern.workloads)
-        axes = [tuple(n for n in axis if n in names) for axis, names in zip(self._axes, chosen, strict=True)]
+        axes = [tuple(filter(names.__contains__, axis)) for axis, names in zip(self._axes, pattern.axes, strict=True)]
         if all(axes) and pins:
-            yield TestProduct.of(axes, rule, pins)
+            yield TestProduct(axes[0], axes[1], axes[2], axes[3], rule, pins)
         if pattern.takes("") and IR_FRAMEWORK in pattern.frameworks and IR_TARGET in pattern.targets:
             for step, cases in self._cases.items():
                 column = tuple(case for case in cases if case in pattern.workloads)
@@ -248,46 +219,45 @@ class Namespace:
                     yield ir_product(step, column, rule)
 
     def everything(self, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> tuple[TestProduct, ...]:
-        """All tests of the catalog, with each of some pins."""
-        return tuple(self.products(TestPattern.of(self._names), rule, pins))
+        """Return all tests of the catalog, with each of some pins."""
+        first, second, third, fourth = self._names
+        return tuple(self.products(TestPattern(first, second, third, fourth, rule), rule, pins))
 
     def knows(self, patterns: Iterable[TestPattern]) -> bool:
-        """Whether the catalog has a test in any of the patterns, whatever pins they ask for."""
-        return any(True for pattern in patterns for _ in self.products(replace(pattern, pins=None), pattern.rule))
+        """Return whether the catalog has a test in any of the patterns, with whatever pins and known properties."""
+        for pattern in patterns:
+            split = (name.partition(OF) for name in pattern.workloads)
+            workloads = frozenset(workload for workload, of, name in split if not of or name in self._properties)
+            if any(True for _ in self.products(replace(pattern, pins=None, workloads=workloads), pattern.rule)):
+                return True
+        return False
 
     def why_nothing(self, glob: str) -> str:
-        """Why a glob matches no test: the segment that is unknown, or nothing better."""
+        """Return why the catalog knows no test that a glob matches: the unknown segment, else the combination."""
         found = test_glob(glob)
         for segment, part in enumerate(found.segments[0]):
             if not self.matching(segment, part.pattern):
-                return unknown(SEGMENT_NAMES[segment], part.pattern, self._names[segment])
-        if found.property is None:
-            return "the catalog has no test with this combination"
-        if not found.property.select(self._properties):
-            return unknown("property", found.property.pattern, self._properties)
-        return "no suite states this property of such a test"
+                return _unknown(SEGMENT_NAMES[segment], part.pattern, self._names[segment])
+        if found.property and not found.property.select(self._properties):
+            return _unknown("property", found.property.pattern, self._properties)
+        return "the catalog has no test with this combination"
 
 
-def having(workload: str, name: str) -> str:
-    """A workload with a property, as the tests of a suite name it."""
-    return f"{workload}{OF}{name}"
-
-
-def unknown(kind: str, pattern: str, names: Iterable[str]) -> str:
-    """The sentence for a name or pattern that is nobody's, with the nearest name that there is."""
+def _unknown(kind: str, pattern: str, names: Iterable[str]) -> str:
+    """Return the sentence for an unknown name, with the nearest one, or for a pattern without a match."""
     if not name_glob(pattern).literal:
         return f"no {kind} matches '{printable(pattern)}'"
     return f"there is no {kind} '{printable(pattern)}'{did_you_mean(pattern, names)}"
 
 
 def ir_product(step: str, column: tuple[str, ...], rule: Rule) -> TestProduct:
-    """The IR tests of one step."""
+    """Return the IR tests of one step."""
     return TestProduct((IR_FRAMEWORK,), (step,), (IR_TARGET,), column, rule)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTests:
-    """A cell, a column of workloads in it, and the marks on the cell: patterns that may hold a part of the column."""
+    """A cell, a column of workloads in it, and the marks on the cell: patterns that may match a part of the column."""
 
     framework: str
     pipeline: str
@@ -298,45 +268,37 @@ class CellTests:
     pins: str = ""
 
     def name(self, workload: str) -> str:
-        """The identifier of the row's test of a workload."""
-        return f"{self.framework}/{self.pipeline}/{self.target}/{workload}{self.suffix}"
+        """Return the identifier of the test of a workload."""
+        suffix = f"@{self.pins}" if self.pins else ""
+        return f"{self.framework}/{self.pipeline}/{self.target}/{workload}{suffix}"
 
-    @property
-    def suffix(self) -> str:
-        """What stands after the workload in the identifiers of its tests."""
-        return f"@{self.pins}" if self.pins else ""
+    def key(self, workload: str) -> TestKey:
+        """Return the identifier of the test of a workload, by segment."""
+        return self.framework, self.pipeline, self.target, workload, self.pins
 
 
 def walk(
     products: Sequence[TestProduct], select: Sequence[TestPattern] | None = None, marks: Sequence[TestPattern] = ()
 ) -> Iterator[CellTests]:
-    """All rows of the products in order, each test once, narrowed to the patterns of ``select`` (None: all).
+    """Return all cells of the products in order, each test once, narrowed to the patterns of ``select`` (None: all).
 
-    Each row comes with those of ``marks`` that touch its cell. Time and memory follow the cells that are selected.
+    Each cell comes with those of ``marks`` that touch it. Time and memory follow the cells that are selected.
     """
     columns = Columns()
-    seen = _Seen()
+    seen: dict[TestKey, tuple[str, ...] | set[str]] = {}
     for product in products:
         for cell_tests in _cells(product, select, marks, columns):
-            column = cell_tests.column if len(products) == 1 else seen.new(cell_tests)
+            column = cell_tests.column if len(products) == 1 else _unseen(cell_tests, seen)
             if len(column) == len(cell_tests.column):
                 yield cell_tests
             elif column:
-                yield CellTests(
-                    cell_tests.framework,
-                    cell_tests.pipeline,
-                    cell_tests.target,
-                    column,
-                    product,
-                    cell_tests.marks,
-                    cell_tests.pins,
-                )
+                yield replace(cell_tests, column=column)
 
 
 def _cells(
     product: TestProduct, select: Sequence[TestPattern] | None, marks: Sequence[TestPattern], columns: Columns
 ) -> Iterator[CellTests]:
-    """The rows of one product. Patterns are narrowed axis by axis: the innermost loop meets only those that can match."""
+    """Return the cells of one product. Patterns are narrowed axis by axis: the innermost loop meets only possible ones."""
     for framework in product.frameworks:
         select_f = None if select is None else [pattern for pattern in select if framework in pattern.frameworks]
         marks_f = [pattern for pattern in marks if framework in pattern.frameworks]
@@ -349,54 +311,45 @@ def _cells(
                 for pins in () if select_t == [] else product.pins:
                     column = product.column
                     if select_t is not None:
-                        column = columns.keep(column, [pattern for pattern in select_t if pattern.takes(pins)])
+                        kept = [pattern for pattern in select_t if pattern.takes(pins)]
+                        column = columns.part(column, kept, inside=True)
                     if column:
                         touching = tuple([pattern for pattern in marks_t if pattern.takes(pins)]) if marks_t else ()
                         yield CellTests(framework, pipeline, target, column, product, touching, pins)
 
 
 class Columns:
-    """Cuts columns, and gives the same tuple for the same question: there are few different cuts, and many cells."""
+    """Cuts columns, and returns the same tuple for equal arguments: there are few different cuts, and many cells."""
 
     def __init__(self) -> None:
-        self._cut: dict[tuple[tuple[str, ...], frozenset[frozenset[str]], bool], tuple[str, ...]] = {}
+        self._parts: dict[tuple[tuple[str, ...], frozenset[frozenset[str]], bool], tuple[str, ...]] = {}
 
-    def keep(self, column: tuple[str, ...], patterns: Sequence[TestPattern]) -> tuple[str, ...]:
-        """The part of a column that is in any of the patterns; their cell is known to match."""
-        return self._part(column, patterns, inside=True)
-
-    def drop(self, column: tuple[str, ...], patterns: Sequence[TestPattern]) -> tuple[str, ...]:
-        """The part of a column that is in none of the patterns."""
-        return self._part(column, patterns, inside=False)
-
-    def _part(self, column: tuple[str, ...], patterns: Sequence[TestPattern], *, inside: bool) -> tuple[str, ...]:
+    def part(self, column: tuple[str, ...], patterns: Sequence[TestPattern], *, inside: bool) -> tuple[str, ...]:
+        """Return the part of a column that is in any of the patterns, or in none; their cell is known to match."""
         sets = frozenset([pattern.workloads for pattern in patterns])
         key = (column, sets, inside)
-        found = self._cut.get(key)
+        found = self._parts.get(key)
         if found is None:
             names = frozenset[str]().union(*sets)
-            found = self._cut[key] = tuple([name for name in column if (name in names) is inside])
+            found = self._parts[key] = tuple([name for name in column if (name in names) is inside])
         return found
 
 
-class _Seen:
-    """What earlier products have given, by cell: their column where there was one, a set where there were more."""
+def _unseen(cell_tests: CellTests, seen: dict[TestKey, tuple[str, ...] | set[str]]) -> tuple[str, ...]:
+    """Return the part of a column that no earlier product had in this cell, and add it to ``seen``.
 
-    def __init__(self) -> None:
-        self._columns: dict[Cell, tuple[str, ...] | set[str]] = {}
-
-    def new(self, cell_tests: CellTests) -> tuple[str, ...]:
-        """The part of the row's column that no earlier row of its cell had."""
-        cell = (cell_tests.framework, cell_tests.pipeline, cell_tests.target, cell_tests.pins)
-        before = self._columns.get(cell)
-        if before is None:
-            self._columns[cell] = cell_tests.column
-            return cell_tests.column
-        if before == cell_tests.column:
-            return ()
-        names = before if isinstance(before, set) else set(before)
-        fresh = tuple([name for name in cell_tests.column if name not in names])
-        if fresh:
-            names.update(fresh)
-            self._columns[cell] = names
-        return fresh
+    ``seen`` has the column of a cell after one product, a set after more.
+    """
+    key = cell_tests.key("")
+    before = seen.get(key)
+    if before is None:
+        seen[key] = cell_tests.column
+        return cell_tests.column
+    if before == cell_tests.column:
+        return ()
+    names = before if isinstance(before, set) else set(before)
+    fresh = tuple([name for name in cell_tests.column if name not in names])
+    if fresh:
+        names.update(fresh)
+        seen[key] = names
+    return fresh

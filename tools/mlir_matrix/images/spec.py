@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
-from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.digest import canonical, digest_bytes
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment

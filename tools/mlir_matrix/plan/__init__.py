@@ -1,1 +1,1 @@
-"""Plans: the chosen tests and the graph of actions that they need. Pure: no clock, no network, no subprocess."""
+"""Plan the chosen tests as a graph of actions. Pure: no clock, no network, no subprocess."""

@@ -1,4 +1,4 @@
-"""The graph that runs tests on many draws of their inputs, each judged by what the reference makes of the same draw."""
+"""Plan tests on many draws of their inputs, each judged by the reference for the same draw."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.goldens import add_reference
+from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.properties import Tolerate
@@ -28,7 +28,7 @@ def plan_draws(
 ) -> tuple[Graph, list[Draw]]:
     """Plan every test ``draws`` times. Kernels are compiled once, and references computed once for each draw.
 
-    Draw 0 is the one that the goldens are made of, so that its runs are those of ``matrix run``.
+    Draw 0 is that of the goldens, so that its runs are those of ``matrix run``.
     """
     planner = Planner(catalog, tolerate, pins)
     numpy = pins.reference("numpy")
@@ -38,11 +38,9 @@ def plan_draws(
         workload = catalog.workloads[test.workload]
         kernel = planner.chains.compile(test)
         for draw in range(draws):
-            expected = references.get((workload.name, draw))
-            if expected is None:
-                made = add_reference(planner.graph, catalog, workload, numpy, draw=draw)
-                expected = {name: Produced(made, f"expected-{name}") for name in workload.document.outputs}
-                references[workload.name, draw] = expected
-            verdict = planner.judge(test, planner.chains.run(test, kernel, draw=draw), expected)
+            key = (workload.name, draw)
+            if key not in references:
+                references[key] = add_expected(planner.graph, catalog, workload, numpy, draw=draw)
+            verdict = planner.judge(test, planner.chains.run(test, kernel, draw=draw), references[key])
             planned.append(Draw(test=test, draw=draw, verdict=verdict))
     return planner.graph, planned

@@ -25,38 +25,59 @@ from mlir_matrix.tolerances.resolve import resolve_everywhere
 
 
 def add_reference(
-    graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
+    graph: Graph,
+    catalog: Catalog,
+    workload: Entry[Workload],
+    environment: str = "numpy",
+    *,
+    draw: int = 0,
+    tool: str = "reference",
+    stage: Stage = Stage.RUN,
 ) -> str:
-    """Add the action that computes the reference for one draw of the inputs; its outputs are ``expected-NAME``."""
-    return _add(graph, catalog, workload, environment, draw=draw, tool="reference", gives=("expected",))
+    """Add the action that computes the reference for one draw of the inputs; its outputs are ``expected-NAME``.
 
-
-def add_forward_error(
-    graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str = "numpy", *, draw: int = 0
-) -> str:
-    """Add the action that computes, besides ``expected-NAME``, how far a correct program may be from it: ``bound-NAME``."""
-    gives = ("expected", "bound")
-    return _add(graph, catalog, workload, environment, draw=draw, tool="forward_error", gives=gives)
-
-
-def add_expected(graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str) -> dict[str, Produced]:
-    """Add the reference of a workload that keeps no goldens; return its results by output.
-
-    It belongs to the judge's stage: where it fails, no program under test did.
+    The tool ``forward_error`` also gives ``bound-NAME``: the largest error of a correct program.
     """
-    action = _add(
-        graph, catalog, workload, environment, draw=0, tool="reference", gives=("expected",), stage=Stage.JUDGE
+    declared, outputs = signature(workload.document), workload.document.outputs
+    made = add_inputs(graph, workload, environment, draw=draw)
+    files = {f"expected-{name}": f"{name}.npy" for name in outputs}
+    if tool == "forward_error":
+        files |= {f"bound-{name}": f"{name}.bound.npy" for name in outputs}
+    return graph.add(
+        f"{tool.replace('_', '-')}/{workload.name}",
+        tool=tool,
+        stage=stage,
+        environment=environment,
+        params=SignatureParams(inputs=declared["inputs"], outputs=declared["outputs"]),
+        inputs={
+            "source": file_of(catalog, workload.root, workload.reference),
+            **{f"arg-{name}": each for name, each in made.items()},
+        },
+        outputs=files,
     )
+
+
+def add_expected(
+    graph: Graph,
+    catalog: Catalog,
+    workload: Entry[Workload],
+    environment: str,
+    *,
+    draw: int = 0,
+    stage: Stage = Stage.RUN,
+) -> dict[str, Produced]:
+    """Add the reference of a workload; return its results by output."""
+    action = add_reference(graph, catalog, workload, environment, draw=draw, stage=stage)
     return {name: Produced(action, f"expected-{name}") for name in workload.document.outputs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """The actions that make a workload's goldens anew: what gives each, by output, and what compares them with the old."""
+    """The actions that compute a workload's goldens, by output, and the action that compares them with the stored ones."""
 
     made: Mapping[str, Produced]
     differences: str
-    #: The action that says which trivial outputs pass, and what it is told: an entry for each output under each set of bounds.
+    #: The action that finds trivial outputs that pass, and its specifications: each output under each set of bounds.
     weak: str
     told: list[JudgedOutput]
 
@@ -73,22 +94,28 @@ def _add_update(
     document = workload.document
     reference = add_reference(graph, catalog, workload, environment)
     made = {name: Produced(reference, f"expected-{name}") for name in document.outputs}
-    sketched = [name for name, output in document.outputs.items() if is_sketched(document, output)]
+    sketched = {name: output for name, output in document.outputs.items() if is_sketched(document, output)}
     if sketched:
         action = graph.add(
             f"sketch/{workload.name}",
             tool="sketch",
             stage=Stage.RUN,
             environment=environment,
-            params=SketchParams(outputs=[_told(document, name) for name in sketched]),
+            params=SketchParams(
+                outputs=[
+                    SketchOutput(
+                        name=name, dtype=each.dtype, shape=sizes(each.shape, document.dims), compare=each.compare
+                    )
+                    for name, each in sketched.items()
+                ]
+            ),
             inputs={f"expected-{name}": made[name] for name in sketched},
             outputs={f"sketch-{name}": f"{name}{SKETCH}" for name in sketched},
         )
         made |= {name: Produced(action, f"sketch-{name}") for name in sketched}
-    # The bound of the reference's own rounding is of the reference, and its inputs.
-    computed = graph.actions[reference]
-    files: dict[str, Input] = dict(computed.inputs)
-    described = signature(document)
+    # With the reference's source and inputs, for the bound of its own rounding.
+    files: dict[str, Input] = dict(graph.actions[reference].inputs)
+    declared = signature(document)
     for name in document.outputs:
         path = workload.golden / golden_name(document, name)
         files[f"new-{name}"] = made[name]
@@ -99,10 +126,10 @@ def _add_update(
         stage=Stage.RUN,
         environment=environment,
         params=DifferenceParams(
-            inputs=described["inputs"],
+            inputs=declared["inputs"],
             outputs=[
                 {**spec, "sketch": spec["name"] in sketched, "compare": document.outputs[spec["name"]].compare}
-                for spec in described["outputs"]
+                for spec in declared["outputs"]
             ],
         ),
         inputs=files,
@@ -136,7 +163,7 @@ def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: st
         for name in workload.document.outputs
     }
     if workload.document.golden == "computed":
-        goldens = add_expected(graph, catalog, workload, environment)
+        goldens = add_expected(graph, catalog, workload, environment, stage=Stage.JUDGE)
     action = graph.add(
         f"magnitudes/{workload.name}",
         tool="magnitudes",
@@ -147,40 +174,3 @@ def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: st
         outputs={"magnitudes": "magnitudes.json"},
     )
     return graph, action
-
-
-def _told(workload: Workload, name: str) -> SketchOutput:
-    output = workload.outputs[name]
-    shape = sizes(output.shape, workload.dims)
-    return {"name": name, "dtype": output.dtype, "shape": shape, "compare": output.compare}
-
-
-def _add(
-    graph: Graph,
-    catalog: Catalog,
-    workload: Entry[Workload],
-    environment: str,
-    *,
-    draw: int,
-    tool: str,
-    gives: tuple[str, ...],
-    stage: Stage = Stage.RUN,
-) -> str:
-    made = add_inputs(graph, workload, environment, draw=draw)
-    described = signature(workload.document)
-    return graph.add(
-        f"{tool.replace('_', '-')}/{workload.name}",
-        tool=tool,
-        stage=stage,
-        environment=environment,
-        params=SignatureParams(inputs=described["inputs"], outputs=described["outputs"]),
-        inputs={
-            "source": file_of(catalog, workload.root, workload.reference),
-            **{f"arg-{name}": Produced(made, name) for name in workload.document.inputs},
-        },
-        outputs={
-            f"{what}-{name}": f"{name}.npy" if what == "expected" else f"{name}.{what}.npy"
-            for what in gives
-            for name in workload.document.outputs
-        },
-    )

@@ -1,4 +1,4 @@
-"""The graph of actions: what each reads, runs and writes."""
+"""Define actions and their graph: the files and outputs that each reads, its tool, and its outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cached(cache: dict[K, V], key: K, make: Callable[[], V]) -> V:
 class File:
     """A file of a catalog: which of the roots (0 is this repository), and the path below it.
 
-    An ``optional`` one may be absent; the action is then run without it, and says what that means.
+    An ``optional`` one may be absent; the action then runs without it.
     """
 
     root: int
@@ -57,7 +57,7 @@ class Action:
     outputs: Mapping[str, str]
     #: Identifiers of the actions that this one waits for, each once.
     sources: tuple[str, ...]
-    #: Digest of ``params``, which many actions share.
+    #: The digest of ``params``.
     params_digest: str
     #: True where the output depends on the machine's CPU.
     native: bool = False
@@ -70,7 +70,7 @@ class Action:
 
 @dataclass(slots=True)
 class Graph:
-    """Actions in an order in which each comes after what it reads."""
+    """Actions, each after those whose outputs it reads."""
 
     actions: dict[str, Action] = field(default_factory=dict)
     #: Digests of parameter objects by identity; the object is kept so that its identity stays its own.
@@ -94,9 +94,9 @@ class Graph:
         outputs: Mapping[str, str],
         native: bool = False,
     ) -> str:
-        """Add an action, unless the same is there already, and return its identifier.
+        """Add an action, unless the graph has the same one, and return its identifier.
 
-        What many actions have in common (``params``, ``outputs``) is kept as it is given, so that they share it.
+        ``params`` and ``outputs`` are not copied, so that many actions share one object.
         """
         params_digest = self._params_digest(params)
         # Names hold neither spaces nor newlines, so that joining them loses nothing.
@@ -127,7 +127,7 @@ class Graph:
         return identifier
 
     def needed_by(self, last: str) -> list[str]:
-        """``last`` and everything before it, sources first."""
+        """Return ``last`` and all actions that it needs, sources first."""
         seen: set[str] = set()
         order: list[str] = []
         stack = [(last, False)]

@@ -18,7 +18,7 @@ from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import VERDICT, choose_backend, file_of, judged, like_outputs
 from mlir_matrix.plan.properties import PropertyPlanner, Tolerate
 
-#: What many actions share is one object.
+#: One object for many actions.
 _NO_PARAMS: NoParams = {}
 
 
@@ -33,9 +33,9 @@ class Plan:
 
 
 def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pins: Pins | None = None) -> Plan:
-    """Plan the tests, which are those chosen. Decided ones (unsupported) need no action.
+    """Plan the chosen tests. Unsupported ones need no action.
 
-    ``pins`` are those that a person asks for; actions keep the names of environments that the recipes use.
+    ``pins`` come from the command line; actions keep the names of environments that the recipes use.
     """
     planner = Planner(catalog, tolerate, pins or Pins(catalog))
     chosen = tuple(tests)
@@ -47,7 +47,7 @@ class Planner:
     """Adds tests to one graph; shares the actions of earlier tests."""
 
     def __init__(self, catalog: Catalog, tolerate: Tolerate, pins: Pins) -> None:
-        #: Of what no test's identifier can vary: inputs and judging.
+        #: The environments of inputs and judges, which the pins of an identifier cannot change.
         self._numpy, self._filecheck = pins.reference("numpy"), pins.reference("filecheck")
         self.graph = Graph()
         self.chains = Chains(catalog, self.graph, self._numpy)
@@ -58,15 +58,14 @@ class Planner:
         self._judging: dict[tuple[str, tuple[tuple[str, float, float], ...]], JudgeParams] = {}
         #: By workload: its goldens, and the inputs that are like an output.
         self._goldens: dict[str, Mapping[str, Input]] = {}
-        self._like: dict[str, Mapping[str, Input]] = {}
+        self._like: dict[str, dict[str, Produced]] = {}
 
     def add(self, test: Test) -> str:
-        """Add what a test needs and return its last action."""
+        """Add the actions of a test and return the last one."""
         if test.tested_property is not None:
             return self._properties.add(test)
-        return self._ir_test(test) if test.is_ir else self._execution_test(test)
-
-    def _execution_test(self, test: Test) -> str:
+        if test.is_ir:
+            return self.check(test, self.alone(test))
         return self.judge(test, self.chains.run(test, self.chains.compile(test)))
 
     def judging(self, test: Test) -> JudgeParams:
@@ -80,17 +79,16 @@ class Planner:
     def judge(self, test: Test, results: str, expected: Mapping[str, Input] | None = None) -> str:
         """Add the action that judges the outputs of a run; ``expected``: by output, instead of the goldens."""
         workload = self._catalog.workloads[test.workload]
-        names = workload.document.outputs
         params = self.judging(test)
-        right = expected or cached(self._goldens, test.workload, lambda: self._new_goldens(workload))
+        goldens = expected or cached(self._goldens, test.workload, lambda: self._new_goldens(workload))
         files: dict[str, Input] = {}
         if expected is None:
             like = cached(self._like, test.workload, lambda: like_outputs(self.graph, workload, self._numpy))
             files.update(like)
-        for name, output in names.items():
+        for name, output in workload.document.outputs.items():
             sketched = expected is None and is_sketched(workload.document, output)
             files[f"actual-{name}"] = Produced(results, f"out-{name}")
-            files[f"{'sketch' if sketched else 'expected'}-{name}"] = right[name]
+            files[f"{'sketch' if sketched else 'expected'}-{name}"] = goldens[name]
         return self.graph.add(
             f"judge/{workload.name}",
             tool="judge",
@@ -103,16 +101,10 @@ class Planner:
 
     def _new_goldens(self, workload: Entry[Workload]) -> Mapping[str, Input]:
         if workload.document.golden == "computed":
-            return add_expected(self.graph, self._catalog, workload, self._numpy)
-        return {
-            name: file_of(
-                self._catalog, workload.root, workload.golden / golden_name(workload.document, name), optional=True
-            )
-            for name in workload.document.outputs
-        }
-
-    def _ir_test(self, test: Test) -> str:
-        return self.check(test, self.alone(test))
+            # Of the judge's stage: where it fails, no program under test did.
+            return add_expected(self.graph, self._catalog, workload, self._numpy, stage=Stage.JUDGE)
+        paths = {name: workload.golden / golden_name(workload.document, name) for name in workload.document.outputs}
+        return {name: file_of(self._catalog, workload.root, path, optional=True) for name, path in paths.items()}
 
     def alone(self, test: Test) -> Produced:
         """Apply the step of an IR test to the test's IR."""

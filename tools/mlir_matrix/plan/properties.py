@@ -1,6 +1,6 @@
-"""Properties as actions: up to the kernel all is what the test without the property has; then other inputs, and a comparison.
+"""Plan properties: the actions of the test without the property up to the kernel, then other inputs and a comparison.
 
-What is compared with what is derived from the workload's named dimensions and the two routes; see ``expand/properties``.
+The comparison follows from the workload's named dimensions and the two routes; see ``expand/properties``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.params import (
-    Bounds,
     JudgedOutput,
     Op,
     RelateParams,
@@ -30,16 +29,6 @@ from mlir_matrix.tolerances.resolve import Resolved
 
 #: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]
-#: What the judge is told where elements must be equal.
-_EQUAL: Bounds = {
-    "atol": 0,
-    "rtol": 0,
-    "atol_text": "0",
-    "rtol_text": "0",
-    "layer": "",
-    "rationale": "equal, as the suite says",
-}
-_EXACTLY = {"numeric": "exact"}
 
 
 class PropertyPlanner:
@@ -50,7 +39,7 @@ class PropertyPlanner:
         self._chains, self._catalog, self._tolerate, self._numpy = chains, catalog, tolerate, numpy
 
     def add(self, test: Test) -> str:
-        """Add what a test of a property needs and return its last action."""
+        """Add the actions of a test of a property and return the last one."""
         assert test.tested_property is not None
         property_kind = test.tested_property.property_kind
         workload = self._catalog.workloads[test.workload]
@@ -62,25 +51,21 @@ class PropertyPlanner:
             return self._batch(test, property_kind, workload)
         document = workload.document
         if isinstance(property_kind, Scaling):
-            given: dict[str, Op] = {name: _scale(factor) for name, factor in property_kind.inputs.items()}
-            gives: dict[str, Op] = {name: _scale(factor) for name, factor in property_kind.outputs.items()}
+            given, gives = _scale(property_kind.inputs), _scale(property_kind.outputs)
         else:
             given, gives = _permute(document.inputs, property_kind), _permute(document.outputs, property_kind)
         artifact = self._chains.compile(test)
-        made = self._transformed(workload, given)
-        runs = [self._chains.run(test, artifact, arguments=made)]
+        runs = [self._chains.run(test, artifact, arguments=self._transformed(workload, given))]
         return self._relate(test, runs, self._chains.run(test, artifact), gives)
 
     def _other(self, test: Test) -> Test:
-        """The test that one is compared with."""
-        tested_property = test.tested_property
-        assert tested_property is not None
-        assert tested_property.cell is not None
-        framework, pipeline, target = tested_property.cell
-        return replace(
-            test, framework=framework, pipeline=pipeline, target=target, route=tested_property.route, tested_property=None,
-            expectation=None,
-        )  # fmt: skip
+        """Return the test that one is compared with."""
+        stated = test.tested_property
+        assert stated is not None
+        assert stated.cell is not None
+        framework, pipeline, target = stated.cell
+        test = replace(test, framework=framework, pipeline=pipeline, target=target, route=stated.route)
+        return replace(test, tested_property=None, expectation=None)
 
     def _agreement(self, test: Test) -> str:
         other = self._other(test)
@@ -108,22 +93,22 @@ class PropertyPlanner:
         return self._relate(test, runs, self._chains.run(test, whole), {}, join=join)
 
     def _transformed(self, workload: Entry[Workload], ops: Mapping[str, Op]) -> dict[str, Produced]:
-        """A workload's inputs, some of them changed."""
-        plain = add_inputs(self._chains.graph, workload, self._numpy)
-        document = workload.document
-        told: list[TransformInput] = [
-            {"name": name, "dtype": document.inputs[name].dtype, "op": op} for name, op in ops.items()
+        """Return a workload's inputs, some of them changed."""
+        made = add_inputs(self._chains.graph, workload, self._numpy)
+        tensors = workload.document.inputs
+        inputs: list[TransformInput] = [
+            {"name": name, "dtype": tensors[name].dtype, "op": op} for name, op in ops.items()
         ]
         changed = self._chains.graph.add(
             f"transform/{workload.name}",
             tool="transform",
             stage=Stage.IMPORT,
             environment=self._numpy,
-            params=TransformParams(inputs=told),
-            inputs={name: Produced(plain, name) for name in ops},
+            params=TransformParams(inputs=inputs),
+            inputs={name: made[name] for name in ops},
             outputs={name: f"{name}.npy" for name in ops},
         )
-        return {name: Produced(changed if name in ops else plain, name) for name in document.inputs}
+        return made | {name: Produced(changed, name) for name in ops}
 
     def _relate(
         self,
@@ -159,22 +144,20 @@ class PropertyPlanner:
         )
 
     def _specs(self, test: Test, other: Test, ops: Mapping[str, Op]) -> list[JudgedOutput]:
-        """What the judge is told of each output: to be equal, or within the sum of both tests' tolerances."""
+        """Return the specification of each output: equal, or within the sum of both tests' tolerances."""
         assert test.tested_property is not None
         document = self._catalog.workloads[test.workload].document
         property_kind = test.tested_property.property_kind
         exact = not isinstance(property_kind, SameIr) and property_kind.within == "exact"
-        bounds = [(self._tolerate(test, name), self._tolerate(other, name)) for name in document.outputs]
-        found: list[JudgedOutput] = []
-        for spec, (own, its) in zip(judged(self._catalog, document, [own for own, _ in bounds]), bounds, strict=True):
-            # Said anew of two runs.
-            spec.pop("max_ulp", None)
-            spec.pop("max_ulp_text", None)
-            if exact:
-                found.append({**spec, **_EQUAL, "compare": _EXACTLY.get(spec["compare"], spec["compare"])})
-            else:
-                found.append({**spec, **_sum(own, its, _factor(ops.get(spec["name"])), spec["layer"])})
-        return found
+        bounds = []
+        for name in document.outputs:
+            own, op = self._tolerate(test, name), ops.get(name)
+            scale = max(1.0, abs(op["factor"])) if op and op["kind"] == "scale" else 1.0
+            bounds.append(_equal(own) if exact else _sum(own, self._tolerate(other, name), scale))
+        specs = judged(self._catalog, document, bounds)
+        for spec in specs if exact else ():
+            spec["compare"] = spec["compare"].replace("numeric", "exact")
+        return specs
 
     def _same_ir(self, test: Test, property_kind: SameIr) -> str:
         assert test.tested_property is not None
@@ -204,8 +187,8 @@ class PropertyPlanner:
         )
 
 
-def _scale(factor: float) -> Op:
-    return {"kind": "scale", "factor": factor}
+def _scale(factors: Mapping[str, float]) -> dict[str, Op]:
+    return {name: {"kind": "scale", "factor": factor} for name, factor in factors.items()}
 
 
 def _permute(tensors: Mapping[str, Tensor | Output], property_kind: Permutation) -> dict[str, Op]:
@@ -216,24 +199,25 @@ def _permute(tensors: Mapping[str, Tensor | Output], property_kind: Permutation)
     }
 
 
-def _factor(op: Op | None) -> float:
-    return abs(op["factor"]) if op is not None and op["kind"] == "scale" else 1.0
+def _equal(own: Resolved) -> Resolved:
+    """Return the bounds of an output that must be equal."""
+    return replace(
+        own, atol=0, rtol=0, atol_text="0", rtol_text="0", max_ulp=None, location="",
+        rationale="equal, as the suite says",
+    )  # fmt: skip
 
 
-def _sum(own: Resolved, its: Resolved, factor: float, layer: str) -> Bounds:
-    """The bounds on a difference of two runs, of which each may be off; both as large as the scaled result is."""
-    scale = max(1.0, factor)
+def _sum(own: Resolved, its: Resolved, scale: float) -> Resolved:
+    """Return the bounds on a difference of two runs that both have errors, at the size of the scaled result."""
     atol = f"{own.atol_text} + {its.atol_text}"
-    bounds: Bounds = {
-        "atol": scale * (own.atol + its.atol),
-        "rtol": own.rtol + its.rtol,
-        "atol_text": f"{scale:g} * ({atol})" if scale > 1 else atol,
-        "rtol_text": f"{own.rtol_text} + {its.rtol_text}",
-        "layer": layer,
-        "rationale": f"Two runs, of which each may be off: {own.rationale}",
-    }
     given = [each for each in (own, its) if each.max_ulp is not None]
-    if given:
-        bounds["max_ulp"] = sum(each.max_ulp or 0.0 for each in given)
-        bounds["max_ulp_text"] = " + ".join(str(each.max_ulp_text) for each in given)
-    return bounds
+    return replace(
+        own,
+        atol=scale * (own.atol + its.atol),
+        rtol=own.rtol + its.rtol,
+        atol_text=f"{scale:g} * ({atol})" if scale > 1 else atol,
+        rtol_text=f"{own.rtol_text} + {its.rtol_text}",
+        rationale=f"Two runs, of which each may be off: {own.rationale}",
+        max_ulp=sum(each.max_ulp or 0.0 for each in given) if given else None,
+        max_ulp_text=" + ".join(str(each.max_ulp_text) for each in given),
+    )

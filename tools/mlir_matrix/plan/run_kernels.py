@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from mlir_matrix.actions.params import CodegenParams, LinkKitParams, NoParams, RunParams
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import ParameterValue, Target, Workload
+from mlir_matrix.catalog.models.base import Target, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
@@ -27,18 +26,8 @@ DRIVER_SOURCES = tuple(
 JIT = "run_jit"
 _NO_PARAMS: NoParams = {}
 _KERNEL = {"kernel": "kernel"}
-
-
-class _Inputs(NamedTuple):
-    """The inputs of a run: a draw, the sizes of the dimensions, arguments that replace drawn ones."""
-
-    draw: int
-    sizes: tuple[int, ...]
-    arguments: tuple[tuple[str, Produced], ...]
-
-
-def _inputs(workload: Entry[Workload], draw: int, arguments: Mapping[str, Produced] | None = None) -> _Inputs:
-    return _Inputs(draw, tuple(workload.document.dims.values()), tuple((arguments or {}).items()))
+#: Files of arguments, parameters, outputs.
+_Shared = tuple[dict[str, Input], RunParams, dict[str, str]]
 
 
 class Kernels:
@@ -46,91 +35,81 @@ class Kernels:
 
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
         """``numpy`` is the environment that makes inputs."""
-        self._catalog, self._graph, self._numpy = catalog, graph, numpy
+        self.graph = graph
+        self._catalog, self._numpy = catalog, numpy
         self._runs: dict[tuple[object, ...], str] = {}
-        #: What runs of a workload on a target have in common; and their parameters with values of a pipeline's.
-        self._running: dict[tuple[object, ...], tuple[dict[str, Input], RunParams, dict[str, str]]] = {}
-        self._told: dict[tuple[object, ...], RunParams] = {}
+        #: Arguments, parameters and outputs of a workload on a target; and the parameters with a pipeline's values.
+        self._shared: dict[tuple[object, ...], _Shared] = {}
+        self._jit_params: dict[tuple[object, ...], RunParams] = {}
         self._links: dict[tuple[Produced, str, str], Produced] = {}
-        self._compiled: dict[tuple[object, ...], Produced] = {}
-        #: By target and environment: the library that calls kernels; by triple and environment: what they are linked with.
-        self._libraries: dict[tuple[str, str], Produced] = {}
-        self._kits: dict[tuple[str, str], dict[str, Produced]] = {}
+        #: Parts of the driver, by name, triple and environment.
+        self._kits: dict[tuple[str, str, str], Produced] = {}
 
     def run(
         self,
-        artifact: Produced,
         test: Test,
-        workload: Entry[Workload],
+        artifact: Produced,
         *,
         draw: int = 0,
+        workload: Entry[Workload] | None = None,
         arguments: Mapping[str, Produced] | None = None,
     ) -> str:
-        """Add the action that calls a kernel with inputs of draw ``draw``. Tests with equal parameters and inputs share it.
+        """Add the action that calls a kernel with the inputs of draw ``draw``; its outputs are ``out-NAME``.
 
-        ``arguments``: by input, instead of those of the draw.
+        ``workload``: the test's own with dimensions of other sizes; ``arguments``: by input, instead of those of the draw.
+        Tests with equal parameters and inputs share the action.
         """
-        route = test.route
+        route, target = test.route, self._catalog.targets[test.target].document
         assert route is not None
-        # What only some targets are told of a pipeline: those that generate code as they run it.
+        entry = workload or self._catalog.workloads[test.workload]
+        # Only a target that generates code as it runs it reads these.
         values = self._catalog.pipelines[test.pipeline].document.codegen
-        given = _inputs(workload, draw, arguments)
-        key = (artifact, test.target, test.workload, route.linker, route.runner, tuple(values.items()), given)
-        return cached(self._runs, key, lambda: self._new_run(artifact, test.target, route, workload, values, given))
-
-    def _new_run(
-        self,
-        artifact: Produced,
-        target: str,
-        route: Route,
-        workload: Entry[Workload],
-        values: Mapping[str, ParameterValue],
-        given: _Inputs,
-    ) -> str:
-        document = self._catalog.targets[target].document
-        arguments, params, outputs = self._ran(workload, document, given)
-        jit = document.tool == JIT
+        settings = tuple(values.items())
+        given = (draw, *entry.document.dims.values(), *(arguments or {}).items())
+        key = (artifact, test.target, test.workload, route.linker, route.runner, settings, given)
+        if key in self._runs:
+            return self._runs[key]
+        files, params, outputs = self._inputs(entry, target, draw, arguments)
+        jit = target.tool == JIT
         if jit:
-            library = cached(
-                self._libraries,
-                (target, route.linker),
-                lambda: self._kit(document.triple, route.linker, "library", "driver.so"),
-            )
-            told: CodegenParams = {"parameters": {name: json_value(value) for name, value in values.items()}}
-            compiling = (artifact, library, route.runner, tuple(values.items()))
-            compiled = cached(self._compiled, compiling, lambda: self._compile(artifact, library, route.runner, told))
+            library = self._kit(target.triple, route.linker, "library", "driver.so")
+            codegen: CodegenParams = {"parameters": {name: json_value(value) for name, value in values.items()}}
+            compiled = self._compile(artifact, library, route.runner, codegen)
             kernel = {"ir": compiled, "driver": library}
-            key = (workload.name, document.runner, document.devices, tuple(values.items()))
-            params = cached(self._told, key, lambda: RunParams(**params, **told))
+            # One object for all runs: its digest is computed once.
+            common = params
+            params = cached(self._jit_params, (id(common), settings), lambda: RunParams(**common, **codegen))
         else:
-            kernel = {"kernel": self._linked(artifact, target, route)}
-        return self._graph.add(
-            f"run/{workload.name}",
-            tool=document.tool,
+            kernel = {"kernel": self._linked(artifact, test.target, route)}
+        self._runs[key] = self.graph.add(
+            f"run/{entry.name}",
+            tool=target.tool,
             stage=Stage.RUN,
             environment=route.runner,
             params=params,
-            inputs={**kernel, **arguments},
+            inputs={**kernel, **files},
             outputs=outputs,
-            native=jit or bool(document.devices),
+            native=jit or bool(target.devices),
         )
+        return self._runs[key]
 
-    def run_draws(self, artifact: Produced, test: Test, workload: Entry[Workload], draws: Sequence[int]) -> str:
+    def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> str:
         """Add the action that calls a linked kernel with the inputs of several draws; its outputs: ``out-DRAW-NAME``, ``failures``.
 
         A draw that fails does not fail the action. Raises ValueError for a target that compiles kernels in memory.
         """
         route, document = test.route, self._catalog.targets[test.target].document
         assert route is not None
+        workload = self._catalog.workloads[test.workload]
         if document.tool == JIT:
             raise ValueError(f"target {test.target} links no kernels")
         inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, route)}
         outputs = {"failures": "failures.json"}
         for draw in draws:
-            arguments, params, results = self._ran(workload, document, _inputs(workload, draw))
+            arguments, params, results = self._inputs(workload, document, draw)
             inputs |= {name.replace("arg-", f"arg-{draw}-", 1): made for name, made in arguments.items()}
             outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
-        return self._graph.add(
+        return self.graph.add(
             f"run/{workload.name}",
             tool="run",
             stage=Stage.RUN,
@@ -141,14 +120,9 @@ class Kernels:
             native=bool(document.devices),
         )
 
-    def _linked(self, artifact: Produced, target: str, route: Route) -> Produced:
-        triple = self._catalog.targets[target].document.triple
-        key = (artifact, target, route.linker)
-        return cached(self._links, key, lambda: self._link(artifact, triple, route.linker))
-
     def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
         """Add the compilation as its own action: a failed compilation must not count as a failed run."""
-        action = self._graph.add(
+        action = self.graph.add(
             "compile",
             tool="compile_jit",
             stage=Stage.CODEGEN,
@@ -160,62 +134,57 @@ class Kernels:
         )
         return Produced(action, "ir")
 
-    def _link(self, kernel: Produced, triple: str, environment: str) -> Produced:
-        # Two actions: the driver changes, the C library does not.
-        kit = cached(
-            self._kits,
-            (triple, environment),
-            lambda: {name: self._kit(triple, environment, name, f"{name}.o") for name in ("runtime", "driver")},
-        )
-        action = self._graph.add(
-            "link",
-            tool="link",
-            stage=Stage.CODEGEN,
-            environment=environment,
-            params=_NO_PARAMS,
-            inputs={"object": kernel, **kit},
-            outputs=_KERNEL,
-        )
-        return Produced(action, "kernel")
+    def _linked(self, artifact: Produced, target: str, route: Route) -> Produced:
+        key = (artifact, target, route.linker)
+        if key not in self._links:
+            triple = self._catalog.targets[target].document.triple
+            # Two parts of the driver: its own code changes, the C library does not.
+            kit = {name: self._kit(triple, route.linker, name, f"{name}.o") for name in ("runtime", "driver")}
+            action = self.graph.add(
+                "link",
+                tool="link",
+                stage=Stage.CODEGEN,
+                environment=route.linker,
+                params=_NO_PARAMS,
+                inputs={"object": artifact, **kit},
+                outputs=_KERNEL,
+            )
+            self._links[key] = Produced(action, "kernel")
+        return self._links[key]
 
     def _kit(self, triple: str, environment: str, name: str, file: str) -> Produced:
-        """Add an action that builds a part of the driver of a target."""
-        sources = {} if name == "runtime" else {Path(path).name: File(0, path) for path in DRIVER_SOURCES}
-        action = self._graph.add(
-            f"{name}/{triple}",
-            tool="link_kit",
-            stage=Stage.CODEGEN,
-            environment=environment,
-            params=LinkKitParams(triple=triple),
-            inputs=sources,
-            outputs={name: file},
-        )
-        return Produced(action, name)
+        """Return a part of the driver of a target."""
+        key = (name, triple, environment)
+        if key not in self._kits:
+            sources = {} if name == "runtime" else {Path(path).name: File(0, path) for path in DRIVER_SOURCES}
+            action = self.graph.add(
+                f"{name}/{triple}",
+                tool="link_kit",
+                stage=Stage.CODEGEN,
+                environment=environment,
+                params=LinkKitParams(triple=triple),
+                inputs=sources,
+                outputs={name: file},
+            )
+            self._kits[key] = Produced(action, name)
+        return self._kits[key]
 
-    def _ran(
-        self, workload: Entry[Workload], target: Target, given: _Inputs
-    ) -> tuple[dict[str, Input], RunParams, dict[str, str]]:
+    def _inputs(
+        self, workload: Entry[Workload], target: Target, draw: int, arguments: Mapping[str, Produced] | None = None
+    ) -> _Shared:
+        """Return what all runs of a workload on a draw share: the files of arguments, the parameters, the outputs."""
+        document = workload.document
+        given = (draw, *document.dims.values(), *(arguments or {}).items())
         key = (workload.name, target.runner, target.devices, given)
-        return cached(self._running, key, lambda: self._new_running(workload, target, given))
-
-    def _new_running(
-        self, workload: Entry[Workload], target: Target, given: _Inputs
-    ) -> tuple[dict[str, Input], RunParams, dict[str, str]]:
-        """Return what all runs of a workload share: the files of arguments, the parameters, the outputs."""
-        made = dict(given.arguments) or self._drawn(workload, given.draw)
-        described = signature(workload.document)
-        params: RunParams = {"arguments": described["inputs"], "results": described["outputs"]}
-        # Only what a target has: the keys of all others stay as they are.
-        if target.runner:
-            params["runner"] = list(target.runner)
-        if target.devices:
-            params["devices"] = list(target.devices)
-        return (
-            {f"arg-{name}": made[name] for name in workload.document.inputs},
-            params,
-            {f"out-{name}": f"{name}.npy" for name in workload.document.outputs},
-        )
-
-    def _drawn(self, workload: Entry[Workload], draw: int) -> dict[str, Produced]:
-        made = add_inputs(self._graph, workload, self._numpy, draw=draw)
-        return {name: Produced(made, name) for name in workload.document.inputs}
+        if key not in self._shared:
+            made = arguments or add_inputs(self.graph, workload, self._numpy, draw=draw)
+            described = signature(document)
+            params: RunParams = {"arguments": described["inputs"], "results": described["outputs"]}
+            # Only if a target has them: the keys of all others stay as they are.
+            if target.runner:
+                params["runner"] = list(target.runner)
+            if target.devices:
+                params["devices"] = list(target.devices)
+            files: dict[str, Input] = {f"arg-{name}": made[name] for name in document.inputs}
+            self._shared[key] = files, params, {f"out-{name}": f"{name}.npy" for name in document.outputs}
+        return self._shared[key]

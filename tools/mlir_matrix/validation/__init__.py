@@ -1,4 +1,4 @@
-"""Check what the files of a catalog say about each other."""
+"""Check the files of a catalog against each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mlir_matrix.validation.checker import Checker
 
 
 def validate(catalog: Catalog) -> Catalog:
-    """Return the catalog unchanged. Raise CatalogError, with a line for each problem, where its files contradict each other."""
+    """Return the catalog. Raise CatalogError, with a line for each problem, where its files contradict each other."""
     problems = Problems()
     checker = Checker(catalog, problems)
     toolchains.check(checker)

@@ -10,10 +10,11 @@ from typing import Any
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.problems import Problems
+from mlir_matrix.catalog.releases import find
 from mlir_matrix.catalog.yaml_reader import Key, Source
 from mlir_matrix.names import PatternError, did_you_mean, name_glob, printable
 
-#: Where the tools live, among modules that they share: a tool has a function ``run``.
+#: The folder of the tools, and of modules that they share: a tool has a function ``run``.
 _TOOLS = Path(__file__).parent.parent / "actions" / "tools"
 _RUN = re.compile(rb"^def run\(action\b", re.MULTILINE)
 
@@ -30,12 +31,22 @@ class Checker:
         source = where.source if isinstance(where, Entry) else where
         self.problems.add(source.file, message, source.place(*keys))
 
-    def known(self, entry: Entry[Any], what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
+    def known(self, where: Entry[Any] | Source, what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
         """Return whether ``name`` is one of ``names``; add a problem where not."""
         if name in names:
             return True
-        self.wrong(entry, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
+        self.wrong(where, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
         return False
+
+    def release(self, entry: Entry[Any], component: str, wanted: str, *keys: Key, in_full: bool = False) -> str | None:
+        """Return the release of a component that ``19`` names; None, and a problem, where there is none."""
+        releases = [release.release for release in self.catalog.components[component].document.releases]
+        found = find(releases, wanted)
+        if found is None or (in_full and found != wanted):
+            near = did_you_mean(wanted, releases)
+            self.wrong(entry, f"{component} has no release '{printable(wanted)}'{near}", *keys)
+            return None
+        return found
 
     def tool(self, entry: Entry[Any], what: str, fits: Callable[[str], object]) -> bool:
         """Return whether the tool of ``what``, an entry such as a step, is a tool that fits; add a problem where not."""
@@ -44,7 +55,7 @@ class Checker:
             return True
         known = [path.stem for path in sorted(_TOOLS.glob("*.py")) if fits(path.stem) and is_tool(path.stem)]
         if is_tool(name):
-            message = f"the tool '{name}' is no {what}'s; a {what} takes one of {', '.join(known)}"
+            message = f"the tool '{name}' is no tool of a {what}; a {what} takes one of {', '.join(known)}"
             self.wrong(entry, message, "tool")
             return False
         return self.known(entry, "tool", name, known, "tool")
@@ -58,7 +69,7 @@ class Checker:
             return []
         found = glob.select(names)
         if not found and glob.literal:
-            self.wrong(where, f"there is no {what} '{printable(pattern)}'{did_you_mean(pattern, names)}", *keys)
+            self.known(where, what, pattern, names, *keys)
         elif not found and not glob.everything:
             self.wrong(where, f"no {what} matches '{printable(pattern)}'", *keys)
         return found

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Sequence
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
 from mlir_matrix.actions.tools.kernel import MAX_POINTERS, MAX_RANK
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.golden_files import SKETCH, WHOLE, GoldenFile
-from mlir_matrix.catalog.models.base import Workload
-from mlir_matrix.catalog.models.suites import Block, Suite
+from mlir_matrix.catalog.models.base import FLOATS, Workload
+from mlir_matrix.catalog.models.suites import KINDS, Agreement, Block, Property, SameIr, Scaling, Suite
 from mlir_matrix.catalog.yaml_reader import Key
-from mlir_matrix.names import SEGMENT_NAMES, PatternError, did_you_mean, printable, test_glob
+from mlir_matrix.expand.test_sets import Namespace
+from mlir_matrix.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.validation.checker import Checker
-from mlir_matrix.validation.properties import check_conflicts, check_properties
-from mlir_matrix.validation.toolchains import release_known
 
-_FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
-#: The names for each of the four segments of an identifier.
-_Names = tuple[Iterable[str], Iterable[str], Iterable[str], Iterable[str]]
+#: Outcomes that a suite cannot expect, and why.
+_NEVER_EXPECTED = {
+    "unsupported": "it follows from the files and needs no expectation",
+    "skipped": "it depends on the machine, not on the suite",
+    "infra-error": "it is no result of the test",
+    "pass": "it is expected of every test without an expectation",
+}
 
 
 def check(checker: Checker) -> None:
     """Check all workloads, suites and goldens."""
-    sources = {file for entry in checker.catalog.frameworks.values() for file in entry.document.emits.values()}
-    for workload in checker.catalog.workloads.values():
+    catalog = checker.catalog
+    sources = {file for entry in catalog.frameworks.values() for file in entry.document.emits.values()}
+    for workload in catalog.workloads.values():
         _workload(checker, workload, sources)
-    segments = _segments(checker)
-    for suite in checker.catalog.suites.values():
-        _suite(checker, suite, segments)
-    for file in checker.catalog.golden_files:
+    for suite in catalog.suites.values():
+        _suite(checker, suite)
+    names = {(file.root, file.workload, file.item.name) for file in catalog.golden_files}
+    for file in catalog.golden_files:
         _golden(checker, file)
-    _one_form(checker, checker.catalog.golden_files)
+        whole = file.item.name.removesuffix(SKETCH) + WHOLE
+        if file.item.name.endswith(SKETCH) and (file.root, file.workload, whole) in names:
+            checker.problems.add(file.item.shown, f"{whole} beside it is the same golden; remove one of them")
 
 
 def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) -> None:
@@ -41,49 +48,45 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
     if REFERENCE not in workload.files:
         checker.wrong(workload, f"the reference is missing: {REFERENCE} beside this file")
     right = {*sources, REFERENCE, "workload.yaml"}
-    folder = workload.source.file.rpartition("/")[0]
     for name in workload.files.keys() - right:
         message = f"is not read: no framework has such a source{did_you_mean(name, right)}"
-        checker.problems.add(f"{folder}/{name}", message)
+        checker.problems.add(workload.source.beside(name), message)
     _dimensions(checker, workload)
-    _arity(checker, workload)
     for name, tensor in document.inputs.items():
         try:
             check_formula(tensor.formula, document.dims)
         except ExpressionError as error:
             checker.wrong(workload, printable(str(error), 400), "inputs", name, "formula")
-    for name, output in document.outputs.items():
-        if output.dtype not in _FLOATS and output.compare == "numeric":
-            fix = f"{output.dtype} is compared exactly or order-free, not numerically; write compare: exact"
-            checker.wrong(workload, fix, "outputs", name, "compare")
-        if output.nan is not None and output.dtype not in _FLOATS:
-            checker.wrong(workload, f"{output.dtype} has no NaN; leave 'nan' out", "outputs", name, "nan")
-        if f"{name}{WHOLE}".endswith(SKETCH):
-            checker.wrong(workload, "an output's name may not end in .sketch: sketches' files do", "outputs", name)
+    _outputs(checker, workload)
     _absent(checker, workload)
 
 
-def _arity(checker: Checker, workload: Entry[Workload]) -> None:
-    """Check that the driver can pass all inputs and outputs."""
-    document = workload.document
-    for key, names, limit in (
-        ("inputs", list(document.inputs), MAX_POINTERS - 1),
-        ("outputs", list(document.outputs), MAX_POINTERS),
-    ):
-        if len(names) > limit:
-            fix = f"{len(names)} {key}; a kernel can have {limit}, so join tensors of one dtype and shape"
-            checker.wrong(workload, fix, key, names[limit])
+def _outputs(checker: Checker, workload: Entry[Workload]) -> None:
+    for name, output in workload.document.outputs.items():
+        if output.dtype not in FLOATS and output.compare == "numeric":
+            fix = f"{output.dtype} is compared exactly or order-free, not numerically; write compare: exact"
+            checker.wrong(workload, fix, "outputs", name, "compare")
+        if output.nan is not None and output.dtype not in FLOATS:
+            checker.wrong(workload, f"{output.dtype} has no NaN; leave 'nan' out", "outputs", name, "nan")
+        if f"{name}{WHOLE}".endswith(SKETCH):
+            checker.wrong(workload, "an output's name may not end in .sketch: sketches' files do", "outputs", name)
 
 
 def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
-    """Check that dimensions fit formulas, that shapes use known ones, and that each dynamic one is in an input."""
+    """Check that dimensions fit formulas, that the driver can pass all tensors, and that each dynamic one is in an input."""
     document = workload.document
     for name, size in document.dims.items():
         if not name.isidentifier() or keyword.iskeyword(name) or name in GRAMMAR.functions:
             checker.wrong(workload, f"the dimension '{name}' could not be used in a formula", "dims", name)
         if size < 1:
             checker.wrong(workload, f"the dimension '{name}' is {size}; sizes begin at 1", "dims", name)
-    for key, tensors in (("inputs", document.inputs), ("outputs", document.outputs)):
+    for key, tensors, limit in (
+        ("inputs", document.inputs, MAX_POINTERS - 1),
+        ("outputs", document.outputs, MAX_POINTERS),
+    ):
+        if len(tensors) > limit:
+            fix = f"{len(tensors)} {key}; a kernel can have {limit}, so join tensors of one dtype and shape"
+            checker.wrong(workload, fix, key, list(tensors)[limit])
         for name, tensor in tensors.items():
             _shape(checker, workload, tensor.shape, key, name, "shape")
     given = {size for tensor in document.inputs.values() for size in tensor.shape}
@@ -111,63 +114,60 @@ def _absent(checker: Checker, workload: Entry[Workload]) -> None:
         others = {file for other in frameworks.values() if other.name != name for file in other.document.emits.values()}
         own = set(frameworks[name].document.emits.values()) - others - {REFERENCE}
         for file in sorted(own & workload.files.keys()):
-            checker.wrong(workload, f"'{name}' is said to be absent, but {file} is here", "absent", name)
+            checker.wrong(workload, f"'{name}' is declared absent, but {file} exists", "absent", name)
 
 
-def _segments(checker: Checker) -> tuple[_Names, _Names]:
-    """Return the names for each segment of an identifier: of tests that run, and of IR tests."""
-    catalog = checker.catalog
-    stepped = [name for name, step in catalog.steps.items() if step.cases]
-    cases = [case for step in catalog.steps.values() for case in step.cases]
-    tests = catalog.frameworks, catalog.pipelines, catalog.targets, catalog.workloads
-    return tests, (["mlir"], stepped, ["ir"], cases)
-
-
-def _suite(checker: Checker, suite: Entry[Suite], segments: tuple[_Names, _Names]) -> None:
-    document = suite.document
+def _suite(checker: Checker, suite: Entry[Suite]) -> None:
+    catalog, document = checker.catalog, suite.document
     if not (document.blocks or document.steps or document.include):
         checker.wrong(suite, "the suite is empty: it has no 'blocks', 'steps' or 'include'")
     for index, block in enumerate(document.blocks):
         _block(checker, suite, block, index)
     _pins(checker, suite)
+    with_tests = [name for name, step in catalog.steps.items() if step.cases]
     for index, pattern in enumerate(document.steps):
-        checker.matches(suite.source, "step", pattern, checker.catalog.steps, "steps", index)
+        checker.matches(suite.source, "step with IR tests", pattern, with_tests, "steps", index)
+    namespace = Namespace(catalog, [each.called for each in document.properties])
     for index, pattern in enumerate(document.include):
-        _test_pattern(checker, suite, pattern, segments, "include", index)
-    rules = [("exclude", number, rule.tests) for number, rule in enumerate(document.exclude)]
-    rules += [("expect", number, rule.tests) for number, rule in enumerate(document.expect)]
-    rules += [("properties", number, rule.tests) for number, rule in enumerate(document.properties)]
-    for key, number, patterns in rules:
+        _test_pattern(checker, suite, namespace, pattern, "include", index)
+    rules = [(rule.tests, "exclude", index) for index, rule in enumerate(document.exclude)]
+    rules += [(rule.tests, "expect", index) for index, rule in enumerate(document.expect)]
+    rules += [(rule.tests, "properties", index) for index, rule in enumerate(document.properties)]
+    for patterns, key, number in rules:
         for index, pattern in enumerate(patterns):
-            _test_pattern(checker, suite, pattern, segments, key, number, "tests", index)
-    check_properties(checker, suite)
-    check_conflicts(checker, suite)
+            _test_pattern(checker, suite, namespace, pattern, key, number, "tests", index)
     for index, expectation in enumerate(document.expect):
-        if expectation.outcome == "pass":
-            message = "every test is expected to pass where nothing else is said"
-            checker.wrong(suite, message, "expect", index, "outcome")
+        if why := _NEVER_EXPECTED.get(expectation.outcome):
+            checker.wrong(suite, f"{expectation.outcome} cannot be expected: {why}", "expect", index, "outcome")
+    for index, stated in enumerate(document.properties):
+        _property(checker, suite, stated, "properties", index)
+    _conflicts(checker, suite)
+
+
+def _conflicts(checker: Checker, suite: Entry[Suite]) -> None:
+    """Check that each listed conflict names two IR tests."""
+    known = {f"mlir/{name}/ir/{case}" for name, step in checker.catalog.steps.items() for case in step.cases}
+    for index, conflict in enumerate(suite.document.conflicts):
+        for number, test in enumerate(conflict.tests):
+            checker.known(suite, "IR test", test, known, "conflicts", index, "tests", number)
+        if len(set(conflict.tests)) == 1:
+            checker.wrong(suite, "a test does not conflict with itself; name two", "conflicts", index, "tests")
 
 
 def _block(checker: Checker, suite: Entry[Suite], block: Block, index: int) -> None:
-    catalog = checker.catalog
-    axes: Mapping[str, Iterable[str]] = {
-        "framework": catalog.frameworks,
-        "pipeline": catalog.pipelines,
-        "target": catalog.targets,
-        "workload": catalog.workloads,
-    }
     for key, patterns_by_axis in (("product", block.product), ("zip", block.zip)):
         for axis, patterns in patterns_by_axis.items():
+            at = ("blocks", index, key, axis)
             if not patterns:
-                checker.wrong(suite, f"the axis '{axis}' is empty; leave it out for all", "blocks", index, key, axis)
+                checker.wrong(suite, f"the axis '{axis}' is empty; leave it out for all", *at)
             for number, pattern in enumerate(patterns):
-                checker.matches(suite.source, axis, pattern, axes[axis], "blocks", index, key, axis, number)
-    for axis in sorted(block.zip.keys() & block.product.keys()):
+                checker.matches(suite.source, axis, pattern, checker.catalog.axes[axis], *at, number)
+    for axis in block.zip.keys() & block.product.keys():
         checker.wrong(suite, f"the axis '{axis}' is under 'product' too", "blocks", index, "zip", axis)
     lengths = {axis: len(patterns) for axis, patterns in block.zip.items()}
     if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{axis} has {length}" for axis, length in lengths.items())
-        checker.wrong(suite, f"zipped axes need equal lengths: {shown}", "blocks", index, "zip")
+        counts = ", ".join(f"{axis} has {length}" for axis, length in lengths.items())
+        checker.wrong(suite, f"zipped axes need equal lengths: {counts}", "blocks", index, "zip")
 
 
 def _pins(checker: Checker, suite: Entry[Suite]) -> None:
@@ -181,7 +181,7 @@ def _pins(checker: Checker, suite: Entry[Suite]) -> None:
             if not releases:
                 checker.wrong(suite, f"no release of {component} is listed", *at)
             for number, release in enumerate(releases):
-                found = release_known(checker, suite, component, release, *at, number)
+                found = checker.release(suite, component, release, *at, number)
                 if found is None:
                     continue
                 first, place = named.setdefault((component, found), (release, suite.source.position(*at, number)))
@@ -190,33 +190,52 @@ def _pins(checker: Checker, suite: Entry[Suite]) -> None:
                     checker.wrong(suite, message, *at, number)
 
 
-def _test_pattern(
-    checker: Checker, suite: Entry[Suite], pattern: str, segments: tuple[_Names, _Names], *keys: Key
-) -> None:
-    """Check that a pattern for tests can be read, and that each of its segments matches a name."""
+def _test_pattern(checker: Checker, suite: Entry[Suite], namespace: Namespace, pattern: str, *keys: Key) -> None:
+    """Check that a pattern for tests can be read, and that the catalog has a test that it matches."""
     try:
-        found = test_glob(pattern)
-        choices = found.segments
+        known = namespace.knows(namespace.patterns(pattern))
     except PatternError as error:
         checker.wrong(suite, str(error), *keys)
         return
-    stated = [each.called for each in suite.document.properties]
-    if found.property and not found.property.select(stated):
-        near = did_you_mean(found.property.pattern, stated) if found.property.literal else ""
-        checker.wrong(suite, f"no property of this suite matches '{printable(found.property.pattern)}'{near}", *keys)
+    if not known:
+        why = namespace.why_nothing(pattern)
+        checker.wrong(suite, f"'{printable(pattern)}' matches no test: {why}", *keys)
+
+
+def _property(checker: Checker, suite: Entry[Suite], stated: Property, *at: Key) -> None:
+    """Check that a property has one kind, and that the names in it exist; ``expand/properties`` checks its meaning."""
+    for number, pattern in enumerate(stated.tests):
+        if OF in pattern:
+            message = f"a property is one of tests without any: leave out '{OF}' and what follows"
+            checker.wrong(suite, message, *at, "tests", number)
+    if len(stated.kinds) != 1:
+        has = f"has {' and '.join(stated.kinds)}" if stated.kinds else "has none"
+        checker.wrong(suite, f"a property is one of {', '.join(KINDS)}; this one {has}", *at)
         return
-    for globs in choices:
-        for names in segments:
-            if all(glob.select(known) for glob, known in zip(globs, names, strict=True)):
-                return
-    shown = printable(pattern)
-    for index, (glob, what) in enumerate(zip(choices[0], SEGMENT_NAMES, strict=True)):
-        either = [*segments[0][index], *segments[1][index]]
-        if not glob.select(either):
-            near = did_you_mean(glob.pattern, either) if glob.literal else ""
-            checker.wrong(suite, f"no {what} matches '{printable(glob.pattern)}' in '{shown}'{near}", *keys)
-            return
-    checker.wrong(suite, f"'{shown}' matches no test", *keys)
+    at = (*at, stated.kinds[0])
+    property_kind = stated.property_kind
+    if isinstance(property_kind, Scaling):
+        factors = [("inputs", *each) for each in property_kind.inputs.items()]
+        factors += [("outputs", *each) for each in property_kind.outputs.items()]
+        for key, name, factor in factors:
+            if not factor or not math.isfinite(factor):
+                checker.wrong(suite, f"a factor of {factor}; it is a finite number other than 0", *at, key, name)
+        if all(factor == 1 for factor in property_kind.inputs.values()):
+            checker.wrong(suite, "every factor is 1: nothing is scaled", *at, "inputs")
+    elif isinstance(property_kind, (Agreement, SameIr)):
+        _other_cell(checker, suite, property_kind, *at)
+
+
+def _other_cell(checker: Checker, suite: Entry[Suite], property_kind: Agreement | SameIr, *at: Key) -> None:
+    """Check that a property names another cell, and that its parts exist."""
+    asked = {axis: name for axis, name in property_kind.cell.items() if name is not None}
+    for axis, name in asked.items():
+        checker.known(suite, axis, name, checker.catalog.axes[axis], *at, axis)
+    if not asked:
+        message = f"it names none of {', '.join(property_kind.cell)}: tests would be compared with themselves"
+        checker.wrong(suite, message, *at)
+    if isinstance(property_kind, SameIr):
+        checker.known(suite, "kind", property_kind.at, checker.catalog.kinds, *at, "at")
 
 
 def _golden(checker: Checker, file: GoldenFile) -> None:
@@ -228,21 +247,10 @@ def _golden(checker: Checker, file: GoldenFile) -> None:
         checker.problems.add(shown, f"is not read: this catalog has no workload '{file.workload}'{near}")
         return
     if workload.document.golden == "computed":
-        checker.problems.add(shown, f"is not read: {workload.source.position('golden')} says that it is computed")
+        position = workload.source.position("golden")
+        checker.problems.add(shown, f"is not read: the goldens of this workload are computed ({position})")
         return
-    outputs = workload.document.outputs
-    right = [output + form for output in outputs for form in (WHOLE, SKETCH)]
+    right = [output + form for output in workload.document.outputs for form in (WHOLE, SKETCH)]
     if file.item.is_folder or name not in right:
         fix = did_you_mean(name, [*right, "tolerances.yaml"])
         checker.problems.add(shown, f"is not read: not the golden of an output{fix}")
-
-
-def _one_form(checker: Checker, golden: Iterable[GoldenFile]) -> None:
-    """Check that a golden is stored in one form only, whole or as a sketch."""
-    there = {(file.root, file.workload, file.item.name) for file in golden}
-    for file in golden:
-        whole = file.item.name.removesuffix(SKETCH) + WHOLE
-        if file.item.name.endswith(SKETCH) and (file.root, file.workload, whole) in there:
-            checker.problems.add(
-                file.item.shown, f"is there twice: {whole} beside it is the same golden; remove one of them"
-            )

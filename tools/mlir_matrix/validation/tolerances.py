@@ -1,4 +1,4 @@
-"""Check tolerance layers: what each matches on exists, its bounds have values, and it wins for some test.
+"""Check tolerance layers: the names in each exist, its bounds have values, and it wins for some test.
 
 A layer that never wins misleads its readers: no test uses its bounds. This is checked without making the tests. Workload
 outputs, targets, pipelines and frameworks have few distinct masks of layers, and only these masks are combined.
@@ -24,44 +24,32 @@ def check(checker: Checker) -> None:
     for layer in checker.catalog.layers:
         _layer(checker, layer)
         _numerics(checker, layer, stated)
-    # What is misspelt decides nothing either, and one mistake is told once.
+    # A misspelt layer never wins either; one problem is enough.
     if not checker.problems.found:
         _dead(checker)
 
 
 def _layer(checker: Checker, layer: LocatedLayer) -> None:
-    """Check that what a layer matches on exists, and that its bounds are 0 or more."""
+    """Check that the names that a layer matches exist, and that its bounds are 0 or more."""
     catalog, match = checker.catalog, layer.document.match
     workloads: Iterable[str] = catalog.workloads
     if layer.workload is not None:
         workloads = [layer.workload]
-        if layer.workload not in catalog.workloads:
-            near = did_you_mean(layer.workload, catalog.workloads)
-            checker.wrong(layer.source, f"there is no workload '{layer.workload}'{near}")
+        if not checker.known(layer.source, "workload", layer.workload, catalog.workloads):
             return
-    if match.workload is not None:
-        workloads = _match(checker, layer, "workload", match.workload, workloads)
-    known = {name: catalog.workloads[name].document.outputs for name in workloads}
-    outputs: Iterable[str] = {output for found in known.values() for output in found}
-    if match.output is not None:
-        outputs = _match(checker, layer, "output", match.output, sorted(outputs))
-    for what, patterns, names in (
-        ("target", match.target, catalog.targets),
-        ("pipeline", match.pipeline, catalog.pipelines),
-        ("framework", match.framework, catalog.frameworks),
-    ):
-        if patterns is not None:
-            _match(checker, layer, what, patterns, names)
-    chosen, dtypes = set(outputs), match.dtype
+    chosen = {name: catalog.workloads[name].document.outputs for name in _match(checker, layer, "workload", workloads)}
+    outputs = _match(checker, layer, "output", sorted({output for found in chosen.values() for output in found}))
+    for axis in ("target", "pipeline", "framework"):
+        _match(checker, layer, axis, catalog.axes[axis])
+    dtypes = _patterns(match.dtype)
     _bounds(
         checker,
         layer,
         (
             (name, output)
-            for name, found in known.items()
+            for name, found in chosen.items()
             for output, tensor in found.items()
-            if output in chosen
-            and (dtypes is None or tensor.dtype in (dtypes if isinstance(dtypes, tuple) else (dtypes,)))
+            if output in outputs and (not dtypes or tensor.dtype in dtypes)
         ),
     )
 
@@ -71,7 +59,7 @@ def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[
     for name, values in asked(layer).items():
         at = ("layers", layer.index, "match", "numerics", name)
         if name not in stated:
-            nothing = f"no workload, target or pipeline states the fact '{printable(name)}'"
+            nothing = f"no workload, target or pipeline states the numerics attribute '{printable(name)}'"
             checker.wrong(layer.source, nothing + did_you_mean(name, stated), *at)
             continue
         for value in values:
@@ -85,10 +73,10 @@ def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[
 
 def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, str]]) -> None:
     """Check that each bound is finite, 0 or more, and not vacuous for each output that the layer matches."""
-    told = set()
+    reported = set()
 
     def wrong(key: str, message: str) -> None:
-        told.add(key)
+        reported.add(key)
         checker.wrong(layer.source, message, "layers", layer.index, key)
 
     given = {key: bound for key in BOUNDS if (bound := getattr(layer.document, key)) is not None}
@@ -98,7 +86,7 @@ def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, 
     for name, output in outputs:
         document = checker.catalog.workloads[name].document
         tensor, values = document.outputs[output], {}
-        for key in given.keys() - told:
+        for key in given.keys() - reported:
             try:
                 values[key] = evaluate(given[key], document.dims, tensor.dtype)
             except ExpressionError as error:
@@ -107,19 +95,21 @@ def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, 
             wrong(key, f"'{key}' is {values[key]:g} for the {tensor.dtype} output {name}/{output}: {why}")
 
 
-def _match(
-    checker: Checker, layer: LocatedLayer, what: str, patterns: str | tuple[str, ...], names: Iterable[str]
-) -> list[str]:
+def _match(checker: Checker, layer: LocatedLayer, key: str, names: Iterable[str]) -> list[str]:
     """Return the names that the patterns of a ``match`` key match; add a problem for each pattern without a match."""
-    at = ("layers", layer.index, "match", what)
-    if isinstance(patterns, str):
-        return checker.matches(layer.source, what, patterns, names, *at)
-    found = [
-        name
-        for index, pattern in enumerate(patterns)
-        for name in checker.matches(layer.source, what, pattern, names, *at, index)
-    ]
-    return list(dict.fromkeys(found))
+    given = getattr(layer.document.match, key)
+    if given is None:
+        return list(names)
+    at = ("layers", layer.index, "match", key)
+    found: dict[str, None] = {}
+    for index, pattern in enumerate(_patterns(given)):
+        where = at if isinstance(given, str) else (*at, index)
+        found.update(dict.fromkeys(checker.matches(layer.source, key, pattern, names, *where)))
+    return list(found)
+
+
+def _patterns(given: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else given or ()
 
 
 def _dead(checker: Checker) -> None:
@@ -147,7 +137,7 @@ def _report(checker: Checker, ranks: LayerRanking, bit: int, masks: Iterable[int
     hiding = {mask.bit_length() - 1 for mask in masks if mask >> bit & 1}
     if hiding:
         names = ", ".join(ranks.ranked[other].location for other in sorted(hiding, reverse=True))
-        message = f"this layer never wins: wherever it matches, one that is more specific does, too ({names})"
+        message = f"this layer never wins: wherever it matches, a more specific one matches too ({names})"
     else:
         message = f"this layer matches nothing: no output of any test is all of {wishes}"
     checker.wrong(layer.source, message, "layers", layer.index)
@@ -172,7 +162,7 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
         for output, tensor in workload.document.outputs.items():
             mask = ranks.mask(key["workload"], name) & ranks.mask(key["output"], output)
             mask &= ranks.mask(key["dtype"], tensor.dtype)
-            outputs.setdefault((mask, _said(workload, relevant)), (name, mask))
+            outputs.setdefault((mask, _relevant(workload, relevant)), (name, mask))
     targets = _alike(ranks, key["target"], catalog.targets, relevant)
     pipelines = _alike(ranks, key["pipeline"], catalog.pipelines, relevant)
     routes = list(product(targets, pipelines))
@@ -188,13 +178,13 @@ def _alike(
     ranks: LayerRanking, key: int, entries: Mapping[str, NumericsSource], relevant: Set[str]
 ) -> list[tuple[str, int]]:
     """Return one of each group of targets or pipelines that no layer tells apart, with the layers that match it."""
-    sorts: dict[object, tuple[str, int]] = {}
+    groups: dict[object, tuple[str, int]] = {}
     for name, entry in entries.items():
         mask = ranks.mask(key, name)
-        sorts.setdefault((mask, _said(entry, relevant)), (name, mask))
-    return list(sorts.values())
+        groups.setdefault((mask, _relevant(entry, relevant)), (name, mask))
+    return list(groups.values())
 
 
-def _said(entry: NumericsSource, relevant: Set[str]) -> NumericsAttributes:
+def _relevant(entry: NumericsSource, relevant: Set[str]) -> NumericsAttributes:
     """Return the numerics attributes of an entry that any layer asks for."""
     return tuple(sorted(attribute for attribute in entry.document.numerics.items() if attribute[0] in relevant))

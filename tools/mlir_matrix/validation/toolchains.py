@@ -11,8 +11,8 @@ from typing import Any
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.base import Requirement, Step, Workload
-from mlir_matrix.catalog.models.toolchains import PATCHER, Build, Component, KnownGood, Passed, Release
-from mlir_matrix.catalog.releases import RangeError, find, number, parse_range
+from mlir_matrix.catalog.models.toolchains import PATCHER, Build, Component, KnownGood, Release
+from mlir_matrix.catalog.releases import RangeError, number, parse_range
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.validation.checker import Checker
@@ -21,12 +21,12 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: No '..', and nothing that is an option.
 _PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*(?<!\.\.)")
-#: So many ways to combine releases are looked at for a step: files may come from a stranger, and loading is quick.
+#: The most combinations of releases that are checked for a step: files may come from a stranger, and loading is quick.
 _MOST_COMBINED = 20_000
 
 
 def check(checker: Checker) -> None:
-    """Check toolchains/, and what recipes and workloads say of releases."""
+    """Check toolchains/, and the releases that recipes and workloads name."""
     catalog = checker.catalog
     for environment in catalog.environments.values():
         for index, name in enumerate(environment.document.components):
@@ -55,7 +55,7 @@ def _component(checker: Checker, component: Entry[Component]) -> None:
     if document.in_place:
         checker.known(component, "component", PATCHER, checker.catalog.components, "in_place")
     elif document.finish:
-        checker.wrong(component, "needs 'in_place: true': it is done where a prefix stands", "finish")
+        checker.wrong(component, "needs 'in_place: true': it patches a prefix in its final folder", "finish")
     if document.build is not None:
         _build(checker, component, document.build)
 
@@ -84,8 +84,7 @@ def _build(checker: Checker, component: Entry[Component], build: Build) -> None:
     if build.repository.startswith("-") or not build.repository.isprintable() or "::" in build.repository:
         shown = printable(build.repository)
         checker.wrong(component, f"'{shown}' is no address or folder that git fetches from", "build", "repository")
-    parts = build.folder.split("/")
-    if build.folder != "." and not all(_PART.fullmatch(part) for part in parts):
+    if build.folder != "." and not all(map(_PART.fullmatch, build.folder.split("/"))):
         checker.wrong(component, f"'{printable(build.folder)}' is no folder of the repository", "build", "folder")
     for name in build.options:
         if _VARIABLE.fullmatch(name) is None:
@@ -96,9 +95,8 @@ def _build(checker: Checker, component: Entry[Component], build: Build) -> None:
             at = ("build", "needs", name, variable)
             if _VARIABLE.fullmatch(variable) is None:
                 checker.wrong(component, f"'{printable(variable)}' is no variable of CMake", *at)
-            if not all(
-                _PART.fullmatch(part) for part in folder.replace("{major}", "1").replace("{minor}", "1").split("/")
-            ):
+            parts = folder.replace("{major}", "1").replace("{minor}", "1").split("/")
+            if not all(map(_PART.fullmatch, parts)):
                 checker.wrong(component, f"'{printable(folder)}' is no folder of a prefix, like 'usr/lib/cmake'", *at)
 
 
@@ -106,13 +104,21 @@ def _known_good(checker: Checker, known: Entry[KnownGood]) -> None:
     document = known.document
     _pins(checker, known, document.pins, "pins")
     for environment, pins in document.environments.items():
-        at = ("environments", environment)
+        at: tuple[Key, ...] = ("environments", environment)
         if checker.known(known, "environment", environment, checker.catalog.environments, *at):
             _pins(checker, known, pins, *at)
             for name in (pins.keys() & checker.catalog.components.keys()) - _held(checker, environment):
                 checker.wrong(known, f"environment '{environment}' has no component '{name}'", *at, name)
     for index, passed in enumerate(document.passed):
-        _passed(checker, known, passed, "passed", index)
+        at = ("passed", index)
+        checker.known(known, "suite", passed.suite, checker.catalog.suites, *at, "suite")
+        if not 0 <= passed.as_expected <= passed.total:
+            counts = f"{passed.as_expected} of {passed.total} tests"
+            checker.wrong(known, f"{counts} cannot have ended as expected", *at, "as_expected")
+        try:
+            date.fromisoformat(passed.date)
+        except ValueError:
+            checker.wrong(known, f"there is no day {passed.date}", *at, "date")
 
 
 def _held(checker: Checker, environment: str) -> set[str]:
@@ -128,35 +134,10 @@ def _held(checker: Checker, environment: str) -> set[str]:
     return found
 
 
-def _passed(checker: Checker, known: Entry[KnownGood], passed: Passed, *at: Key) -> None:
-    checker.known(known, "suite", passed.suite, checker.catalog.suites, *at, "suite")
-    if not 0 <= passed.as_expected <= passed.total:
-        counts = f"{passed.as_expected} of {passed.total} tests"
-        checker.wrong(known, f"{counts} cannot have ended as expected", *at, "as_expected")
-    try:
-        date.fromisoformat(passed.date)
-    except ValueError:
-        checker.wrong(known, f"there is no day {passed.date}", *at, "date")
-
-
 def _pins(checker: Checker, known: Entry[KnownGood], pins: Mapping[str, str], *keys: Key) -> None:
-    components = checker.catalog.components
     for name, wanted in pins.items():
-        if checker.known(known, "component", name, components, *keys, name):
-            releases = [release.release for release in components[name].document.releases]
-            if wanted not in releases:
-                near = did_you_mean(wanted, releases)
-                checker.wrong(known, f"{name} has no release '{printable(wanted)}'{near}", *keys, name)
-
-
-def release_known(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> str | None:
-    """Return the release of a component that a suite's ``19`` names; None, and a problem, where there is none."""
-    releases = [release.release for release in checker.catalog.components[component].document.releases]
-    found = find(releases, wanted)
-    if found is None:
-        near = did_you_mean(wanted, releases)
-        checker.wrong(entry, f"{component} has no release '{printable(wanted)}'{near}", *keys)
-    return found
+        if checker.known(known, "component", name, checker.catalog.components, *keys, name):
+            checker.release(known, name, wanted, *keys, name, in_full=True)
 
 
 def _requires(checker: Checker, entry: Entry[Step] | Entry[Workload], requires: Iterable[Requirement]) -> None:
@@ -167,15 +148,12 @@ def _requires(checker: Checker, entry: Entry[Step] | Entry[Workload], requires: 
             _carries(checker, entry, requirement.component, requirement.carries, *at, "carries")
         if requirement.releases is not None:
             _range(checker, entry, requirement.releases, *at, "releases")
-        if requirement.releases is None and requirement.carries is None:
+        elif requirement.carries is None:
             checker.wrong(entry, "one of the keys 'releases' and 'carries' is missing", *at)
 
 
 def _component_known(checker: Checker, entry: Entry[Step] | Entry[Workload], component: str, *keys: Key) -> bool:
-    """Whether there is such a component, and a step's environment has it: what a step says of others never counts.
-
-    A workload speaks of whatever is on its routes.
-    """
+    """Check that a component exists and, for a step, that the step's environment has it; a workload may name any."""
     if not checker.known(entry, "component", component, checker.catalog.components, *keys):
         return False
     if isinstance(entry.document, Step):
@@ -190,74 +168,61 @@ def _variants(checker: Checker, step: Entry[Step]) -> None:
     """Check that variants name components of the step's environment, and that each variant is reachable."""
     good = True
     for index, variant in enumerate(step.document.variants):
+        at = ("variants", index)
         if not (variant.when or variant.carries):
-            checker.wrong(step, "one of the keys 'when' and 'carries' is missing", "variants", index)
+            checker.wrong(step, "one of the keys 'when' and 'carries' is missing", *at)
             good = False
         for component, wanted in variant.when.items():
-            at = ("variants", index, "when", component)
-            good &= _component_known(checker, step, component, *at)
-            good &= _range(checker, step, wanted, *at)
+            good &= _component_known(checker, step, component, *at, "when", component)
+            good &= _range(checker, step, wanted, *at, "when", component)
         for component, wanted in variant.carries.items():
-            at = ("variants", index, "carries", component)
-            good &= _component_known(checker, step, component, *at)
-            good &= _carries(checker, step, component, wanted, *at)
+            good &= _component_known(checker, step, component, *at, "carries", component)
+            good &= _carries(checker, step, component, wanted, *at, "carries", component)
     if good and step.document.variants:
         _applicable(checker, step)
 
 
 def _applicable(checker: Checker, step: Entry[Step]) -> None:
-    """Check that each variant is the first that holds for some listed releases."""
+    """Check that each variant is the first that matches some listed releases."""
     variants = step.document.variants
     names = dict.fromkeys(name for variant in variants for name in (*variant.when, *variant.carries))
     listed = {name: checker.catalog.components[name].document.releases for name in names}
     if len(variants) * sum(map(len, listed.values())) > _MOST_COMBINED:
         return
-    # By component: the variants that hold as far as it goes, once for all releases with the same ones.
-    holding = {
-        name: {
-            frozenset(
-                index for index, variant in enumerate(variants) if variant.holds(name, release.release, release.carries)
-            )
-            for release in releases
-        }
-        for name, releases in listed.items()
-    }
-    if prod(map(len, holding.values())) > _MOST_COMBINED:
+    # By component: the variants that match one of its releases, once for all releases with the same ones.
+    matching: dict[str, set[frozenset[int]]] = {name: set() for name in names}
+    for name, releases in listed.items():
+        for each in releases:
+            found = (i for i, variant in enumerate(variants) if variant.holds(name, each.release, each.carries))
+            matching[name].add(frozenset(found))
+    if prod(map(len, matching.values())) > _MOST_COMBINED:
         return
     together = {frozenset(range(len(variants)))}
-    for choices in holding.values():
+    for choices in matching.values():
         together = {some & more for some in together for more in choices}
     firsts = {min(some) for some in together if some}
-    for index in sorted(set(range(len(variants))) - firsts):
-        _never(checker, step, index, holding, together)
-
-
-def _never(
-    checker: Checker,
-    step: Entry[Step],
-    index: int,
-    holding: Mapping[str, Iterable[frozenset[int]]],
-    together: Iterable[frozenset[int]],
-) -> None:
-    """Add the problem of an unreachable variant: no release matches, or earlier variants match first."""
-    variant = step.document.variants[index]
-    for name, choices in holding.items():
-        if not any(index in some for some in choices):
+    for index in set(range(len(variants))) - firsts:
+        variant = variants[index]
+        never = [name for name, choices in matching.items() if not any(index in some for some in choices)]
+        if never:
+            name = never[0]
             which = f" and carries '{variant.carries[name]}'" if name in variant.carries else ""
-            message = f"no release of {name} is in '{printable(variant.when[name])}'{which}, so that this never counts"
+            message = (
+                f"no release of {name} is in '{printable(variant.when[name])}'{which}, so this variant never applies"
+            )
             checker.wrong(step, message, "variants", index, "when", name)
-            return
-    earlier = sorted({min(some) for some in together if index in some})
-    places = " or ".join(step.source.position("variants", other) for other in earlier)
-    message = f"this never counts: for each release that it holds for, {places} comes first"
-    checker.wrong(step, message, "variants", index)
+        else:
+            earlier = sorted({min(some) for some in together if index in some})
+            places = " or ".join(step.source.position("variants", other) for other in earlier)
+            message = f"this variant never applies: for each release that it matches, {places} comes first"
+            checker.wrong(step, message, "variants", index)
 
 
 def _carries(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> bool:
     """Check that some release carries a name: a typo would make all tests unsupported."""
     found = checker.catalog.components.get(component)
     if found is None:
-        return False  # said already
+        return False  # reported by _component_known
     carried = {name for release in found.document.releases for name in release.carries}
     if wanted in carried:
         return True

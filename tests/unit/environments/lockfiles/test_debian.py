@@ -157,7 +157,7 @@ def test_anything_else_is_refused(line: str, column: int, problem: str) -> None:
         (HEAD + "programs: [usr/bin, ../bin]\n" + GOOD, r"^f:3:21: programs: expected a folder .*, got '\.\./bin'"),
         (HEAD + "programs: [/usr/bin]\n" + GOOD, r"^f:3:12: programs: expected a folder"),
         (HEAD + "programs: usr/bin\n" + GOOD, r"^f:3:1: programs: expected a list of folders"),
-        (HEAD + GOOD + LINE, r"^f:5:3: the key 'zlib1g' is here twice; first at 4:3"),
+        (HEAD + GOOD + LINE, r"^f:5:3: the key 'zlib1g' is a duplicate; first at 4:3"),
         (HEAD + "more: 1\n" + GOOD, r"^f:3:1: unknown key 'more'"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import ActionCache

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.catalog.models import base, containers, suites, toolchains
+from mlir_matrix.catalog.models import base, suites, toolchains
 from mlir_matrix.errors import UsageError
 from mlir_matrix.report.schemas import export
 
@@ -34,7 +34,7 @@ def test_every_top_level_model_has_a_schema() -> None:
         "Variant", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
         "Conflict",
     }  # fmt: skip
-    modules = tuple(each.__name__ for each in (base, suites, toolchains, containers))
+    modules = tuple(each.__name__ for each in (base, suites, toolchains))
     found = {model.__name__ for model in base.Document.__subclasses__() if model.__module__ in modules}
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
@@ -65,7 +65,7 @@ def test_comments_describe_keys() -> None:
         "Releases by component"
     )
     release = export.schema("component")["$defs"]["Release"]
-    assert release["description"] == "One version of a component, and where it comes from."
+    assert release["description"] == "One version of a component, and its provider."
     assert release["properties"]["durability"]["description"].startswith("`rolling`: its source replaces it")
     assert export.schema("known-good")["$defs"].keys() == {"Passed"}
     assert "`exact`" in export.schema("workload")["$defs"]["Output"]["properties"]["compare"]["description"]

@@ -1,1 +1,1 @@
-"""Pydantic models of the files of a catalog."""
+"""Define the files of a catalog as Pydantic models."""

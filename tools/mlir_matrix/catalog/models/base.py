@@ -1,24 +1,35 @@
-"""What the YAML files may say. Every model is frozen and refuses unknown keys.
+"""Define the models of the YAML files. Every model is frozen and refuses unknown keys.
 
-Names of things are not repeated inside their files: the name of a workload, step, pipeline, … is the name of its file
-or folder. Sequences are tuples so that a loaded catalog is a value.
+A file does not repeat its own name: the name of a workload, step, pipeline, … is that of its file or folder. Sequences
+are tuples so that a loaded catalog is a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from mlir_matrix.catalog.releases import parse_range
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
 
+#: By pattern: the rule for texts, for messages.
+RULES: dict[str, str] = {}
+
+
+def matching(pattern: str, rule: str) -> Any:
+    """Return a field for texts that match a pattern; others are «not ``rule``»."""
+    RULES[pattern] = rule
+    return Field(pattern=pattern)
+
+
+_GLOB_RULE = "a pattern: names with '*', '?', '[a-z]' and '{a,b}', and '/' in those for tests"
 Name = Annotated[StrictStr, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
 #: A glob over test identifiers, segment by segment: ``pytorch/*/x86_64/mlp``, ``jax/**``.
-Glob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!/@=:~-]+$", max_length=400)]
+Glob = Annotated[StrictStr, matching(r"^[A-Za-z0-9_.+*?\[\]{},!/@=:~-]+$", _GLOB_RULE), Field(max_length=400)]
 #: A glob over names of one kind: ``linalg-*``.
-NameGlob = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.+*?\[\]{},!-]+$", max_length=200)]
+NameGlob = Annotated[StrictStr, matching(r"^[A-Za-z0-9_.+*?\[\]{},!-]+$", _GLOB_RULE), Field(max_length=200)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=20_000)]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 #: The value of a step's parameter: a scalar or a list of scalars.
@@ -29,81 +40,81 @@ Outcome = Literal[
     "mismatch", "pass", "crashed", "timed-out", "infra-error",
 ]  # fmt: skip
 #: A device or a folder of devices: no part begins with a dot, so none leads out.
-Device = Annotated[StrictStr, Field(pattern=DEVICE_PATTERN)]
-#: What texts must be that a pattern refuses.
-RULES = {DEVICE_PATTERN: DEVICE_RULE}
+Device = Annotated[StrictStr, matching(DEVICE_PATTERN, DEVICE_RULE)]
+#: The dtypes of floating point.
+FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
 Stage = Literal["import", "lower", "codegen", "run", "judge"]
 
 
 class Document(BaseModel):
-    """Base of everything that a YAML file can hold."""
+    """Base of all models."""
 
-    # Validators are built at first use: those of models inside others never are, which saves start-up time.
+    # Validators are built at first use, those of models inside others never: this saves start-up time.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Kind(Document):
-    """What flows between steps (``recipes/kinds/NAME.yaml``): MLIR at a level, or no longer MLIR."""
+    """What flows between steps (``recipes/kinds/NAME.yaml``): a level of MLIR, or an object file."""
 
     description: Text
     file: Name
-    """The file name under which an artifact of this kind is kept for people to read, e.g. ``linalg.mlir``."""
+    """The file name of an artifact of this kind, e.g. ``linalg.mlir``."""
 
 
-#: Which releases of a component: ``>=18,<22``, ``19.1``, ``!=20``; every part must hold, at the precision that it gives.
+#: A range of releases: ``>=18,<22``, ``19.1``, ``!=20``; every part must hold, at its own precision.
 Range = Text
 
 
 class Requirement(Document):
-    """What something needs of a component that its environment holds; where the pin has it not, tests are unsupported."""
+    """A requirement on a component of the environment; tests are unsupported under pins that do not meet it."""
 
     component: Name
     releases: Range | None = None
-    """The releases that will do. Absent: all."""
+    """The accepted releases. Absent: all."""
     carries: Name | None = None
-    """What the release must carry (``carries`` in the component's file), e.g. a dialect that not all builds have."""
+    """A feature that the release must have (``carries`` in the component's file), e.g. a dialect that some builds lack."""
     reason: Text
 
 
 class Framework(Document):
-    """How a workload becomes MLIR (``matrix/frameworks/NAME.yaml``)."""
+    """A front end that turns a workload into MLIR (``matrix/frameworks/NAME.yaml``)."""
 
     description: Text
     tool: Name
-    """The module of ``mlir_matrix.actions`` that does it."""
+    """The module of ``mlir_matrix.actions.tools`` that imports."""
     environment: Name
-    """Environment (``toolchains/environments/``) in which it runs."""
+    """The environment (``toolchains/environments/``) in which it runs."""
     emits: Annotated[dict[Name, Name], Field(min_length=1)]
-    """File in the workload's folder for each kind that this framework can emit, in order of preference."""
+    """By kind that this framework can emit, in order of preference: the file in the workload's folder."""
     fixed_shapes: StrictBool = False
-    """True where sources hold the sizes of their tensors, so that they cannot be imported for other sizes."""
+    """True if sources contain the sizes of their tensors, so that they cannot be imported for other sizes."""
 
 
 class Tensor(Document):
-    """An input of a workload. Its elements come from a formula and a seed, so that anyone can make any of them."""
+    """An input of a workload. A formula and a seed define its elements."""
 
     shape: tuple[StrictInt | Name, ...]
     """Each entry is a size or the name of a dimension in ``dims``."""
     dtype: Dtype
     formula: Text
-    """``uniform(-1, 1) / sqrt(K)``; functions and their meaning are in docs/recipe-author.md."""
+    """For example ``uniform(-1, 1) / sqrt(K)``; docs/recipe-author.md lists the functions."""
     seed: StrictInt = 0
 
 
 class Output(Document):
-    """An output of a workload and how it is compared with its golden."""
+    """An output of a workload, and how it is compared with its golden."""
 
     shape: tuple[StrictInt | Name, ...]
     dtype: Dtype
     compare: Literal["numeric", "exact", "order-free"] = "numeric"
     """``numeric`` (within tolerance), ``exact`` (integers, booleans), ``order-free`` (sorted along the last axis)."""
     nan: Text | None = None
-    """Why NaN is right in this output, where the reference gives it. Without a reason a reference that gives NaN is refused."""
+    """The reason why NaN is correct in this output. Without a reason, a reference that gives NaN is refused."""
     weak: Text | None = None
-    """Why a golden may be weak here: all zeros, say, are right and would pass. Without a reason a suite may refuse it."""
+    """The reason why the golden may be weak: for example, all zeros are correct. Without a reason, a suite may refuse it."""
 
 
-#: Facts about numerics, on which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
+#: Numerics attributes, which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
 NumericsAttributes = dict[Name, StrictStr | StrictBool]
 
 
@@ -114,74 +125,74 @@ class Workload(Document):
     dims: dict[Name, StrictInt] = {}
     """Named dimensions, used in shapes, formulas and tolerances."""
     dynamic: tuple[Name, ...] = ()
-    """Dimensions that the ingress must leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test."""
+    """Dimensions that importers leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test."""
     inputs: Annotated[dict[Name, Tensor], Field(min_length=1)]
     outputs: Annotated[dict[Name, Output], Field(min_length=1)]
     golden: Literal["kept", "computed"] = "kept"
-    """``kept``: the expected outputs are files of ``golden/``. ``computed``: each run takes them from the reference, through the
-    action cache; for outputs that are too large to keep."""
+    """``kept``: the expected outputs are files of ``golden/``. ``computed``: each run computes them by the reference, through
+    the action cache; for outputs that are too large to keep."""
     absent: dict[Name, Text] = {}
-    """Frameworks in which this cannot be expressed, and why."""
+    """Frameworks that cannot express this workload, and why."""
     requires: tuple[Requirement, ...] = ()
-    """What the compilers on its route must be, whichever step they are used in."""
+    """Requirements on the compilers of all steps on its route."""
     numerics: NumericsAttributes = {}
-    """What it asks for, e.g. ``accumulator: f32``. What a target or a pipeline states counts instead."""
+    """The attributes that it asks for, e.g. ``accumulator: f32``. Those of a target or a pipeline override them."""
 
 
 class Parameter(Document):
-    """A knob of a step; ``${name}`` in its passes and schedule is replaced by the value."""
+    """A parameter of a step; ``${name}`` in its passes and schedule is replaced by the value."""
 
     description: Text
     default: ParameterValue
 
 
 class Variant(Document):
-    """What a step does under some releases: the keys that differ from the step's own."""
+    """The form of a step for some releases: the keys that differ from the step's own."""
 
     when: dict[Name, Range] = {}
-    """Component to the releases for which this holds."""
+    """By component: the releases that this variant is for."""
     carries: dict[Name, Name] = {}
-    """Component to what its release must carry for this to hold."""
+    """By component: a feature that its release must have."""
     passes: Text | None = None
     schedule: Name | None = None
     patterns: Name | None = None
 
     def holds(self, component: str, release: str, carried: Collection[str]) -> bool:
-        """Whether it holds as far as one component goes, for a release and what that carries."""
+        """Return whether the conditions on one component hold for a release and the features that it carries."""
         wanted, carries = self.when.get(component), self.carries.get(component)
         return (wanted is None or release in parse_range(wanted)) and (carries is None or carries in carried)
 
 
 class Step(Document):
-    """One focused recipe (``recipes/steps/NAME/step.yaml``): from kinds to a kind."""
+    """One transformation (``recipes/steps/NAME/step.yaml``), from kinds to a kind."""
 
     description: Text
     tool: Name = "passes"
-    """Module of ``mlir_matrix.actions``: ``passes`` runs a pass pipeline (and a schedule), ``check`` is FileCheck."""
+    """``passes`` runs a pass pipeline (and a schedule), ``check`` FileCheck; ``object`` generates code."""
     backend: Literal["programs"] | None = None
-    """For ``passes`` and ``object``: ``programs`` where only a release's own programs will do. Absent: MLIR's Python bindings where
-    the pinned release has some, else its programs."""
+    """For ``passes`` and ``object``: ``programs`` if only a release's own programs work. Absent: MLIR's Python bindings if
+    the pinned release has them, else its programs."""
     environment: Name
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
-    """Kinds that it takes."""
+    """The kinds that it takes."""
     gives: Name | None = None
-    """Kind that it gives. Absent: the kind that came in."""
+    """The kind that it gives. Absent: the kind of its input."""
     stage: Literal["lower", "codegen"] = "lower"
     passes: Text | None = None
-    """For ``passes``: the pipeline, as ``mlir-opt --pass-pipeline=builtin.module(…)`` takes it, without the wrapper."""
+    """For ``passes``: the pipeline, as in ``mlir-opt --pass-pipeline=builtin.module(…)``, without ``builtin.module``."""
     schedule: Name | None = None
-    """For ``passes``: a transform-dialect schedule in the folder, which ``transform-interpreter`` in ``passes`` runs."""
+    """For ``passes``: a transform-dialect schedule in the folder; ``transform-interpreter`` in ``passes`` runs it."""
     patterns: Name | None = None
-    """For ``passes``: a file of ``pdl.pattern`` in the step's folder, which are applied before the first pass."""
+    """For ``passes``: a file of ``pdl.pattern`` in the step's folder. They are applied before the first pass."""
     directives: Name | None = None
     """For ``check``: a file of FileCheck directives in the step's folder that the IR must satisfy."""
     parameters: dict[Name, Parameter] = {}
     native: StrictBool = False
-    """True where the output depends on the machine that runs the step (native code generation)."""
+    """True if the output depends on the machine that runs the step (native code generation)."""
     requires: tuple[Requirement, ...] = ()
-    """What the step needs, whichever variant."""
+    """Requirements of all variants."""
     variants: tuple[Variant, ...] = ()
-    """By release of a component; the first that holds counts. Given any, a release that none holds for is unsupported."""
+    """The first that matches the pinned releases applies. If there are variants and none matches, the step is unsupported."""
 
 
 class StepUse(Document):
@@ -191,48 +202,70 @@ class StepUse(Document):
     parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
 
 
+class UsedStep(NamedTuple):
+    """A step of a pipeline or target: its place in the file, its name, the values of its parameters."""
+
+    keys: tuple[str | int, ...]
+    name: str
+    parameters: Mapping[str, ParameterValue]
+
+
+def used_steps(uses: Sequence[Name | StepUse], *keys: str) -> list[UsedStep]:
+    """Return the steps of the list at ``keys`` in a file."""
+    return [
+        UsedStep((*keys, index), use.step, use.parameters)
+        if isinstance(use, StepUse)
+        else UsedStep((*keys, index), use, {})
+        for index, use in enumerate(uses)
+    ]
+
+
 class Pipeline(Document):
-    """An end-to-end recipe (``recipes/pipelines/NAME.yaml``)."""
+    """An ordered list of steps (``recipes/pipelines/NAME.yaml``)."""
 
     description: Text
     entry: Annotated[dict[Name, tuple[Name | StepUse, ...]], Field(min_length=1)]
-    """For each kind that may come in, the steps that bring it to where ``steps`` begins; order is preference."""
+    """For each kind of input, the steps before ``steps``; the first kind is preferred."""
     steps: Annotated[tuple[Name | StepUse, ...], Field(min_length=1)]
     """The steps that all routes share."""
     codegen: dict[Name, ParameterValue] = {}
-    """Values for parameters of the steps by which a target generates code, e.g. ``opt-level: 2``."""
+    """Values for parameters of a target's code generation steps, e.g. ``opt-level: 2``."""
     numerics: NumericsAttributes = {}
-    """What it does, e.g. ``contraction: "off"``. It counts before what a target or a workload states."""
+    """Its attributes, e.g. ``contraction: "off"``. They override those of a target or a workload."""
+
+    def route(self, kind: str) -> list[UsedStep]:
+        """Return the steps for an entry kind: those of the entry, then those that all entries share."""
+        return [*used_steps(self.entry[kind], "entry", kind), *used_steps(self.steps, "steps")]
 
 
 class Target(Document):
-    """Where code runs (``matrix/targets/NAME.yaml``)."""
+    """A machine or emulator that runs code (``matrix/targets/NAME.yaml``)."""
 
     description: Text
     tool: Literal["run", "run_jit"] = "run"
-    """Module of ``mlir_matrix.actions`` that runs a kernel: ``run``, which is linked with the driver to a program, or ``run_jit``,
-    in the LLVM dialect, which MLIR's runner of the pinned release compiles in memory."""
+    """``run`` links a kernel with the driver and runs the program. ``run_jit`` compiles a kernel in the LLVM dialect in memory,
+    by MLIR's runner of the pinned release."""
     triple: Name
-    """As Zig names it: architecture, system, C library."""
+    """In Zig's form: architecture, system, C library."""
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
-    """Kinds that it can run."""
+    """The kinds that it runs."""
     codegen: tuple[Name | StepUse, ...] = ()
-    """Steps that bring what pipelines end in to a kind that it runs; they take ``codegen`` values of the pipeline."""
+    """Steps from the end of a pipeline to a kind that it runs; they take ``codegen`` values of the pipeline."""
     machine: tuple[Name, ...]
-    """What the machine must be (``uname -m``)."""
+    """The accepted machines (``uname -m``)."""
     linker_environment: Name = "zig"
     """The environments that link and run."""
     runner_environment: Name = "python"
     runner: tuple[StrictStr, ...] = ()
-    """Command that runs a program, where this machine does not by itself: a program of the runner's environment, its options."""
+    """A command that runs programs, e.g. an emulator: a program of the runner's environment, and its options."""
     devices: tuple[Device, ...] = ()
-    """What a kernel needs below /dev, e.g. ``/dev/kvm``. Tests are skipped where ``matrix run --device`` does not grant it."""
+    """Devices that a kernel needs, e.g. ``/dev/kvm``. Tests are skipped unless ``matrix run --device`` grants them."""
     numerics: NumericsAttributes = {}
-    """What it has, e.g. ``libm: musl``. It counts before what a workload states."""
+    """Its attributes, e.g. ``libm: musl``. They override those of a workload."""
 
 
 class Match(Document):
-    """What a tolerance layer applies to; all given keys must match. None given: everything."""
+    """The conditions of a tolerance layer; all given keys must match. Without keys, it matches everything."""
 
     workload: tuple[NameGlob, ...] | NameGlob | None = None
     output: tuple[NameGlob, ...] | NameGlob | None = None
@@ -241,20 +274,20 @@ class Match(Document):
     numerics: (
         Annotated[dict[Name, tuple[StrictStr | StrictBool, ...] | StrictStr | StrictBool], Field(min_length=1)] | None
     ) = None
-    """Facts that workload, target or pipeline state, each with its value or a list of values that will do."""
+    """Numerics attributes of workload, target or pipeline, each with a value or a list of accepted values."""
     pipeline: tuple[NameGlob, ...] | NameGlob | None = None
     framework: tuple[NameGlob, ...] | NameGlob | None = None
 
 
 class Layer(Document):
-    """Bounds on an error, and why they are what they are. An element is right when |a-e| <= atol + rtol*|e|."""
+    """Bounds on an error, with a rationale. An element is correct if |a-e| <= atol + rtol*|e|."""
 
     match: Match = Field(default_factory=Match)
     atol: StrictInt | StrictFloat | Text
     """Numbers or expressions over the workload's dimensions: ``4*sqrt(K)*eps(f32)``."""
     rtol: StrictInt | StrictFloat | Text
     max_ulp: StrictInt | StrictFloat | Text | None = None
-    """Right, too, is what is at most so many numbers of the dtype away from the expected value. A number or an expression."""
+    """An element is also correct within this many representable numbers of the expected value. A number or an expression."""
     rationale: Text
 
 

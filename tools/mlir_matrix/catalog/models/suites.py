@@ -1,4 +1,4 @@
-"""What a suite may say (``matrix/suites/NAME.yaml``): which tests, what is known of their outcomes, what must hold between runs."""
+"""Define the model of a suite (``matrix/suites/NAME.yaml``): its tests, their expected outcomes, their properties."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Block(Document):
     product: dict[Axis, tuple[NameGlob, ...]] = Field(default={})
     zip: dict[Axis, tuple[NameGlob, ...]] = Field(default={})
     pins: dict[Name, tuple[Name, ...]] = Field(default={})
-    """Releases by component, one more axis each: ``llvm: ["18", "19"]`` gives every test as ``…@llvm=18`` and ``…@llvm=19``."""
+    """Releases by component, one more axis each: ``llvm: ["18", "19"]`` selects every test as ``…@llvm=18`` and ``…@llvm=19``."""
 
 
 class Exclusion(Document):
-    """Tests left out by judgment. What cannot work is derived and needs no exclusion."""
+    """Tests that the suite leaves out. Unsupported tests are found without exclusions."""
 
     tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
     reason: Text
 
 
 class Expectation(Document):
-    """Tests whose outcome is known to be other than ``pass``. Strict: when it passes, the run fails."""
+    """Tests with an expected outcome other than ``pass``. It is strict: if such a test passes, the run fails."""
 
     tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
     outcome: Outcome
@@ -42,17 +42,17 @@ Factor = StrictInt | StrictFloat
 
 
 class Scaling(Document):
-    """Inputs times a number give outputs times a number; a tensor that is not named stays as it is."""
+    """Inputs times a number give outputs times a number; tensors that are not named stay the same."""
 
     inputs: Annotated[dict[Name, Factor], Field(min_length=1)]
-    """Factor by input. Powers of two are exact."""
+    """Factors by input. Powers of two are exact."""
     outputs: dict[Name, Factor] = Field(default={})
-    """Factor by output."""
+    """Factors by output."""
     within: Within = "exact"
 
 
 class Permutation(Document):
-    """Renumbering a dimension, the same way in all inputs, renumbers it in the outputs; what has not got it stays as it is."""
+    """Renumbering a dimension in all inputs renumbers it in the outputs; tensors without it stay the same."""
 
     dim: Name
     """A named dimension of the workload."""
@@ -60,42 +60,52 @@ class Permutation(Document):
 
 
 class Batch(Document):
-    """A batch gives what its two halves give, run one by one.
+    """A batch gives the same outputs as its two halves, run one by one.
 
-    Where the workload leaves the dimension open one kernel runs on all sizes; else the source is imported for each size.
+    If the workload leaves the dimension open, one kernel runs on all sizes; else the source is imported for each size.
     """
 
     dim: Name
-    """The named dimension of the workload along which a batch is a batch; all outputs have it."""
+    """The named dimension of the batch; all outputs have it."""
     within: Within = "exact"
 
 
 class Agreement(Document):
-    """The outputs are those of the same workload in another cell; what is not named is as in the test itself."""
+    """The outputs are those of the same workload in another cell; axes that are not named are those of the test."""
 
     framework: Name | None = None
     pipeline: Name | None = None
     target: Name | None = None
     within: Within = "exact"
 
+    @property
+    def cell(self) -> dict[str, str | None]:
+        """The names of the other cell, by axis."""
+        return {"framework": self.framework, "pipeline": self.pipeline, "target": self.target}
+
 
 class SameIr(Document):
-    """The IR is that of the same workload in another cell, whatever values are called; what is not named is as in the test."""
+    """The IR is that of the same workload in another cell, but for names of values; axes not named are those of the test."""
 
     framework: Name | None = None
     pipeline: Name | None = None
     at: Name
-    """The kind at which both are compared; where several steps give it, the last of them."""
+    """The kind at which both are compared, after the last step that gives it."""
+
+    @property
+    def cell(self) -> dict[str, str | None]:
+        """The names of the other cell, by axis."""
+        return {"framework": self.framework, "pipeline": self.pipeline}
 
 
 class Property(Document):
-    """What must hold between runs of a test; one of ``scaling``, ``permutation``, ``batch``, ``agrees``, ``same-ir``.
+    """A relation between runs of a test; one of ``scaling``, ``permutation``, ``batch``, ``agrees``, ``same-ir``.
 
-    Each test that it names has one more, ``FRAMEWORK/PIPELINE/TARGET/WORKLOAD~NAME``.
+    It adds a test ``FRAMEWORK/PIPELINE/TARGET/WORKLOAD~NAME`` for each test that it names.
     """
 
     name: Name | None = None
-    """What stands after the ``~`` in identifiers. Absent: the kind."""
+    """The text after the ``~`` in identifiers. Absent: the kind."""
     tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
     scaling: Scaling | None = None
     permutation: Permutation | None = None
@@ -106,27 +116,21 @@ class Property(Document):
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds that are given; one where the file is right."""
-        return [kind for kind, given in self._given().items() if given is not None]
+        """The kinds that are given; exactly one, which is checked after loading."""
+        given = (self.scaling, self.permutation, self.batch, self.agrees, self.same_ir)
+        return [kind for kind, found in zip(KINDS, given, strict=True) if found is not None]
 
     @property
     def called(self) -> str:
-        """What stands after the ``~``."""
+        """The text after the ``~``."""
         return self.name or next(iter(self.kinds), "")
 
     @property
     def property_kind(self) -> PropertyKind:
         """What must hold."""
-        return next(property_kind for property_kind in self._given().values() if property_kind is not None)
-
-    def _given(self) -> dict[str, PropertyKind | None]:
-        return {
-            "scaling": self.scaling,
-            "permutation": self.permutation,
-            "batch": self.batch,
-            "agrees": self.agrees,
-            "same-ir": self.same_ir,
-        }
+        found = self.scaling or self.permutation or self.batch or self.agrees or self.same_ir
+        assert found is not None
+        return found
 
 
 PropertyKind = Scaling | Permutation | Batch | Agreement | SameIr
@@ -135,7 +139,7 @@ KINDS = ("scaling", "permutation", "batch", "agrees", "same-ir")
 
 
 class Conflict(Document):
-    """Two IR tests that are known to conflict: whatever passes one breaks the other."""
+    """Two IR tests that are known to conflict: a step that passes one fails the other."""
 
     tests: Annotated[tuple[Glob, ...], Field(min_length=2, max_length=2)]
     """Their identifiers, ``mlir/STEP/ir/CASE``."""
@@ -154,9 +158,8 @@ class Suite(Document):
     exclude: tuple[Exclusion, ...] = ()
     expect: tuple[Expectation, ...] = ()
     weak: Literal["report", "fail"] = "report"
-    """What becomes of a test that passes, but is weak: a trivial output, all zeros for instance, would pass, too. It is reported,
-    or a failure."""
+    """How a weak pass counts, that is, if a trivial output such as all zeros would pass too: it is reported, or it is a failure."""
     properties: tuple[Property, ...] = ()
-    """What must hold between runs of tests."""
+    """Relations between runs of tests."""
     conflicts: tuple[Conflict, ...] = ()
-    """IR tests that are known to conflict; `matrix conflicts` finds the others."""
+    """Known conflicts of IR tests; `matrix conflicts` finds the others."""

@@ -1,4 +1,4 @@
-"""What the YAML files in ``toolchains/`` may say: environments, components and their releases, known-good pins."""
+"""Define the models of ``toolchains/`` and ``containers/``: environments, components, releases, pins, images."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from mlir_matrix.catalog.models.base import Document, Name, Scalar, Text
+from mlir_matrix.catalog.models.base import Document, Name, Scalar, Text, matching
 
 
 class Environment(Document):
-    """What an action needs to run (``toolchains/environments/NAME.yaml``): the pins of its components, as a lock."""
+    """The components that an action needs (``toolchains/environments/NAME.yaml``)."""
 
     description: Text
     components: tuple[Name, ...] = ()
-    """Components whose releases it consists of (``toolchains/components/``). Empty: the interpreter alone."""
+    """Its components (``toolchains/components/``). Empty: the interpreter alone."""
 
 
 Provider = Literal["pypi", "deb", "host", "source"]
@@ -23,122 +23,152 @@ Finish = Literal["bazel"]
 PATCHER = "patchelf"
 
 
-_PACKAGE = r"^[a-z0-9{][a-z0-9{}+.-]*$"
-_PLACE = r"^[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*(/[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*)*$"
-_FILES = r"^[A-Za-z0-9_*][A-Za-z0-9_*+.-]*(/[A-Za-z0-9_*][A-Za-z0-9_*+.-]*)*$"
-#: Names of packages, with the places that a release fills.
-PackageName = Annotated[StrictStr, Field(pattern=_PACKAGE)]
+#: Names of packages, with ``{major}`` and ``{minor}`` for numbers of the release.
+PackageName = Annotated[
+    StrictStr,
+    matching(
+        r"^[a-z0-9{][a-z0-9{}+.-]*$",
+        "the name of a Debian package (small letters, digits, '+', '-', '.', and '{major}' or '{minor}')",
+    ),
+]
 #: A folder of a prefix, or the name of a program: no part begins with a dot, so none leads out.
-ProgramPlace = Annotated[StrictStr, Field(pattern=_PLACE)]
-#: Files of an installed package or a prefix, as Bazel's ``glob`` takes them: no part begins with a dot, so none leads out.
-UnitFiles = Annotated[StrictStr, Field(pattern=_FILES)]
-#: What texts must be that a pattern refuses.
-RULES = {
-    _PACKAGE: "the name of a Debian package (small letters, digits, '+', '-', '.', and '{major}' or '{minor}')",
-    _FILES: "a file of the component's folder, or some, such as 'ziglang/zig' or 'ziglang/lib/**'; "
-    "no part of it may begin with a dot",
-    _PLACE: "a folder of the prefix such as 'usr/bin', or the name of a program; no part of it may begin with a dot",
-}
+ProgramPlace = Annotated[
+    StrictStr,
+    matching(
+        r"^[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*(/[A-Za-z0-9_{][A-Za-z0-9_{}+.-]*)*$",
+        "a folder of the prefix such as 'usr/bin', or the name of a program; no part of it may begin with a dot",
+    ),
+]
+#: Files of a package, as Bazel's ``glob`` takes them: no part begins with a dot, so none leads out.
+PackageFiles = Annotated[
+    StrictStr,
+    matching(
+        r"^[A-Za-z0-9_*][A-Za-z0-9_*+.-]*(/[A-Za-z0-9_*][A-Za-z0-9_*+.-]*)*$",
+        "a file of the component's folder, or some, such as 'ziglang/zig' or 'ziglang/lib/**'; "
+        "no part of it may begin with a dot",
+    ),
+]
 
 
 class Build(Document):
-    """How the provider ``source`` makes a release: a commit of a git repository, by CMake and Ninja."""
+    """How the provider ``source`` builds a release: from a commit of a git repository, by CMake and Ninja."""
 
     repository: Text
-    """Anything that ``git fetch`` takes; a path that begins with ``./`` or ``../`` goes from the catalog."""
+    """An address for ``git fetch``; a path that begins with ``./`` or ``../`` is relative to the catalog."""
     folder: StrictStr = "."
-    """Folder of the CMakeLists.txt in the repository."""
+    """The folder of the CMakeLists.txt in the repository."""
     options: dict[StrictStr, Scalar] = Field(default={})
     """CMake's cache variables, ``-DNAME=VALUE``; ``${NAME}`` stands for the folder of a variable of ``needs``."""
     targets: tuple[Name, ...] = ()
-    """What Ninja builds, programs that are then taken. Empty: everything, and what it installs is taken."""
+    """The programs that Ninja builds. Empty: it builds everything and installs it."""
     needs: dict[Name, dict[StrictStr, StrictStr]] = Field(default={})
-    """Components whose releases must be there to build it, and where CMake finds them: variable to folder of the prefix,
-    ``{major}`` standing for the first number of that release."""
+    """Components that the build needs, each with CMake's variables for folders of its prefix; ``{major}`` stands for the first
+    number of its release."""
 
 
 class Release(Document):
-    """One version of a component, and where it comes from."""
+    """One version of a component, and its provider."""
 
     release: Name
-    """Begins with the number: ``19.1.7``, ``24.0.0+torch-mlir.20261001``."""
+    """The name begins with the number: ``19.1.7``, ``24.0.0+torch-mlir.20261001``."""
     provider: Provider | None = None
-    """Where it differs from the component's."""
+    """Absent: the component's."""
     commit: Name | None = None
-    """The source that it was made from, where known: a commit or a tag."""
+    """The source that it was built from, if known: a commit or a tag."""
     durability: Literal["permanent", "rolling"] = "permanent"
     """``rolling``: its source replaces it by the next one, and it will vanish from there."""
     carries: tuple[Name, ...] = ()
-    """What not every build of the component has: dialects, targets."""
+    """Features that some builds of the component lack: dialects, targets."""
     bindings: StrictStr | None = None
-    """Import package in it that carries MLIR's Python bindings (``torch_mlir``, ``mlir``, …)."""
+    """The import package of MLIR's Python bindings in it (``torch_mlir``, ``mlir``, …)."""
     distributions: dict[Name, Name] = Field(default={})
-    """``pypi``: the distributions and their versions. Absent: the component's own, in the version of the release."""
+    """``pypi``: the distributions and their versions. Absent: the component's own with the version of the release."""
     suites: tuple[Name, ...] = ()
-    """``deb``: the suites that have it, the first preferred."""
+    """``deb``: the Debian suites that have it, the first preferred."""
     version: StrictStr | None = None
-    """``deb``: the version's upstream part where it differs from the release."""
+    """``deb``: the upstream part of the version, if it differs from the release."""
     programs: tuple[ProgramPlace, ...] = ()
-    """``host``: its programs, where they are not the component's."""
+    """``host``: its programs. Absent: the component's."""
     link: StrictStr | None = None
 
 
 class Component(Document):
-    """Something versioned (``toolchains/components/NAME.yaml``), and its releases in order, the oldest first."""
+    """Software with releases (``toolchains/components/NAME.yaml``), the oldest release first."""
 
     description: Text
     link: StrictStr | None = None
     provider: Provider = "pypi"
-    """Where releases come from that do not say otherwise."""
+    """The provider of releases without one of their own."""
     tools: tuple[Name, ...] = ()
-    """Programs that it is used for."""
+    """The programs that actions use."""
     modules: tuple[StrictStr, ...] = ()
-    """Import packages that it is used for."""
+    """The import packages that actions use."""
     distribution: Name | None = None
-    """``pypi``: distribution name where it differs from the component's."""
+    """``pypi``: the name of the distribution, if it differs from the component's."""
     packages: tuple[PackageName, ...] = ()
-    """``deb``: package names, ``{major}`` and ``{minor}`` standing for the first numbers of the release."""
+    """``deb``: package names; ``{major}`` and ``{minor}`` stand for the first numbers of the release."""
     alone: tuple[PackageName, ...] = ()
-    """``deb``: packages that are taken without what they depend on."""
+    """``deb``: packages that are installed without their dependencies."""
     without: tuple[PackageName, ...] = ()
-    """``deb``: packages that count as installed: neither they are taken nor what only they need."""
+    """``deb``: packages that count as installed: neither they nor dependencies of them alone are installed."""
     in_place: StrictBool = False
-    """``deb``: its programs look for themselves (``/proc/self/exe``), so that no loader can be in front of them. They are
-    patched to find the prefix's loader and libraries where it stands, and it cannot be moved."""
+    """``deb``: its programs find themselves by ``/proc/self/exe``, so that no loader can be in front of them. They are patched
+    with the final paths of the prefix's loader and libraries, and the prefix cannot be moved."""
     finish: Finish | None = None
-    """``deb``, with ``in_place``: what more its programs need to run, by the name of what we do about it."""
+    """``deb``, with ``in_place``: a further patch that its programs need."""
     programs: tuple[ProgramPlace, ...] = ()
     """``deb``, ``source``: folders of the prefix that hold its programs. ``host``: their names."""
-    reads: dict[Name, Annotated[tuple[UnitFiles, ...], Field(min_length=1)]] = Field(default={})
-    """By kind of action, the files that such actions read of it, where these are few of many: actions by Bazel have no
-    others. ``*`` stands for part of a name, ``**`` for folders."""
+    reads: dict[Name, Annotated[tuple[PackageFiles, ...], Field(min_length=1)]] = Field(default={})
+    """By tool, the files that its actions read, if these are few of many: under Bazel, actions have no others. ``*`` stands
+    for part of a name, ``**`` for folders."""
     build: Build | None = None
     """``source``: how it is built."""
     releases: Annotated[tuple[Release, ...], Field(min_length=1)]
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The components that its releases are made with."""
+        """The components that its releases are built with."""
         return (*(self.build.needs if self.build else ()), *([PATCHER] if self.in_place else []))
 
 
 class Passed(Document):
-    """What a set of pins passed."""
+    """The results of a suite under a set of pins."""
 
     suite: Name
     as_expected: StrictInt
-    """Tests that ended as the suite expects, of all."""
+    """The number of tests with the expected outcome, of ``total``."""
     total: StrictInt
-    outcomes: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")]
+    outcomes: Annotated[StrictStr, matching(r"^[0-9a-f]{64}$", "a SHA-256 of 64 digits 0-9a-f")]
     """SHA-256 over the identifiers and outcomes of its tests."""
-    date: Annotated[StrictStr, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    date: Annotated[StrictStr, matching(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "a date YYYY-MM-DD")]
     """``YYYY-MM-DD``"""
 
 
 class KnownGood(Document):
-    """The default pins (``toolchains/known-good.yaml``) and what they passed."""
+    """The default pins (``toolchains/known-good.yaml``), and the results of suites under them."""
 
     pins: dict[Name, Name]
     environments: dict[Name, dict[Name, Name]] = Field(default={})
-    """Environments that keep to releases of their own: those of linkers and code generators."""
+    """Environments with releases of their own: those of linkers and code generators."""
     passed: tuple[Passed, ...] = ()
+
+
+class Containers(Document):
+    """How images of environments are built (``containers/images.yaml``); the lock files define their content."""
+
+    user: Annotated[StrictInt, Field(ge=1, le=65535)] = 10001
+    """The number of the user, and of the group, that containers run as: not root."""
+    first: tuple[Name, ...] = ()
+    """Packages of many environments, by their names in pip and components. Their layers come first, in this order, so that a
+    daemon stores them once: it shares a layer only if all layers below are equal."""
+    registry: (
+        Annotated[
+            StrictStr,
+            matching(
+                r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*$",
+                "a registry, such as 'registry.example.com:5000/ci', without 'https://'",
+            ),
+        ]
+        | None
+    ) = None
+    """The registry that images are pulled from, and with ``--push`` pushed to: ``HOST:PORT/FOLDER``. Absent: built here."""

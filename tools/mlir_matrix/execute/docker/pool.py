@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from mlir_matrix.actions.runtime.child import LOG_FILE
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
-from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker.container import Container, Pace, start

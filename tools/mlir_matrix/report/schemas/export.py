@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 from typing_extensions import is_typeddict
 
 from mlir_matrix.catalog.models import base as models
-from mlir_matrix.catalog.models import containers, suites, toolchains
+from mlir_matrix.catalog.models import suites, toolchains
 from mlir_matrix.files import write_text
 from mlir_matrix.names import check_known
 from mlir_matrix.report.schemas import audit, comparison, conflicts, golden, run, verdict
@@ -29,7 +29,7 @@ from mlir_matrix.report.schemas import audit, comparison, conflicts, golden, run
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
     "component": toolchains.Component,
-    "containers": containers.Containers,
+    "containers": toolchains.Containers,
     "environment": toolchains.Environment,
     "framework": models.Framework,
     "kind": models.Kind,
@@ -53,7 +53,7 @@ DOCUMENTS: Mapping[str, type] = {
     "results": run.Results,
 }
 _MODELS: Mapping[str, type] = {**_FILES, **DOCUMENTS}
-_OF_FILES = (models, suites, toolchains, containers)
+_OF_FILES = (models, suites, toolchains)
 _OF_DOCUMENTS = (audit, comparison, run, golden, conflicts, verdict)
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)

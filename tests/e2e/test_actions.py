@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.house import House, new_home
+from support.house import House, Report, new_home
 
 CELLS = (
     "mlir/{linalg-loops,linalg-vectorized,linalg-named}/x86_64/{matmul,mlp,softmax}",
@@ -24,12 +25,18 @@ def differences(left: House, right: House) -> list[str]:
     return [f"{key}: {one.get(key)} and {entry}" for key, entry in other.items() if one.get(key) != entry]
 
 
-def test_outputs_repeat_to_the_byte(warm: House, fresh: Callable[[str], House]) -> None:
-    """A key covers all that an action reads, so that equal keys say that everything before it repeated as well."""
+def test_outputs_repeat_to_the_byte(warm: House, smoke: Report, fresh: Callable[[str], House]) -> None:
+    """A key covers all that an action reads, so that equal keys say that everything before it repeated as well.
+
+    Each time for other tests of smoke.
+    """
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    ran = sorted(test for test, outcome in smoke.outcomes.items() if outcome != "unsupported")
     house = fresh("second")
     # The first time was with another number.
-    assert house("run", "--jobs", "5", "--quiet").code == 0
-    assert house.count() > 1000
+    assert house("run", "--jobs", "5", "--quiet", *random.Random(seed).sample(ran, 120)).code in (0, 1)
+    assert house.count() > 300
     assert differences(warm, house) == []
 
 

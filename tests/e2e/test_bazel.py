@@ -169,13 +169,12 @@ def test_unchanged_tests_are_not_run_again(house: House) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_ended(how: signal.Signals, house: House, tmp_path: Path) -> None:
+def test_a_run_that_is_ended(how: signal.Signals, house: House, workspace: Workspace) -> None:
     """Bazel stops what it does, and goes on with the next run, which removes what is left."""
-    catalog = Downstream(tmp_path / "catalog")
-    catalog.workload("slow", linalg=MLIR["m_endless"][0])
-    words = ("--catalog", catalog.root, "--executor", "bazel")
+    workspace.catalog.workload(how.name, linalg=MLIR["m_endless"][0])
+    words = ("--catalog", workspace.catalog.root, "--executor", "bazel")
     scratch = house.actions / "scratch"
-    with house.start("run", "mlir/linalg-loops/x86_64/slow", *words) as process:
+    with house.start("run", f"mlir/linalg-loops/x86_64/{how.name}", *words) as process:
         assert wait_until(lambda: list(scratch.glob(f"{process.pid}-*/log")))
         process.send_signal(how)
         _, said = process.communicate(timeout=120)

@@ -12,6 +12,7 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import Census, plain
 from mlir_matrix.actions.numerics.diagnosis import diagnose
 from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, STORAGE, Array
+from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.compare.fast_path import blocks, gate
 from mlir_matrix.compare.result import Comparison
 from mlir_matrix.compare.rules import Rules
@@ -22,14 +23,12 @@ _SMALL = 1 << 18
 _GUESSABLE = 1 << 22
 #: NumPy's names of our types; those of ml_dtypes, which adds types to NumPy, among them.
 _NAMES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
-    "int8": "i8", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool", "complex64": "complex<f32>",
-    "complex128": "complex<f64>", "float8_e5m2": "f8E5M2", "float8_e4m3": "f8E4M3", "float8_e3m4": "f8E3M4",
-    "float8_e4m3fn": "f8E4M3FN", "float8_e5m2fnuz": "f8E5M2FNUZ", "float8_e4m3fnuz": "f8E4M3FNUZ",
-    "float8_e4m3b11fnuz": "f8E4M3B11FNUZ",
+    **{name: dtype for dtype, name in FRAMEWORK_NAMES.items()},
+    "uint64": "u64", "uint32": "u32", "uint16": "u16", "complex64": "complex<f32>", "complex128": "complex<f64>",
+    **{f"float8_{dtype[2:].lower()}": dtype for dtype in dtypes.FLOAT8},
 }  # fmt: skip
 #: The types whose elements lie in NumPy arrays as plain words.
-_BITS = tuple(name for name in ("bf16", *dtypes.FLOAT8))
+_BITS = ("bf16", *dtypes.FLOAT8)
 
 
 def compare_arrays(

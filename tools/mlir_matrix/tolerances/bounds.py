@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import math
-import sys
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
@@ -26,13 +25,14 @@ from mlir_matrix.actions.expr.expression import (
     Word,
     parse,
 )
+from mlir_matrix.actions.numerics.formats import FORMATS
 
 #: The distance from 1 to the next number, which is twice the largest relative error of one rounding.
-EPS = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+EPS = {dtype: format.eps for dtype, format in FORMATS.items()}
 
 #: The largest size of a finite number: an error of as much is that of zero, whatever is expected.
 LARGEST = {
-    "f64": sys.float_info.max, "f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127,
+    **{dtype: format.largest for dtype, format in FORMATS.items()},
     "i64": 2.0**63, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7, "u8": 255.0, "bool": 1.0,
 }  # fmt: skip
 

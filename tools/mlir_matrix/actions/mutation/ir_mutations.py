@@ -28,14 +28,14 @@ from mlir_matrix.actions.mutation.loops import (
     trips,
     walk,
 )
+from mlir_matrix.actions.numerics.formats import FORMATS
 
 Site = Callable[[], None]
 #: Iterations that a vector or a tile takes at once; what it does not divide is the remainder.
 _TILE = 8
 #: Relative error of a constant with a digit wrong: that of torch-mlir's 0.797724 for sqrt(2/pi) is 2e-4.
 _DIGIT = 2.0**-12
-_MANTISSA = {"f64": (64, 52), "f32": (32, 23), "f16": (16, 10)}
-_BF16, _F16 = 7, 10
+_BF16, _F16 = (FORMATS[name].digits - 1 for name in ("bf16", "f16"))
 _SWAPPED = frozenset(
     ("arith.subf", "arith.divf", "arith.remf", "arith.subi", "arith.divsi", "arith.divui", "arith.cmpf", "arith.cmpi",
      "math.powf", "math.atan2")
@@ -124,7 +124,9 @@ def _computes(operation: Any) -> bool:
 
 
 def _mantissa(operation: Any) -> int:
-    return _MANTISSA.get(str(operation.results[0].type), (0, 0))[1]
+    """Return the stored bits of the significand of a result; 0 for what is not floating point."""
+    kind = str(operation.results[0].type)
+    return FORMATS[kind].digits - 1 if kind in FORMATS else 0
 
 
 def narrow_accumulator(kept: int, edit: Editor, module: Any) -> list[Site]:
@@ -139,8 +141,8 @@ def _sums(module: Any) -> list[Any]:
 def _round(edit: Editor, operation: Any, kept: int) -> None:
     """To nearest, ties to even, by the bits: every target has the operations for that, and none for bf16."""
     value = operation.results[0]
-    width, mantissa = _MANTISSA[str(value.type)]
-    bits, cut = edit.ir.IntegerType.get_signless(width), mantissa - kept
+    # Of f64, f32 or f16: bf16 has no more than is kept.
+    bits, cut = edit.ir.IntegerType.get_signless(int(str(value.type)[1:])), _mantissa(operation) - kept
     with edit.after(operation):
         word = edit.new("arith.bitcast", [value], bits)
         last = edit.new("arith.shrui", [word, edit.number(cut, bits)], bits)

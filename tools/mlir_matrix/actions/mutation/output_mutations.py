@@ -14,11 +14,10 @@ import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
+from mlir_matrix.actions.numerics.formats import FORMATS
 
 #: Edge of a tile; what it does not divide is the remainder.
 _TILE = 8
-#: Bits of mantissa that are stored.
-_MANTISSA = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}
 #: Bits of an f32's mantissa that are flipped, the last place first; in other types those as far up their mantissa.
 _BITS = (0, 2, 4, 8, 12, 16, 20, 22)
 #: A relative error of 2.4e-4 everywhere: a constant with its fourth digit wrong.
@@ -42,7 +41,7 @@ Mutation = Callable[[Planting], Mutants]
 def flips(dtype: str) -> dict[str, int]:
     """Bits to flip by what they are called: those of f32's mantissa, scaled; of integers the lowest and the highest."""
     if dtype in FLOATS:
-        top = _MANTISSA[dtype] - 1
+        top = FORMATS[dtype].digits - 2
         return {f"output-flip-bit-{bit}": round(bit * top / 22) for bit in _BITS}
     width = 8 * dtypes.STORAGE[dtype].itemsize
     return {"output-flip-bit-0": 0} | ({} if dtype == "bool" else {"output-flip-bit-top": width - 1})
@@ -136,7 +135,7 @@ def shifted(planting: Planting) -> Mutants:
 
 def rounded(planting: Planting) -> Mutants:
     """Everything went through bf16 on its way."""
-    if _MANTISSA.get(planting.dtype, 0) <= _MANTISSA["bf16"]:
+    if planting.dtype not in FORMATS or planting.dtype == "bf16":
         return []
     return _computed(planting, lambda values: dtypes.decode(dtypes.encode(values, "bf16"), "bf16"))
 

@@ -1,4 +1,4 @@
-"""How exact programs have to be, apart from all tolerances: rounding units of dtypes, largest errors of functions.
+"""How exact the functions of correct programs are, apart from all tolerances.
 
 ``+ - * /`` and ``sqrt`` are rounded correctly (IEEE 754). The other functions may be off by what the OpenCL C
 specification allows a conforming implementation in single precision ("Relative Error as ULPs", full profile). That
@@ -10,46 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mlir_matrix.actions.numerics.dtypes import Doubles
-
-#: References are computed in double, whose own rounding errors count, too: they show where the output is a double.
-DOUBLE = 2.0**-53
-
-
-@dataclass(frozen=True, kw_only=True)
-class Format:
-    """A floating-point dtype: digits of its significand, its largest number, its least positive one."""
-
-    digits: int
-    largest: float
-    least: float
-
-    @property
-    def u(self) -> float:
-        """The unit roundoff: the largest relative error of rounding to nearest, half of ``eps``."""
-        return 2.0**-self.digits
-
-    @property
-    def rounding(self) -> float:
-        """The relative error of one operation, that of the same operation of the reference included."""
-        return self.u + DOUBLE
-
-    def holds(self, values: Doubles) -> Any:
-        """Which values are numbers of this dtype (leaving the range of its exponents aside)."""
-        scaled = np.ldexp(np.frexp(values)[0], self.digits)
-        return (scaled == np.rint(scaled)) | ~np.isfinite(values)
-
-
-FORMATS = {
-    "f64": Format(digits=53, largest=float(np.finfo(np.float64).max), least=2.0**-1074),
-    "f32": Format(digits=24, largest=float(np.finfo(np.float32).max), least=2.0**-149),
-    "f16": Format(digits=11, largest=65504.0, least=2.0**-24),
-    "bf16": Format(digits=8, largest=(2 - 2.0**-7) * 2.0**127, least=2.0**-133),
-}
 
 
 @dataclass(frozen=True, kw_only=True)

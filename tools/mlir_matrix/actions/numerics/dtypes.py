@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mlir_matrix.actions.numerics.formats import FORMATS
+
 Array = NDArray[Any]
 Doubles = NDArray[np.float64]
 
@@ -95,13 +97,9 @@ class DtypeError(ValueError):
         super().__init__(message)
 
 
-#: The least normal number of each type of NumPy's, and of bf16, which has the exponents of f32.
-_LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
-
-
 def least_normal(dtype: str) -> float:
     """The least positive number of a floating-point type that is not subnormal."""
-    return _LEAST[dtype] if dtype in _LEAST else 2.0 ** (1 - FLOAT8[dtype].bias)
+    return FORMATS[dtype].least_normal if dtype in FORMATS else 2.0 ** (1 - FLOAT8[dtype].bias)
 
 
 def golden_storage(dtype: str) -> np.dtype[Any]:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from mlir_matrix.actions.numerics.accuracy import Format
 from mlir_matrix.actions.numerics.dtypes import Doubles
+from mlir_matrix.actions.numerics.formats import Format
 from mlir_matrix.actions.runtime.contract import ActionFailed
 
 #: What a function of NumPy does to these arrays: called with the format and the function's own arguments.
@@ -150,12 +150,18 @@ def unknown(what: str) -> ActionFailed:
     )
 
 
+def holds(format: Format, values: Doubles) -> Any:
+    """Return which values are numbers of a format, leaving the range of its exponents aside."""
+    scaled = np.ldexp(np.frexp(values)[0], format.digits)
+    return (scaled == np.rint(scaled)) | ~np.isfinite(values)
+
+
 def lift(given: Any, format: Format) -> ErrorBound:
     """Anything as an array with its errors: a constant is rounded where the dtype does not hold it."""
     if isinstance(given, ErrorBound):
         return given
     value = np.asarray(given, dtype=np.float64)
-    return ErrorBound(value, np.where(format.holds(value), 0.0, format.u * np.abs(value)), format)
+    return ErrorBound(value, np.where(holds(format, value), 0.0, format.u * np.abs(value)), format)
 
 
 def settle(value: Doubles, passed: Doubles, roundings: Any, format: Format) -> ErrorBound:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from mlir_matrix.actions.numerics.accuracy import Format
 from mlir_matrix.actions.numerics.dtypes import Doubles
 from mlir_matrix.actions.numerics.error_bound import (
     FUNCTION_RULES,
@@ -20,6 +19,7 @@ from mlir_matrix.actions.numerics.error_bound import (
     settle,
     unknown,
 )
+from mlir_matrix.actions.numerics.formats import Format
 
 
 def _rule(*functions: Any) -> Callable[[Rule], Rule]:

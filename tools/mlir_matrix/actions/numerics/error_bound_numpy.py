@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.numerics.accuracy import FUNCTIONS, Format
+from mlir_matrix.actions.numerics.accuracy import FUNCTIONS
 from mlir_matrix.actions.numerics.error_bound import ErrorBound, lift, unknown
 from mlir_matrix.actions.numerics.error_bound_ufuncs import evaluate
+from mlir_matrix.actions.numerics.formats import Format
 
 #: Names of ``math`` that NumPy has by another.
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.numerics.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Format, Function
+from mlir_matrix.actions.numerics.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Function
 from mlir_matrix.actions.numerics.dtypes import Doubles
 from mlir_matrix.actions.numerics.error_bound import UFUNC_RULES, ErrorBound, Rule, lift, settle, unknown
 from mlir_matrix.actions.numerics.error_bound_functions import multilinear
+from mlir_matrix.actions.numerics.formats import Format
 
 
 def _elementwise(*ufuncs: Any) -> Callable[[Callable[..., ErrorBound]], Callable[..., ErrorBound]]:

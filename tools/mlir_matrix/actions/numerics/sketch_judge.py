@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.accuracy import FORMATS, Format
 from mlir_matrix.actions.numerics.census import Census, plain
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array, Doubles
+from mlir_matrix.actions.numerics.formats import FORMATS, Format
 from mlir_matrix.actions.numerics.sketch_format import (
     BLOCK,
     FACTOR,

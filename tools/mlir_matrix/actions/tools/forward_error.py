@@ -22,9 +22,9 @@ import numpy as np
 
 from mlir_matrix.actions import params
 from mlir_matrix.actions.numerics import dtypes, error_bound_numpy
-from mlir_matrix.actions.numerics.accuracy import FORMATS, Format
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.numerics.error_bound import ErrorBound, lift
+from mlir_matrix.actions.numerics.error_bound import ErrorBound, holds, lift
+from mlir_matrix.actions.numerics.formats import FORMATS, Format
 from mlir_matrix.actions.params import SignatureParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools.import_common import Tensor, check_arguments, declared
@@ -102,6 +102,6 @@ def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], pl
         raise ActionFailed(f"output {name}: {_OWN}() returns what is no bound: NaN or less than 0")
     size = np.abs(right)
     with np.errstate(all="ignore"):
-        bound = np.maximum(bound, np.where(format.holds(right), 0.0, format.u * size))
+        bound = np.maximum(bound, np.where(holds(format, right), 0.0, format.u * size))
         over = np.isfinite(right) & (size + bound > format.largest)
     return np.where(over, np.inf, bound)

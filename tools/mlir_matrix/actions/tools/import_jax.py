@@ -17,22 +17,12 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir
 
+from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.actions.params import ImportParams
 from mlir_matrix.actions.runtime.contract import Action, under_test
 from mlir_matrix.actions.tools import import_common
 
-DTYPES = {
-    "f64": jnp.dtype(jnp.float64),
-    "f32": jnp.dtype(jnp.float32),
-    "f16": jnp.dtype(jnp.float16),
-    "bf16": jnp.dtype(jnp.bfloat16),
-    "i64": jnp.dtype(jnp.int64),
-    "i32": jnp.dtype(jnp.int32),
-    "i16": jnp.dtype(jnp.int16),
-    "i8": jnp.dtype(jnp.int8),
-    "u8": jnp.dtype(jnp.uint8),
-    "bool": jnp.dtype(jnp.bool_),
-}
+DTYPES = {dtype: jnp.dtype(name) for dtype, name in FRAMEWORK_NAMES.items()}
 
 #: JAX narrows these to 32 bits unless told otherwise, with no more than a warning.
 WIDE = frozenset({"f64", "i64"})

@@ -17,22 +17,12 @@ from torch_mlir.compiler_utils import OutputType
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 
+from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.actions.params import ImportParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools import bindings, import_common
 
-DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i16": torch.int16,
-    "i8": torch.int8,
-    "u8": torch.uint8,
-    "bool": torch.bool,
-}
+DTYPES = {dtype: getattr(torch, name) for dtype, name in FRAMEWORK_NAMES.items()}
 
 #: What ``torch_mlir.fx`` runs for its output type TORCH. Here, because its wrapper writes a reproducer to a
 #: temporary file and names it in the error, which then differs from run to run.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
@@ -18,10 +19,7 @@ from mlir_matrix.actions.expr.expression import (
     Function,
     Grammar,
     Interpreter,
-    Name,
-    Negate,
     Node,
-    Number,
     Word,
     parse,
 )
@@ -63,6 +61,9 @@ def _power(base: float, exponent: float) -> float:
     return float(_DIGITS.power(Decimal(base), Decimal(exponent))) if base and near else near
 
 
+_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": _power,
+}  # fmt: skip
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {"sqrt": math.sqrt, "log2": _log2, "max": max, "min": min}
 
 
@@ -84,48 +85,27 @@ class _Floats(Interpreter[float]):
     """The value of a tolerance."""
 
     def __init__(self, text: str, dims: Mapping[str, int], dtype: str) -> None:
-        self._text, self._dims, self._dtype = text, dims, dtype
-
-    def number(self, node: Number) -> float:
-        return node.value
-
-    def name(self, node: Name) -> float:
-        return float(self._dims[node.name])
-
-    def negate(self, node: Negate, operand: float) -> float:
-        return -operand
+        super().__init__(text, dims)
+        self._dtype = dtype
 
     def binary(self, node: Binary, left: float, right: float) -> float:
-        match node.operator:
-            case "+":
-                value = left + right
-            case "-":
-                value = left - right
-            case "*":
-                value = left * right
-            case "/":
-                value = self._guard(node.right, lambda: left / right)
-            case _:
-                value = self._guard(node, lambda: _power(left, right))
-        return self._finite(node, value)
+        return self._compute(node, _OPERATORS[node.operator], left, right)
 
     def call(self, node: Call, arguments: list[float]) -> float:
         match node.arguments:
             case (Word(word=word),):
                 return EPS.get(self._dtype if word == "dtype" else word, 0.0)
-        return self._finite(node, self._guard(node, lambda: _FUNCTIONS[node.function](*arguments)))
+        return self._compute(node, _FUNCTIONS[node.function], *arguments)
 
-    def _guard(self, node: Node, compute: Callable[[], float]) -> float:
+    def _compute(self, node: Node, function: Callable[..., float], *arguments: float) -> float:
         try:
-            return compute()
+            value = function(*arguments)
         except ZeroDivisionError:
-            raise ExpressionError("division by zero", text=self._text, column=node.column) from None
+            raise self.error(node.right if isinstance(node, Binary) else node, "division by zero") from None
         except (ValueError, OverflowError):
-            raise ExpressionError("this has no finite value", text=self._text, column=node.column) from None
-
-    def _finite(self, node: Node, value: float) -> float:
+            value = math.inf
         if not math.isfinite(value):
-            raise ExpressionError("this has no finite value", text=self._text, column=node.column)
+            raise self.error(node, "this has no finite value")
         return value
 
 

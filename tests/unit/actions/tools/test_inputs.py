@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.actions.expr.formula import FormulaError
+from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 from mlir_matrix.actions.tools import inputs
@@ -137,7 +137,7 @@ def test_all_permutations_of_a_short_row_come_about_equally_often() -> None:
     ],
 )
 def test_what_gives_no_number_is_refused_with_its_place(formula: str, dtype: str, words: str) -> None:
-    with pytest.raises(FormulaError) as caught:
+    with pytest.raises(ExpressionError) as caught:
         inputs.tensor(formula, 0, {}, (8,), dtype=dtype)
     assert words in str(caught.value)
 

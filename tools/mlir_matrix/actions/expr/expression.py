@@ -14,7 +14,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 V = TypeVar("V")
 
@@ -237,31 +237,30 @@ def _describe(node: ast.expr) -> str:
 
 
 class Interpreter(ABC, Generic[V]):
-    """Walks a tree and gives it a meaning; each method gets the node (for its column) and the parts' values."""
+    """Give a tree over named dimensions a value; methods get the node, for its column, and the values of its parts."""
+
+    def __init__(self, text: str, dims: Mapping[str, int]) -> None:
+        self._text, self._dims = text, dims
 
     def value(self, node: Node) -> V:
-        """The meaning of ``node``."""
+        """Return the value of a node; None stands for one that is not known."""
         match node:
-            case Number():
-                return self.number(node)
-            case Name():
-                return self.name(node)
+            case Number(value=number):
+                return cast(V, number)
+            case Name(name=name):
+                return cast(V, float(self._dims[name]))
             case Negate():
-                return self.negate(node, self.value(node.operand))
+                operand: Any = self.value(node.operand)
+                return cast(V, None if operand is None else -operand)
             case Binary():
                 return self.binary(node, self.value(node.left), self.value(node.right))
             case Call():
                 return self.call(node, [self.value(part) for part in node.arguments if not isinstance(part, Word)])
         raise TypeError(f"a {type(node).__name__} has no value")
 
-    @abstractmethod
-    def number(self, node: Number) -> V: ...
-
-    @abstractmethod
-    def name(self, node: Name) -> V: ...
-
-    @abstractmethod
-    def negate(self, node: Negate, operand: V) -> V: ...
+    def error(self, node: Node, message: str) -> ExpressionError:
+        """Return the error at a node."""
+        return ExpressionError(message, text=self._text, column=node.column)
 
     @abstractmethod
     def binary(self, node: Binary, left: V, right: V) -> V: ...

@@ -11,16 +11,14 @@ In a test, one call says it all: ``assert_close(actual, expected, rtol=1e-6)``.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
+from mlir_matrix.actions.numerics.criteria import Special, Subnormals, Zeros
 from mlir_matrix.compare.arrays import compare_arrays
-from mlir_matrix.compare.bounds import read_bound
 from mlir_matrix.compare.result import Comparison
-from mlir_matrix.compare.rules import rules
+from mlir_matrix.compare.rules import read_bound, rules
 
 __all__ = ["Comparison", "assert_close", "compare"]
-
-Policy = Literal["same", "refuse"]
 
 
 def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may give
@@ -34,10 +32,10 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
     l2: float | str | None = None,
     max_norm: float | str | None = None,
     cosine: float | None = None,
-    nan: Policy = "same",
-    inf: Policy = "same",
-    zeros: Literal["same", "distinct"] = "same",
-    subnormals: Literal["keep", "flush"] = "keep",
+    nan: Special = "same",
+    inf: Special = "same",
+    zeros: Zeros = "same",
+    subnormals: Subnormals = "keep",
     dtype: str | None = None,
     golden: bool = False,
     name: str = "",

@@ -27,7 +27,7 @@ def gate(actual: Array, expected: Array, dtype: str, criteria: Criteria, *, gold
         if counts is not None:
             total = Counts()
             for part in counts:
-                total.merge(Counts(*part))  # type: ignore[arg-type]
+                total.merge(part)
             return total, "native"
     total = Counts()
     for start, left, right in blocks(actual, expected):

@@ -13,12 +13,13 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.actions.numerics.criteria import Counts, Criteria
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.paths import find_home
 
@@ -48,11 +49,7 @@ class _Counts(ctypes.Structure):
     """``Counts`` of ``gate.c``."""
 
     _fields_ = [
-        *(
-            (name, ctypes.c_int64)
-            for name in ("wrong", "over_atol", "over_rtol", "over_ulp", "nan", "inf", "nan_expected")
-        ),
-        *((name, ctypes.c_double) for name in ("max_abs", "max_rel", "max_ulp", "used")),
+        (field.name, ctypes.c_int64 if isinstance(field.default, int) else ctypes.c_double) for field in fields(Counts)
     ]
 
 
@@ -71,8 +68,8 @@ def takes(dtype: str, criteria: Criteria) -> bool:
     return dtype in _DTYPES and criteria.plain and usual and (criteria.max_ulp is None or criteria.max_ulp < 2**53)
 
 
-def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tuple[float, ...]] | None:
-    """Counts of parts of two arrays, in the order of ``Counts``; None where this cannot be done."""
+def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[Counts] | None:
+    """Counts of parts of two arrays, None where this cannot be done."""
     library = load()
     if library is None or not all(each.flags.c_contiguous and each.flags.aligned for each in (actual, expected)):
         return None
@@ -85,14 +82,14 @@ def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tu
     threads = max(1, min(actual.size // _PART, len(os.sched_getaffinity(0))))
     stretch = -(-actual.size // threads)
 
-    def part(start: int) -> tuple[float, ...]:
+    def part(start: int) -> Counts:
         counts = _Counts()
         size = min(stretch, actual.size - start)
         function(
             ctypes.c_void_p(left + start * width), ctypes.c_void_p(right + start * width), ctypes.c_int64(size),
             ctypes.byref(bounds), ctypes.byref(counts),
         )  # fmt: skip
-        return tuple(getattr(counts, field[0]) for field in _Counts._fields_)
+        return Counts(*(getattr(counts, field[0]) for field in _Counts._fields_))
 
     # Foreign code runs without the interpreter's lock; we take the first part while others take theirs.
     others = [_helpers().submit(part, start) for start in range(stretch, actual.size, stretch)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.tolerances.bounds import evaluate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +67,20 @@ def rules(
     criteria = Criteria(atol=atol or 0.0, rtol=rtol or 0.0, max_ulp=max_ulp, **policies)
     elementwise = not norms or not (atol is None and rtol is None and max_ulp is None)
     return Rules(criteria=criteria, norms=norms, elementwise=elementwise)
+
+
+def read_bound(value: float | str) -> float:
+    """Return the bound that ``1e-6``, ``"1e-6"`` or ``"8*eps(f32)"`` stands for. Raise ValueError."""
+    try:
+        number = float(value)
+    except ValueError:
+        text = str(value)
+        if re.search(r"\bdtype\b", text):
+            raise ValueError(f"{text!r}: name the type that dtype stands for, as in 8*eps(f32)") from None
+        try:
+            return evaluate(text, {}, "f32")
+        except ExpressionError as error:
+            raise ValueError(f"{error}; a bound is a number, or an expression like 8*eps(f32)") from None
+    if not number >= 0:
+        raise ValueError(f"the bound is {value}; it must be 0 or more")
+    return number

@@ -17,6 +17,7 @@ is simulated, with numbers that are the same in every process. Pure; the standar
 from __future__ import annotations
 
 import math
+import operator
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ def fit(sample: Sequence[float]) -> Gumbel:
         # What must be 0 rises with the scale, from below 0 to above it between low and high.
         weights = [math.exp(-value / scale) for value in shifted]
         total = math.fsum(weights)
-        weighted = math.fsum(map(_product, shifted, weights)) / total
+        weighted = math.fsum(map(operator.mul, shifted, weights)) / total
         value = scale - mean + weighted
         low, high = (scale, high) if value < 0 else (low, scale)
         spread = (
@@ -122,10 +123,6 @@ def fit(sample: Sequence[float]) -> Gumbel:
         scale = following
     total = math.fsum(math.exp(-value / scale) for value in shifted)
     return Gumbel(least - scale * math.log(total / size), scale, size)
-
-
-def _product(left: float, right: float) -> float:
-    return left * right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ def _elements(planting: Planting) -> list[int]:
 
 
 def _at(planting: Planting, linear: int) -> str:
-    return f"element {[int(index) for index in np.unravel_index(linear, planting.stored.shape)]}"
+    return f"element {dtypes.index_of(linear, planting.stored.shape)}"
 
 
 def flip(name: str, planting: Planting) -> Mutants:

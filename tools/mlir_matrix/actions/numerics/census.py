@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics.criteria import Block, Counts, Criteria, Mask, compare_block, count
-from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.numerics.dtypes import Array, Doubles, index_of
 from mlir_matrix.actions.numerics.error_location import locate
 from mlir_matrix.actions.numerics.error_stats import ErrorStats
 
@@ -28,13 +28,7 @@ _DECADES = np.array([float(f"1e{power}") for power in range(-323, 309)])
 class Census:
     """Counts what a comparison finds. ``shape`` is that of the output, ``dtype`` its dtype."""
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        dtype: str,
-        *,
-        criteria: Criteria,
-    ) -> None:
+    def __init__(self, shape: Sequence[int], dtype: str, *, criteria: Criteria) -> None:
         self._shape, self._dtype, self._criteria = tuple(shape), dtype, criteria
         self.elements = 0
         self._over = 0
@@ -124,7 +118,7 @@ class Census:
     def _element(self, block: Block, at: int) -> dict[str, Any]:
         unlike = bool(block.nan[at] or block.inf[at])
         return {
-            "index": [int(place) for place in np.unravel_index(block.start + at, self._shape)],
+            "index": index_of(block.start + at, self._shape),
             "expected": plain(block.expected[at]),
             "actual": plain(block.actual[at]),
             "abs": plain(np.nan if unlike else block.error[at]),

@@ -8,7 +8,7 @@ NaN or an infinity right; these are right only where the same is expected.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, Array, Doubles
 
 Mask = NDArray[np.bool_]
+Special = Literal["same", "refuse"]
+Zeros = Literal["same", "distinct"]
+Subnormals = Literal["keep", "flush"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,34 +31,27 @@ class Criteria:
     #: How many numbers of the dtype may lie between; None: that is no criterion.
     max_ulp: float | None = None
     #: ``same``: right where NaN (an infinity of that sign) is expected. ``refuse``: never right, wherever it stands.
-    nan: Literal["same", "refuse"] = "same"
-    inf: Literal["same", "refuse"] = "same"
+    nan: Special = "same"
+    inf: Special = "same"
     #: ``same``: 0 and -0 are equal. ``distinct``: they are not.
-    zeros: Literal["same", "distinct"] = "same"
+    zeros: Zeros = "same"
     #: ``keep``: numbers like any other. ``flush``: both sides' count as 0, for targets that flush them.
-    subnormals: Literal["keep", "flush"] = "keep"
+    subnormals: Subnormals = "keep"
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol", "max_ulp"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} is {value!r}; a bound is 0 or more")
-        for name, words in _WORDS.items():
+        for name, policy in (("nan", Special), ("inf", Special), ("zeros", Zeros), ("subnormals", Subnormals)):
+            words = get_args(policy)
             if getattr(self, name) not in words:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it is one of {', '.join(words)}")
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(words)}")
 
     @property
     def plain(self) -> bool:
         """Whether the policies are the usual ones."""
         return (self.nan, self.inf, self.zeros, self.subnormals) == ("same", "same", "same", "keep")
-
-
-_WORDS = {
-    "nan": ("same", "refuse"),
-    "inf": ("same", "refuse"),
-    "zeros": ("same", "distinct"),
-    "subnormals": ("keep", "flush"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,6 +89,11 @@ STORAGE: dict[str, np.dtype[Any]] = {
 MAPPED = 16 << 20
 
 
+def index_of(linear: int, shape: Sequence[int]) -> list[int]:
+    """Return the index of an element in C order."""
+    return [int(index) for index in np.unravel_index(linear, tuple(shape))]
+
+
 class DtypeError(ValueError):
     """An element that its dtype cannot hold; ``index`` is its linear index."""
 

@@ -27,9 +27,18 @@ from mlir_matrix.actions.runtime.contract import ActionFailed
 
 #: What a function of NumPy does to these arrays: called with the format and the function's own arguments.
 Rule = Callable[..., Any]
-#: The rules that ``error_bound_functions`` and ``error_bound_ufuncs`` register; those of universal functions by method.
-FUNCTION_RULES: dict[Any, Rule] = {}
-UFUNC_RULES: dict[tuple[Any, str], Rule] = {}
+#: By function, or by universal function and method: what ``error_bound_functions`` and ``error_bound_ufuncs`` register.
+RULES: dict[Any, Rule] = {}
+
+
+def rule(*keys: Any) -> Callable[[Rule], Rule]:
+    """Register the rule of some keys of ``RULES``."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(keys, function))
+        return function
+
+    return register
 
 
 class ErrorBound(NDArrayOperatorsMixin):
@@ -123,12 +132,11 @@ class ErrorBound(NDArrayOperatorsMixin):
     # How NumPy asks.
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         (target,) = kwargs.pop("out", (None,))
-        rule = UFUNC_RULES.get((ufunc, method))
-        if rule is None:
+        if (ufunc, method) not in RULES:
             called = "".join(f" with {key}=" for key in kwargs) if method == "__call__" else f".{method}"
             raise unknown(f"numpy.{ufunc.__name__}{called}")
         with np.errstate(all="ignore"):
-            result = rule(self.format, *inputs, **kwargs)
+            result = RULES[ufunc, method](self.format, *inputs, **kwargs)
         if target is None:
             return result
         if not isinstance(target, ErrorBound):
@@ -137,10 +145,10 @@ class ErrorBound(NDArrayOperatorsMixin):
         return target
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function not in FUNCTION_RULES:
+        if function not in RULES:
             raise unknown(f"numpy.{function.__name__}")
         with np.errstate(all="ignore"):
-            return FUNCTION_RULES[function](self.format, *args, **kwargs)
+            return RULES[function](self.format, *args, **kwargs)
 
 
 def unknown(what: str) -> ActionFailed:
@@ -162,6 +170,15 @@ def lift(given: Any, format: Format) -> ErrorBound:
         return given
     value = np.asarray(given, dtype=np.float64)
     return ErrorBound(value, np.where(holds(format, value), 0.0, format.u * np.abs(value)), format)
+
+
+def decided(function: Any) -> Rule:
+    """Return the rule of a function that decides something, by exact values."""
+
+    def decide(_: Format, *given: Any, **kwargs: Any) -> Any:
+        return function(*(each.value if isinstance(each, ErrorBound) else each for each in given), **kwargs)
+
+    return decide
 
 
 def settle(value: Doubles, passed: Doubles, roundings: Any, format: Format) -> ErrorBound:

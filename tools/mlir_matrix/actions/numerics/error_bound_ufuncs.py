@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mlir_matrix.actions.numerics.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Function
 from mlir_matrix.actions.numerics.dtypes import Doubles
-from mlir_matrix.actions.numerics.error_bound import UFUNC_RULES, ErrorBound, Rule, lift, settle, unknown
+from mlir_matrix.actions.numerics.error_bound import RULES, ErrorBound, decided, lift, settle, unknown
 from mlir_matrix.actions.numerics.error_bound_functions import multilinear
 from mlir_matrix.actions.numerics.formats import Format
 
@@ -17,21 +18,16 @@ from mlir_matrix.actions.numerics.formats import Format
 def _elementwise(*ufuncs: Any) -> Callable[[Callable[..., ErrorBound]], Callable[..., ErrorBound]]:
     """Register the rule of some universal functions; it takes arrays with errors and no options."""
 
-    def register(rule: Callable[..., ErrorBound]) -> Callable[..., ErrorBound]:
-        for ufunc in ufuncs:
-            UFUNC_RULES[ufunc, "__call__"] = _lifting(ufunc.__name__, rule)
-        return rule
+    def register(function: Callable[..., ErrorBound]) -> Callable[..., ErrorBound]:
+        def call(name: str, format: Format, *inputs: Any, **kwargs: Any) -> ErrorBound:
+            if kwargs:
+                raise unknown(f"numpy.{name}" + "".join(f" with {key}=" for key in kwargs))
+            return function(*(lift(given, format) for given in inputs))
+
+        RULES.update(((ufunc, "__call__"), partial(call, ufunc.__name__)) for ufunc in ufuncs)
+        return function
 
     return register
-
-
-def _lifting(name: str, rule: Callable[..., ErrorBound]) -> Rule:
-    def call(format: Format, *inputs: Any, **kwargs: Any) -> ErrorBound:
-        if kwargs:
-            raise unknown(f"numpy.{name}" + "".join(f" with {key}=" for key in kwargs))
-        return rule(*(lift(given, format) for given in inputs))
-
-    return call
 
 
 def _factor(part: ErrorBound) -> Any:
@@ -175,13 +171,6 @@ def _matmul(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     return multilinear(np.matmul, a, b)
 
 
-def _decided(ufunc: Any) -> Rule:
-    def rule(_: Format, *inputs: Any, **kwargs: Any) -> Any:
-        return ufunc(*(given.value if isinstance(given, ErrorBound) else given for given in inputs), **kwargs)
-
-    return rule
-
-
 def _evaluated(function: Function) -> Callable[[ErrorBound], ErrorBound]:
     return lambda a: evaluate(function, a)
 
@@ -194,8 +183,8 @@ _DECISIONS = (
 
 for _name, _function in FUNCTIONS.items():
     _ufunc = getattr(np, _name, None)
-    if isinstance(_ufunc, np.ufunc) and (_ufunc, "__call__") not in UFUNC_RULES:
+    if isinstance(_ufunc, np.ufunc) and (_ufunc, "__call__") not in RULES:
         _elementwise(_ufunc)(_evaluated(_function))
 for _step in _STEPS:
     _elementwise(_step)(_staircase(_step))
-UFUNC_RULES.update({(_ufunc, "__call__"): _decided(_ufunc) for _ufunc in _DECISIONS})
+RULES.update({(_ufunc, "__call__"): decided(_ufunc) for _ufunc in _DECISIONS})

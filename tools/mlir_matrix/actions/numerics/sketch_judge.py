@@ -221,12 +221,8 @@ def _reason(checks: list[_Check], fails: Mask, elements: int, shape: Sequence[in
     parts = []
     for run in runs[:_SHOWN]:
         first, last = int(run[0]) * BLOCK, min(elements, (int(run[-1]) + 1) * BLOCK) - 1
-        begin, end = (_index(place, shape) for place in (first, last))
+        begin, end = (dtypes.index_of(place, shape) for place in (first, last))
         why = next(check.words[int(run[0])] for check in checks if check.fails[run[0]])
         parts.append(f"elements {first} to {last} ({begin} to {end}): {why}")
     more = f"; and {len(runs) - _SHOWN} more ranges" if len(runs) > _SHOWN else ""
     return f"{wrong.size} of {fails.size} blocks of {BLOCK} elements are not like the sketch; {'; '.join(parts)}{more}"
-
-
-def _index(place: int, shape: Sequence[int]) -> str:
-    return str([int(index) for index in np.unravel_index(place, tuple(shape))])

@@ -29,3 +29,8 @@ class Stage(StrEnum):
     CODEGEN = "codegen"
     RUN = "run"
     JUDGE = "judge"
+
+
+def of_relation(relation: str, outcome: str, reason: str) -> str:
+    """Return the reason of a verdict on a property, which ``relation`` is in words."""
+    return f"{relation}: {reason}" if outcome == Outcome.PASS else f"expected: {relation}; found: {reason}"

@@ -67,7 +67,7 @@ def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
     worst = int(np.argmax(share))
     return Effect(
         output=spec["name"],
-        index=[int(index) for index in np.unravel_index(worst, share.shape)],
+        index=dtypes.index_of(worst, share.shape),
         error=float(error.reshape(-1)[worst]),
         bound=float(bound.reshape(-1)[worst]),
         share=float(share.reshape(-1)[worst]),
@@ -90,17 +90,8 @@ class _Draw:
         self.specs = action.params["outputs"]
         self._inputs = action.inputs
 
-    def actual(self, spec: Spec) -> Array:
-        return dtypes.load_npy(self._inputs[f"actual-{self.number}-{spec['name']}"])
-
-    def expected(self, spec: Spec) -> Array:
-        return dtypes.load_npy(self._inputs[f"expected-{self.number}-{spec['name']}"])
-
-    def bound(self, spec: Spec) -> Array:
-        return dtypes.load_npy(self._inputs[f"bound-{self.number}-{spec['name']}"])
-
-    def argument(self, name: str) -> Array:
-        return dtypes.load_npy(self._inputs[f"arg-{self.number}-{name}"])
+    def load(self, kind: str, name: str) -> Array:
+        return dtypes.load_npy(self._inputs[f"{kind}-{self.number}-{name}"])
 
     def files(self, other: Mapping[str, str] | None = None) -> dict[str, str]:
         """What the judge reads; ``other``: outputs (by name) that are not the kernel's."""
@@ -113,7 +104,10 @@ class _Draw:
 
     def worst(self) -> Effect:
         """The effect on the output that shows it most."""
-        effects = [effect(spec, self.actual(spec), self.expected(spec), self.bound(spec)) for spec in self.specs]
+        effects = [
+            effect(spec, *(self.load(kind, spec["name"]) for kind in ("actual", "expected", "bound")))
+            for spec in self.specs
+        ]
         return max(effects, key=lambda each: each.share)
 
 
@@ -166,9 +160,11 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     for at, draw in enumerate(draws):
         for spec in draw.specs:
             # The first has the last before it.
-            other = draws[at - 1].actual(spec) if len(draws) > 1 else None
-            planting = Planting(stored=draw.actual(spec), dtype=spec["dtype"], draw=draw.number, other=other)
-            expected, bound = draw.expected(spec), draw.bound(spec)
+            other = draws[at - 1].load("actual", spec["name"]) if len(draws) > 1 else None
+            planting = Planting(
+                stored=draw.load("actual", spec["name"]), dtype=spec["dtype"], draw=draw.number, other=other
+            )
+            expected, bound = (draw.load(kind, spec["name"]) for kind in ("expected", "bound"))
             for name in action.params["mutations"]:
                 for where, mutant in MUTATIONS[name](planting):
                     worst = effect(spec, mutant, expected, bound)
@@ -198,15 +194,15 @@ def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     """
     draws = [_Draw(action, number) for number in action.params["draws"]]
     for at, draw in enumerate(draws):
-        arguments = {f"the input {name}": draw.argument(name) for name in action.params["arguments"]}
+        arguments = {f"the input {name}": draw.load("arg", name) for name in action.params["arguments"]}
         for spec in (each for each in draw.specs if "weak_reason" not in each):
             others = dict(arguments)
             if len(draws) > 1:
-                stored = draws[at - 1].expected(spec)
+                stored = draws[at - 1].load("expected", spec["name"])
                 others["what is right for other inputs"] = (
                     dtypes.rounded(stored, spec["dtype"]) if spec["dtype"] in FLOATS else stored
                 )
-            for name in judge.weak(spec, draw.expected(spec), judge.criteria_of(spec), others):
+            for name in judge.weak(spec, draw.load("expected", spec["name"]), judge.criteria_of(spec), others):
                 yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
 
 

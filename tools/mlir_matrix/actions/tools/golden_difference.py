@@ -134,7 +134,7 @@ def _arrays(old: Array, new: Array) -> dict[str, Any]:
             before, after = old.reshape(-1)[at], new.reshape(-1)[at]
             relative = apart[at] / np.abs(numbers[0].reshape(-1)[at])
         found |= {"abs": plain(apart[at]), "rel": plain(relative), "old": plain(before), "new": plain(after)}
-        found["index"] = [int(place) for place in np.unravel_index(at, old.shape)]
+        found["index"] = dtypes.index_of(at, old.shape)
     return found
 
 

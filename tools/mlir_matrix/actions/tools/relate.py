@@ -17,8 +17,8 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
 from mlir_matrix.actions.params import JudgedOutput, Op, RelateParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.runtime.outcomes import of_relation
 from mlir_matrix.actions.tools import judge, transform
-from mlir_matrix.actions.tools.relation import of_relation
 
 
 def run(action: Action[RelateParams]) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 
 from mlir_matrix.actions.params import SameIrParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.runtime.outcomes import of_relation
 from mlir_matrix.actions.tools import backend
-from mlir_matrix.actions.tools.relation import of_relation
 
 preload = backend.preload
 

@@ -82,7 +82,7 @@ class _Pair:
         return Comparison(known, census=census, actual=self.left, expected=self.right, criteria=self.rules.criteria)
 
     def _judged(self, engine: str) -> dict[str, Any]:
-        """The whole record."""
+        """Return the whole record."""
         record = {**self.told, **self._census(), "engine": engine}
         unlike = record["nan_mismatches"] + record["inf_mismatches"]
         wrong = record["wrong"] if self.rules.elementwise else unlike
@@ -108,7 +108,7 @@ class _Pair:
 
 
 def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> dict[str, Any]:
-    """What the record says before anything is compared."""
+    """Return what the record says before anything is compared."""
     criteria = rules.criteria
     exact = rules.elementwise and not (criteria.atol or criteria.rtol or criteria.max_ulp is not None)
     record: dict[str, Any] = {
@@ -121,7 +121,7 @@ def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> 
 
 
 def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
-    """The array as we store it, and our name of its type. Raises ValueError for what holds no numbers."""
+    """Return the array as we store it, and our name of its type. Raise ValueError for what holds no numbers."""
     values = _array(array, side)
     if values.dtype.hasobject or values.dtype.fields or values.dtype.kind in "SUMmO":
         raise ValueError(f"{side} holds {values.dtype}, not numbers")
@@ -136,7 +136,7 @@ def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
 
 
 def _array(array: Any, side: str) -> Array:
-    """What NumPy makes of it. Raises ValueError where that is no array, or where a mask would be lost."""
+    """Return what NumPy makes of it. Raise ValueError where that is no array, or where a mask would be lost."""
     if np.ma.isMaskedArray(array):
         raise ValueError(
             f"{side} is a masked array: what is behind a mask is no number; compare its filled() or compressed()"
@@ -168,7 +168,7 @@ def _golden(array: Any) -> Array:
 
 
 def _unfit(left: Array, right: Array, left_type: str, right_type: str, *, golden: bool) -> str:
-    """Why the arrays cannot be compared, in words; the dtype first, then the shape."""
+    """Return why the arrays cannot be compared, in words; the dtype first, then the shape."""
     if golden:
         if right.dtype != dtypes.golden_storage(left_type):
             return f"a golden of {left_type} holds {dtypes.golden_storage(left_type)}, not {right.dtype}"

@@ -44,7 +44,7 @@ Pixels = NDArray[np.uint8]
 
 
 def draw(result: Comparison, path: Path) -> None:
-    """Write the map as ``.png`` or, with axes and a legend, ``.svg``. Raises ValueError where there is nothing to show."""
+    """Write the map as ``.png`` or, with axes and a legend, ``.svg``. Raise ValueError where there is nothing to show."""
     if result.actual is None or "wrong" not in result.record:
         raise ValueError(f"there is no map of this: {result.reason}")
     shares = _shares(result)
@@ -58,7 +58,7 @@ def draw(result: Comparison, path: Path) -> None:
 
 
 def _shares(result: Comparison) -> NDArray[np.float64]:
-    """The largest share of the bound in each cell of the map."""
+    """Return the largest share of the bound in each cell of the map."""
     record = result.record
     kind, shape = str(record["dtype"]), result.actual.shape
     columns = shape[-1] if shape else 1
@@ -103,7 +103,7 @@ def _png(pixels: Pixels) -> bytes:
 
 
 def _svg(result: Comparison, pixels: Pixels) -> str:
-    """The map with its axes, a legend and what is wrong, in words."""
+    """Return the map with its axes, a legend and what is wrong, in words."""
     record, shape = result.record, result.actual.shape
     scale = _SIDE / max(pixels.shape[:2])
     height, width = max(12.0, pixels.shape[0] * scale), max(12.0, pixels.shape[1] * scale)

@@ -57,7 +57,7 @@ class ArchiveFile:
     names: tuple[str, ...]
 
     def read(self, name: str) -> Array:
-        """One of them. Raises UsageError."""
+        """One of them. Raise UsageError."""
         with zipfile.ZipFile(self.path) as archive:
             size = archive.getinfo(f"{name}.npy").file_size
             if size > _LARGEST:
@@ -82,7 +82,7 @@ Content = ArrayFile | ArchiveFile | TextFile
 
 
 def read(path: Path, raw: Raw | None = None) -> Content:
-    """What a file holds. ``raw``: files that do not say what they are hold such elements. Raises UsageError, OSError."""
+    """Return what a file holds. ``raw``: files that do not say what they are hold such elements. Raise UsageError, OSError."""
     status = path.stat()
     size = status.st_size
     if not stat.S_ISREG(status.st_mode):
@@ -146,7 +146,7 @@ def _raw(path: Path, size: int, raw: Raw) -> Array:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """``2,3,4`` or ``2x3x4``; empty for a scalar. Raises UsageError."""
+    """``2,3,4`` or ``2x3x4``; empty for a scalar. Raise UsageError."""
     parts: Sequence[str] = text.replace("x", ",").split(",") if text.strip() else ()
     try:
         shape = tuple(int(part) for part in parts)

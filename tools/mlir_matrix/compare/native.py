@@ -63,7 +63,7 @@ class _Bounds(ctypes.Structure):
 
 
 def takes(dtype: str, criteria: Criteria) -> bool:
-    """Whether the compiled gate does this type and these criteria."""
+    """Return whether the compiled gate does this type and these criteria."""
     usual = all(bound == 0 or _LEAST < bound < float("inf") for bound in (criteria.atol, criteria.rtol))
     return dtype in _DTYPES and criteria.plain and usual and (criteria.max_ulp is None or criteria.max_ulp < 2**53)
 
@@ -103,7 +103,7 @@ def _helpers() -> ThreadPoolExecutor:
 
 @cache
 def load() -> ctypes.CDLL | None:
-    """The library, made where it is not there yet; None where there is nothing to make it with."""
+    """Return the library, made where it is not there yet; None where there is nothing to make it with."""
     try:
         return ctypes.CDLL(str(_made()))
     except (OSError, subprocess.SubprocessError):
@@ -121,7 +121,7 @@ def _made() -> Path:
 
 
 def _key(sources: Sequence[Path]) -> str:
-    """What the library depends on: its sources, how it is made, and the CPU that it is made for."""
+    """Return what the library depends on: its sources, how it is made, and the CPU that it is made for."""
     digest = hashlib.sha256(" ".join(_FLAGS).encode())
     for source in sources:
         digest.update(source.read_bytes())

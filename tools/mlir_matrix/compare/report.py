@@ -19,7 +19,7 @@ _INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")
 
 
 def render(verdict: Mapping[str, Any]) -> str:
-    """The census of every output that is wrong, for people; one line for each that is right."""
+    """Return the census of every output that is wrong, for people; one line for each that is right."""
     outputs: Sequence[Mapping[str, Any]] = verdict.get("outputs", ())
     blocks = [_output(output) for output in outputs]
     return "\n\n".join("\n".join(block) for block in blocks) or str(verdict.get("reason", ""))
@@ -97,7 +97,7 @@ def _crossed(output: Mapping[str, Any], bound: str, other: str, decades: Sequenc
 
 
 def _layer(output: Mapping[str, Any]) -> list[str]:
-    """The bound in numbers, as written, where, and why."""
+    """Return the bound in numbers, as written, where, and why."""
     if output["compare"] == "exact":
         return ["  bound     none: the elements must be equal"]
     ulp = f", or {_bound(output, 'ulp_bound')} ulp" if output.get("ulp_bound") is not None else ""

@@ -102,11 +102,11 @@ class Comparison:
         self.actual = self.expected = None
 
     def report(self) -> str:
-        """The census as text, as ``matrix compare`` prints it."""
+        """Return the census as text, as ``matrix compare`` prints it."""
         return render({"outputs": [self.record]})
 
     def picture(self, path: str | Path) -> None:
-        """Write a map of the error: ``.png`` or ``.svg``. Raises ValueError where there is nothing to show."""
+        """Write a map of the error: ``.png`` or ``.svg``. Raise ValueError where there is nothing to show."""
         from mlir_matrix.compare.error_map import draw  # few want one
 
         draw(self, Path(path))

@@ -94,7 +94,7 @@ def _address(array: NDArray[Any]) -> ctypes.c_void_p:
 
 
 def _differs(kind: int, line: int, column: int, actual: bytes, expected: bytes) -> str:
-    """The sentence on the first difference that is none of numbers."""
+    """Return the sentence on the first difference that is none of numbers."""
     if not kind:
         return ""
     if kind == 2:
@@ -108,7 +108,7 @@ def _differs(kind: int, line: int, column: int, actual: bytes, expected: bytes) 
 
 
 def _shown(text: bytes) -> str:
-    """The beginning of a rest, its first line at most."""
+    """Return the beginning of a rest, its first line at most."""
     lines = text.splitlines() or [b""]
     return repr((lines[0] or b"a line break").decode("utf-8", "replace")[:30])
 
@@ -166,7 +166,7 @@ def _interpreted(actual: bytes, expected: bytes, *, any_space: bool) -> Texts:
 
 
 def _stops(left: _Token, right: _Token, *, any_space: bool, first: bool) -> int:
-    """Whether the texts differ at these tokens; as ``State.differs`` of ``text.c``."""
+    """Return whether the texts differ at these tokens; as ``State.differs`` of ``text.c``."""
     if "end" in (left.kind, right.kind):
         return 0 if left.kind == right.kind else 2
     if left.breaks != right.breaks and not any_space and not first:

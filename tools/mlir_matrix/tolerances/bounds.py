@@ -68,7 +68,7 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {"sqrt": math.sqrt, "log2": _lo
 
 
 def evaluate(bound: float | str, dims: Mapping[str, int], dtype: str) -> float:
-    """The value of a bound for an output of ``dtype``: finite and not negative, else :class:`ExpressionError`."""
+    """Return the value of a bound for an output of ``dtype``: finite and not negative, else :class:`ExpressionError`."""
     return _evaluate(bound if isinstance(bound, str) else repr(bound), tuple(dims.items()), dtype)
 
 
@@ -130,7 +130,7 @@ def vacuous(bounds: Mapping[str, float], dtype: str) -> dict[str, str]:
 def substituted(bound: float | str, dims: Mapping[str, int], dtype: str) -> str:
     """A bound with sizes and eps in place of their names, to be read: ``4 * sqrt(130) * 1.19e-07``.
 
-    Raises :class:`ExpressionError` where it is none.
+    Raise :class:`ExpressionError` where it is none.
     """
     text = bound if isinstance(bound, str) else repr(bound)
     parse(text, GRAMMAR, list(dims))

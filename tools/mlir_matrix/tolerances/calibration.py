@@ -56,7 +56,7 @@ class Gumbel:
         return (max(sample) - self.location) / self.scale
 
     def gap(self, sample: Sequence[float]) -> float:
-        """The largest distance between the distribution and that of the sample (Kolmogorov and Smirnov's)."""
+        """Return the largest distance between the distribution and that of the sample (Kolmogorov and Smirnov's)."""
         below = [1 - self.tail(value) for value in sorted(sample)]
         size = len(below)
         return max(max(share - at / size, (at + 1) / size - share) for at, share in enumerate(below))
@@ -75,7 +75,7 @@ def usual_reach(size: int) -> float:
 
 
 def _reduced(rate: float) -> float:
-    """The quantile of the distribution with location 0 and scale 1."""
+    """Return the quantile of the distribution with location 0 and scale 1."""
     return -math.log(-math.log1p(-rate))
 
 
@@ -99,7 +99,7 @@ def _allowance(size: int, rate: float) -> float:
 
 
 def fit(sample: Sequence[float]) -> Gumbel:
-    """The distribution under which the sample is most likely. Raises ValueError for fewer than three or equal numbers."""
+    """Return the distribution under which the sample is most likely. Raise ValueError for fewer than three or equal numbers."""
     least, size = min(sample), len(sample)
     shifted = [value - least for value in sample]
     mean = math.fsum(shifted) / size
@@ -191,11 +191,11 @@ class Calibration:
         return sample.largest if sample.fitted is None else max(sample.largest, sample.fitted.upper(self.wanted))
 
     def share(self, part: float) -> float:
-        """The share of its bound that ``part`` of the runs did not exceed."""
+        """Return the share of its bound that ``part`` of the runs did not exceed."""
         return self.values[max(0, math.ceil(part * len(self.values)) - 1)]
 
     def rate(self, factor: float) -> float:
-        """The rate of false alarms, for the worst test, where bounds are ``factor`` times as wide."""
+        """Return the rate of false alarms, for the worst test, where bounds are ``factor`` times as wide."""
         return max(sample.rate(factor) for sample in self.samples)
 
     @property

@@ -60,7 +60,7 @@ def rounded_up(value: float) -> str:
 
 
 def edited(text: str, proposals: Sequence[Proposal]) -> str:
-    """The text of a file of tolerances with other bounds."""
+    """Return the text of a file of tolerances with other bounds."""
     layers = _value(yaml.compose(text, Loader=yaml.SafeLoader), "layers").value
     edits: list[Edit] = []
     for proposal in proposals:
@@ -98,7 +98,7 @@ def _value(mapping: Any, key: str) -> Any:
 
 
 def _rationale(text: str, node: Any, sentence: str) -> Edit:
-    """The edit that ends a rationale with a sentence, in place of that of an earlier calibration."""
+    """Return the edit that ends a rationale with a sentence, in place of that of an earlier calibration."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.style not in ("|", ">"):
         kept = node.value.partition(CALIBRATED)[0].rstrip()

@@ -76,7 +76,7 @@ def resolve(
 ) -> Resolved:
     """The bounds of one output; ``numerics`` is what is stated about the test (:class:`mlir_matrix.tolerances.numerics.Numerics`).
 
-    Raises CatalogError where none apply or the expressions are wrong for this workload.
+    Raise CatalogError where none apply or the expressions are wrong for this workload.
     """
     query = (workload, output, dtype, target, numerics, pipeline, framework)
     return ranking(tuple(layers)).resolve(query, dims, dtype)
@@ -107,7 +107,7 @@ _rankings: dict[int, tuple[tuple[LocatedLayer, ...], LayerRanking]] = {}
 
 
 def ranking(layers: tuple[LocatedLayer, ...]) -> LayerRanking:
-    """The ranking of these layers; the last ones are kept, by identity (layers are compared by nothing else)."""
+    """Return the ranking of these layers; the last ones are kept, by identity (layers are compared by nothing else)."""
     kept = _rankings.get(id(layers))
     if kept is None:
         if len(_rankings) >= 4:
@@ -151,7 +151,7 @@ class LayerRanking:
         )
 
     def mask(self, key: int, value: str | NumericsAttributes) -> int:
-        """The layers that match a value of the key with this number, a bit each."""
+        """Return the layers that match a value of the key with this number, a bit each."""
         mask = self._masks.get((key, value))
         if mask is None:
             mask = sum(1 << bit for bit, ranked in enumerate(self.ranked) if ranked.matches(key, value))
@@ -202,14 +202,14 @@ class RankedLayer:
         return sorted([*self._globs, *([_NUMERICS] if self.attributes else [])])
 
     def matches(self, key: int, value: str | NumericsAttributes) -> bool:
-        """Whether it applies where the key with this number has this value."""
+        """Return whether it applies where the key with this number has this value."""
         if isinstance(value, str):
             return all(any(glob.matches(value) for glob in globs) for globs in self._globs.get(key, ()))
         stated = dict(value)
         return all(name in stated and stated[name] in wanted for name, wanted in self.attributes.items())
 
     def wanted(self, key: int) -> str:
-        """What it wants of a key, for people."""
+        """Return what it wants of a key, for people."""
         if key == _NUMERICS:
             return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.attributes.items())
         return " and ".join(" or ".join(glob.pattern for glob in globs) for globs in self._globs[key])
@@ -220,7 +220,7 @@ class RankedLayer:
         return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
 
     def why_not(self, key: int, value: str | NumericsAttributes) -> str:
-        """Why it does not apply where a key has this value."""
+        """Return why it does not apply where a key has this value."""
         if isinstance(value, str):
             return f"its {KEYS[key]} is {self.wanted(key)}, not {value}"
         stated = dict(value)
@@ -232,7 +232,7 @@ class RankedLayer:
 
 
 def asked(layer: LocatedLayer) -> dict[str, tuple[Value, ...]]:
-    """The facts that a layer asks for, each with the values that will do."""
+    """Return the facts that a layer asks for, each with the values that will do."""
     wanted = layer.document.match.numerics or {}
     return {name: values if isinstance(values, tuple) else (values,) for name, values in wanted.items()}
 

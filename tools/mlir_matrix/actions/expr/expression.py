@@ -116,7 +116,7 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def parse(text: str, grammar: Grammar, names: Collection[str]) -> Node:
-    """The checked tree of ``text``, in which every name is one of ``names``. Raises :class:`ExpressionError`."""
+    """Return the checked tree of ``text``, in which every name is one of ``names``. Raise :class:`ExpressionError`."""
     return _Checker(text, grammar, names).parse()
 
 

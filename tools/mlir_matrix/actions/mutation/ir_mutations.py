@@ -55,7 +55,7 @@ class Editor:
         return self.ir.IndexType.get()
 
     def new(self, name: str, operands: list[Any], result: Any, **attributes: Any) -> Any:
-        """The result of a new operation, where operations are inserted now."""
+        """Return the result of a new operation, where operations are inserted now."""
         return self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes).results[0]
 
     def number(self, value: float, kind: Any) -> Any:
@@ -94,7 +94,7 @@ def _shorten(edit: Editor, loop: Any, turns: int) -> None:
 
 
 def swap_operands(edit: Editor, module: Any) -> list[Site]:
-    """The operands of what does not commute change places."""
+    """Return the operands of what does not commute change places."""
     sites: list[Site] = []
     for each in walk(module):
         first = 1 if each.name == "arith.select" else 0
@@ -130,7 +130,7 @@ def _mantissa(operation: Any) -> int:
 
 
 def narrow_accumulator(kept: int, edit: Editor, module: Any) -> list[Site]:
-    """What a loop adds up has only ``kept`` bits of mantissa; the range of the type stays."""
+    """Return what a loop adds up has only ``kept`` bits of mantissa; the range of the type stays."""
     return [partial(_round, edit, each, kept) for each in _sums(module) if _mantissa(each) > kept]
 
 
@@ -155,7 +155,7 @@ def _round(edit: Editor, operation: Any, kept: int) -> None:
 
 
 def narrow_integers(edit: Editor, module: Any) -> list[Site]:
-    """What a loop adds up in integers has half their bits."""
+    """Return what a loop adds up in integers has half their bits."""
     sums = [each for each in named(module, "arith.addi") if accumulator(each) and each.results[0].type != edit.index]
     return [partial(_cut, edit, each) for each in sums]
 
@@ -215,7 +215,7 @@ def _replace(edit: Editor, user: Any, at: int, value: float) -> None:
 
 
 def stale_buffer(_edit: Editor, module: Any) -> list[Site]:
-    """What a buffer is to begin with is never written to it."""
+    """Return what a buffer is to begin with is never written to it."""
     sites: list[Site] = []
     for each in named(module, STORE, "memref.copy", "vector.transfer_write"):
         made = maker(each.operands[0])
@@ -246,7 +246,7 @@ def _fuse_all(edit: Editor, pairs: list[tuple[Any, int]]) -> None:
 
 
 def fast_math(flags: str, edit: Editor, module: Any) -> list[Site]:
-    """The code generator is told that it may: ``contract``, ``reassoc``."""
+    """Return the code generator is told that it may: ``contract``, ``reassoc``."""
     found = named(module, *_ARITHMETIC)
     return [partial(_permit, edit, found, flags)] if found else []
 

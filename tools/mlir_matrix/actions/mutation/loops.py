@@ -34,18 +34,18 @@ def named(operation: Any, *names: str) -> list[Any]:
 
 
 def maker(value: Any) -> Any:
-    """The operation whose result a value is; None for the argument of a block."""
+    """Return the operation whose result a value is; None for the argument of a block."""
     owner = value.owner
     return owner.operation if hasattr(owner, "operands") else None
 
 
 def body(loop: Any) -> Any:
-    """The block of an ``scf.for``: its first argument counts, the others are carried."""
+    """Return the block of an ``scf.for``: its first argument counts, the others are carried."""
     return loop.regions[0].blocks[0]
 
 
 def constant(value: Any) -> int | float | None:
-    """The number that a value always is; None where that is not known."""
+    """Return the number that a value always is; None where that is not known."""
     made = maker(value)
     if made is None or made.name != CONSTANT:
         return None
@@ -55,7 +55,7 @@ def constant(value: Any) -> int | float | None:
 
 
 def trips(loop: Any) -> int | None:
-    """How often a loop goes round; None where only the run knows."""
+    """Return how often a loop goes round; None where only the run knows."""
     low, high, step = (constant(operand) for operand in list(loop.operands)[:3])
     if isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0:
         return max(0, -((low - high) // step))
@@ -63,7 +63,7 @@ def trips(loop: Any) -> int | None:
 
 
 def depends(value: Any, on: Any) -> bool:
-    """Whether a value is computed from another: by arithmetic and loads, not by what loops carry."""
+    """Return whether a value is computed from another: by arithmetic and loads, not by what loops carry."""
     todo, seen = [value], set()
     while todo:
         each = todo.pop()
@@ -77,7 +77,7 @@ def depends(value: Any, on: Any) -> bool:
 
 
 def same_place(load: Any, store: Any) -> bool:
-    """Whether a load reads the very element that a store writes."""
+    """Return whether a load reads the very element that a store writes."""
     return list(load.operands) == list(store.operands)[1:]
 
 
@@ -111,7 +111,7 @@ def _writes_back(user: Any, operation: Any) -> bool:
 
 
 def any_order(loop: Any) -> bool:
-    """Whether an innermost loop may as well go backwards: all that it writes or carries is a sum, a product, an extreme."""
+    """Return whether an innermost loop may as well go backwards: all that it writes or carries is a sum, a product, an extreme."""
     if named(loop, LOOP) or not reduces(loop):
         return False
     stores = named(loop, STORE)

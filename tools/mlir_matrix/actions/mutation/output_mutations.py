@@ -48,7 +48,7 @@ def flips(dtype: str) -> dict[str, int]:
 
 
 def _elements(planting: Planting) -> list[int]:
-    """The last element, the largest, and one that depends on the draw.
+    """Return the last element, the largest, and one that depends on the draw.
 
     Of floating-point ones those that have a leading bit: without it, in zeros and subnormal numbers, a bit of the mantissa is less
     than rounding anything else costs, and the sign next to nothing.
@@ -76,7 +76,7 @@ def flip(name: str, planting: Planting) -> Mutants:
 
 
 def sign(planting: Planting) -> Mutants:
-    """The sign of one element."""
+    """Return the sign of one element."""
     if planting.dtype not in FLOATS:
         return []
     return _flipped(planting, 8 * planting.stored.dtype.itemsize - 1)
@@ -93,12 +93,12 @@ def _flipped(planting: Planting, bit: int) -> Mutants:
 
 
 def zeroed(planting: Planting) -> Mutants:
-    """What is left over along an axis after whole tiles is never written."""
+    """Return what is left over along an axis after whole tiles is never written."""
     return _without_tails(planting, np.zeros_like(planting.stored))
 
 
 def stale(planting: Planting) -> Mutants:
-    """The same, where the memory still holds what another call left there."""
+    """Return the same, where the memory still holds what another call left there."""
     return [] if planting.other is None else _without_tails(planting, planting.other)
 
 
@@ -113,7 +113,7 @@ def _without_tails(planting: Planting, left: Array) -> Mutants:
 
 
 def transposed(planting: Planting) -> Mutants:
-    """The first tile of the last two axes is written by columns."""
+    """Return the first tile of the last two axes is written by columns."""
     shape = planting.stored.shape
     edge = min(_TILE, *shape[-2:]) if len(shape) >= 2 else 0
     if edge < 2:

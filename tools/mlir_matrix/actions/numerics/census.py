@@ -83,7 +83,7 @@ class Census:
                 axes[axis] += np.bincount(indices, minlength=axes[axis].size)
 
     def _need(self, block: Block) -> None:
-        """The least bounds that let this block pass, each with the others as they are."""
+        """Return the least bounds that let this block pass, each with the others as they are."""
         if block.hopeless.any():
             self._needed = dict.fromkeys(self._needed, math.inf)
             return
@@ -141,7 +141,7 @@ class Census:
         return "; ".join(f"{kind}: {text}" if len(found) > 1 else text for text, kind in found)
 
     def result(self) -> dict[str, Any]:
-        """All of it, ready for JSON: numbers that JSON does not have are the strings ``nan``, ``inf`` and ``-inf``."""
+        """Return all of it, ready for JSON: numbers that JSON does not have are the strings ``nan``, ``inf`` and ``-inf``."""
         return {
             "elements": self.elements,
             **{name: plain(value) for name, value in asdict(self._counts).items()},
@@ -162,7 +162,7 @@ class Census:
 
 
 def _least(bounds: Doubles, error: Doubles, offset: Doubles | float, size: Doubles | None) -> float:
-    """The largest of ``bounds``, each carried up by the few last places that rounding took from it."""
+    """Return the largest of ``bounds``, each carried up by the few last places that rounding took from it."""
     for _ in range(3):
         reached = offset + (bounds if size is None else bounds * size)
         bounds = np.where(reached < error, np.nextafter(bounds, np.inf), bounds)

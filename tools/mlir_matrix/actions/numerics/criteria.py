@@ -115,7 +115,7 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
 
 
 def _floating(actual: Array, expected: Array, ulp: Doubles, criteria: Criteria) -> tuple[Mask, Mask, Mask, Doubles]:
-    """Where NaN is on a side, where a bound decides, where they are the same, and the error elsewhere."""
+    """Return where NaN is on a side, where a bound decides, where they are the same, and the error elsewhere."""
     nan = np.isnan(actual) | np.isnan(expected)
     finite = np.isfinite(actual) & np.isfinite(expected)
     same = _same(actual, expected, ulp)
@@ -194,7 +194,7 @@ class Counts:
 
 
 def count(block: Block) -> Counts:
-    """The counts of some elements."""
+    """Return the counts of some elements."""
     defined = (block.size > 0) & np.isfinite(block.size)
     floating = block.expected.dtype.kind in "fc"
     return Counts(

@@ -36,7 +36,7 @@ class Float8:
     kind: str = ""
 
     def value(self, code: int) -> float:
-        """The number of a code from 0 to 255."""
+        """Return the number of a code from 0 to 255."""
         sign = -1.0 if code & 0x80 else 1.0
         exponent = (code >> self.mantissa) & ((1 << self.exponent) - 1)
         fraction = code & ((1 << self.mantissa) - 1)
@@ -103,12 +103,12 @@ class DtypeError(ValueError):
 
 
 def least_normal(dtype: str) -> float:
-    """The least positive number of a floating-point type that is not subnormal."""
+    """Return the least positive number of a floating-point type that is not subnormal."""
     return FORMATS[dtype].least_normal if dtype in FORMATS else 2.0 ** (1 - FLOAT8[dtype].bias)
 
 
 def golden_storage(dtype: str) -> np.dtype[Any]:
-    """How expected values are stored: double for floating point, its own type for what is exact."""
+    """Return how expected values are stored: double for floating point, its own type for what is exact."""
     if dtype in COMPLEX:
         return STORAGE["complex<f64>"]
     return STORAGE["f64"] if dtype in FLOATS else STORAGE[dtype]
@@ -133,7 +133,7 @@ def numbers(values: Array) -> Array:
 
 
 def encode(values: Doubles, dtype: str) -> Array:
-    """Doubles rounded once to ``dtype``, to nearest, ties to even. Raises :class:`DtypeError` for what does not fit.
+    """Doubles rounded once to ``dtype``, to nearest, ties to even. Raise :class:`DtypeError` for what does not fit.
 
     An infinity is one in every floating-point type; what is finite must not become one.
     """
@@ -176,7 +176,7 @@ def rounded(values: Doubles, dtype: str) -> Array:
 
 @cache
 def _codes(dtype: str) -> Doubles:
-    """The values of all codes of an 8-bit type."""
+    """Return the values of all codes of an 8-bit type."""
     return np.array([FLOAT8[dtype].value(code) for code in range(256)])
 
 
@@ -216,7 +216,7 @@ def _round_bf16(values: Doubles) -> NDArray[np.uint16]:
 
 
 def ulp_distance(actual: Array, expected: Array, dtype: str) -> Doubles:
-    """How many numbers of ``dtype`` lie between each stored element and the rounded golden. NaN counts as 0.
+    """Return how many numbers of ``dtype`` lie between each stored element and the rounded golden. NaN counts as 0.
 
     ``actual`` is as stored, ``expected`` as a golden; for integers this is the difference, for complex numbers the larger of both
     parts' distances.
@@ -266,7 +266,7 @@ class Header:
 
 
 def read_header(file: BinaryIO, size: int) -> Header:
-    """Read the header of a ``.npy`` file of ``size`` bytes, and see that exactly as many follow as it says. Raises ValueError."""
+    """Read the header of a ``.npy`` file of ``size`` bytes, and see that exactly as many follow as it says. Raise ValueError."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
@@ -296,7 +296,7 @@ def _size(value: int) -> int:
 
 
 def load_npy(path: str) -> Array:
-    """Read a ``.npy`` file of exactly the size that its header says; never a pickle. Raises ValueError, OSError.
+    """Read a ``.npy`` file of exactly the size that its header says; never a pickle. Raise ValueError, OSError.
 
     A large one is mapped, to be read where it is looked at; it cannot be written to.
     """
@@ -311,7 +311,7 @@ def load_npy(path: str) -> Array:
 
 
 def why_unreadable(error: Exception) -> str:
-    """What an error that came of reading an array says, in one line."""
+    """Return what an error that came of reading an array says, in one line."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 

@@ -123,7 +123,7 @@ class ErrorBound(NDArrayOperatorsMixin):
         return self.reshape(-1).copy()
 
     def each(self, move: Callable[[Doubles], Any]) -> Any:
-        """What moves elements moves their errors alike. A move into several gives several."""
+        """Return what moves elements moves their errors alike. A move into several gives several."""
         value, error = move(self.value), move(self.error)
         if isinstance(value, (list, tuple)):
             return type(value)(ErrorBound(v, e, self.format) for v, e in zip(value, error, strict=True))
@@ -152,7 +152,7 @@ class ErrorBound(NDArrayOperatorsMixin):
 
 
 def unknown(what: str) -> ActionFailed:
-    """What is raised where no bound follows by itself."""
+    """Return what is raised where no bound follows by itself."""
     return ActionFailed(
         f"no error bound is known for {what}; define forward_error(roundoff, ...) in reference.py, which returns it"
     )

@@ -103,7 +103,7 @@ def _product(
 def _largest(
     format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
 ) -> Any:
-    """The largest error of those that may be the largest."""
+    """Return the largest error of those that may be the largest."""
     _only_double(None, out)
     part = lift(a, format)
     if initial is not None:
@@ -148,7 +148,7 @@ def _only_double(dtype: Any, out: Any) -> None:
 
 @rule(np.sort)
 def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> ErrorBound:
-    """The k-th of all moves by no more than the one that moves most."""
+    """Return the k-th of all moves by no more than the one that moves most."""
     part = lift(a, format)
     most = np.max(part.error, axis=axis, keepdims=True)
     value = np.sort(part.value, axis=axis, **kwargs)

@@ -31,7 +31,7 @@ def _elementwise(*ufuncs: Any) -> Callable[[Callable[..., ErrorBound]], Callable
 
 
 def _factor(part: ErrorBound) -> Any:
-    """Where a number is 0 or exactly a power of two, so that products with it are exact."""
+    """Return where a number is 0 or exactly a power of two, so that products with it are exact."""
     return (part.error == 0) & np.isin(np.abs(np.frexp(part.value)[0]), (0.0, 0.5))
 
 
@@ -100,7 +100,7 @@ def _power(a: ErrorBound, b: ErrorBound) -> ErrorBound:
 
 @_elementwise(np.maximum, np.fmax)
 def _larger(a: ErrorBound, b: ErrorBound) -> ErrorBound:
-    """The error of the one that is taken; of either where their errors leave that open."""
+    """Return the error of the one that is taken; of either where their errors leave that open."""
     error = np.where(a.value - a.error > b.value + b.error, a.error, np.maximum(a.error, b.error))
     error = np.where(b.value - b.error > a.value + a.error, b.error, error)
     return ErrorBound(np.maximum(a.value, b.value), error, a.format)
@@ -124,7 +124,7 @@ def _arctan2(a: ErrorBound, b: ErrorBound) -> ErrorBound:
 
 
 def evaluate(function: Function, a: ErrorBound) -> ErrorBound:
-    """The function of an array: by its slope, at its steepest within reach of the error."""
+    """Return the function of an array: by its slope, at its steepest within reach of the error."""
     value = function.compute(a.value)
     low, high = a.value - a.error, a.value + a.error
     places = [a.value, low, high, *([np.clip(function.peak(a.value), low, high)] if function.peak else [])]

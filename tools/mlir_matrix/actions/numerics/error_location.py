@@ -12,7 +12,7 @@ _LANES = 64
 
 
 def locate(axes: Sequence[NDArray[np.int64]], wrong: int, elements: int) -> str:
-    """Where the wrong elements stand: ``axes`` counts them by index of each axis."""
+    """Return where the wrong elements stand: ``axes`` counts them by index of each axis."""
     if wrong == elements:
         return "every element"
     if wrong == 1:

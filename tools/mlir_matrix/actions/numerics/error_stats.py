@@ -76,7 +76,7 @@ class ErrorStats:
         return {name: {"abs": float(error), "rel": float(_ratio(error, size))} for name, (error, size) in pairs.items()}
 
     def character(self, wrong: int, elements: int) -> str:
-        """What kind of error it is, in words: few wrong elements, or a drift of all, and what would explain it."""
+        """Return what kind of error it is, in words: few wrong elements, or a drift of all, and what would explain it."""
         if not self.dd or not np.isfinite(self.dd):
             return ""
         if wrong < _FEW * elements and self.wrong_dd > 0.999 * self.dd:
@@ -97,7 +97,7 @@ class ErrorStats:
         return ""
 
     def _scaled(self) -> bool:
-        """Whether actual is some number times expected: then what is left is little beside the error, and beside actual.
+        """Return whether actual is some number times expected: then what is left is little beside the error, and beside actual.
 
         The second says that something of expected is in it, which a constant near 0 has nothing of.
         """
@@ -108,7 +108,7 @@ class ErrorStats:
 
 
 def _extreme(values: Any) -> bool:
-    """Whether the square of the largest is none that a double holds."""
+    """Return whether the square of the largest is none that a double holds."""
     top = float(np.abs(values).max(initial=0.0))
     return top != 0 and not 1e-140 < top < 1e140
 

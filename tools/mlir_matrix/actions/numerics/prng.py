@@ -34,7 +34,7 @@ def mix(words: Words) -> Words:
 
 
 def stream_key(seed: int, stream: int) -> Words:
-    """The key of one stream of a seed, as an array of one word. Seeds count modulo 2**64."""
+    """Return the key of one stream of a seed, as an array of one word. Seeds count modulo 2**64."""
     start = np.array([_word(seed + _STEP)], dtype=np.uint64)
     return mix(mix(start) + _word((stream + 1) * _STEP))
 

@@ -31,17 +31,17 @@ FACTOR = 8.0
 
 
 def false_alarm(projections: int = 1) -> float:
-    """The most likely that any of so many projections is beyond its bound though all elements are within theirs."""
+    """Return the most likely that any of so many projections is beyond its bound though all elements are within theirs."""
     return min(1.0, 2 * math.exp(-(FACTOR**2) / 2) * projections)
 
 
 def missed(k: float, projections: int = PROJECTIONS) -> float:
-    """The most likely that a block is not seen whose errors have a norm of ``k`` times that of their bounds, at least."""
+    """Return the most likely that a block is not seen whose errors have a norm of ``k`` times that of their bounds, at least."""
     if k <= FACTOR:
         return 1.0
     return float((1 - (1 - (FACTOR / k) ** 2) ** 2 / 3) ** projections)
 
 
 def missed_alone(projections: int = PROJECTIONS) -> float:
-    """The same for one element that is off by more than ``FACTOR`` times that norm, among others that are right."""
+    """Return the same for one element that is off by more than ``FACTOR`` times that norm, among others that are right."""
     return 2.0**-projections

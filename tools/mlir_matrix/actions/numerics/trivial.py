@@ -49,7 +49,7 @@ def passing_sketch(rows: Doubles, dtype: str, criteria: Criteria) -> list[str]:
 
 
 def _constants(expected: Array, dtype: str, criteria: Criteria) -> list[str]:
-    """The constants that pass. One element is its own mean, which is no trivial output."""
+    """Return the constants that pass. One element is its own mean, which is no trivial output."""
     values = {ZEROS: 0.0, ONES: 1.0}
     if expected.size > 1:
         with np.errstate(all="ignore"):

@@ -157,7 +157,7 @@ class Staged:
 
 
 def layout_of(arguments: Sequence[str]) -> dict[str, Any] | None:
-    """The layout that a request's arguments are, or name the file of; None for arguments of another kind."""
+    """Return the layout that a request's arguments are, or name the file of; None for arguments of another kind."""
     if len(arguments) != 1 or arguments[0][:1] not in ("{", "@"):
         return None
     text = arguments[0]

@@ -64,12 +64,12 @@ def _clean(text: str, longest: int, cut: str) -> str:
 
 
 def failed_outcome(stage: str) -> str:
-    """The outcome word for «ran and failed» at a stage; a judge that raises found no match."""
+    """Return the outcome word for «ran and failed» at a stage; a judge that raises found no match."""
     return "mismatch" if stage == "judge" else f"{stage}-failed"
 
 
 def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
-    """The outcome of a process that was ended by a signal it caused."""
+    """Return the outcome of a process that was ended by a signal it caused."""
     return failure(stage, Outcome.CRASHED, f"{signal_name} while at stage {stage}", diagnostics, signal=signal_name)
 
 
@@ -109,7 +109,7 @@ def _make_way(path: str) -> None:
 
 
 def read_log(folder: str, limit: int = 20_000) -> str:
-    """The last ``limit`` bytes of what the action printed."""
+    """Return the last ``limit`` bytes of what the action printed."""
     try:
         with open_plain(os.path.join(folder, LOG_FILE)) as file:
             file.seek(0, os.SEEK_END)
@@ -129,7 +129,7 @@ def open_plain(path: str) -> io.BufferedReader:
 
 
 def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None) -> NoReturn:
-    """What a forked child does, from its first instruction to its last. ``space``: the namespaces that it is in, if any."""
+    """Return what a forked child does, from its first instruction to its last. ``space``: the namespaces that it is in, if any."""
     code = 70
     try:
         os.setsid()
@@ -207,14 +207,14 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_damaged(error: OSError, action: Action[Mapping[str, Any]]) -> bool:
-    """Whether a file of ours could not be read or written for what the action did to its folder or its process."""
+    """Return whether a file of ours could not be read or written for what the action did to its folder or its process."""
     places = dict.fromkeys(action.inputs.values(), os.R_OK)
     places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}
     return error.errno == errno.EMFILE or not all(os.access(path, mode) for path, mode in places.items())
 
 
 def wants_room(folder: str, text: str) -> bool:
-    """Whether an action that left ``text`` may have failed for want of room on the disk of its folder."""
+    """Return whether an action that left ``text`` may have failed for want of room on the disk of its folder."""
     return _free_bytes(folder) < _SCARCE or _DISK_FULL.search(text) is not None
 
 
@@ -228,7 +228,7 @@ def _free_bytes(folder: str = ".") -> int:
 
 
 def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
-    """The outcome that an exception stands for. Of what is not under test it is nobody's verdict."""
+    """Return the outcome that an exception stands for. Of what is not under test it is nobody's verdict."""
     outcome = failed_outcome(stage)
     match error:
         case ActionFailed() if wants_room(".", error.diagnostics):
@@ -268,7 +268,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str:
-    """The traceback without the folders of this machine, so that it is the same text everywhere."""
+    """Return the traceback without the folders of this machine, so that it is the same text everywhere."""
 
     def shorten(match: re.Match[str]) -> str:
         parts = match.group(1).replace("\\", "/").split("/")

@@ -35,9 +35,9 @@ class DamagedFolderError(Exception):
 
 
 def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str, str]:
-    """The outcome of the action of ``stage`` in ``folder``, which is to have written ``outputs`` (paths from its ``out``).
+    """Return the outcome of the action of ``stage`` in ``folder``, which is to have written ``outputs`` (paths from its ``out``).
 
-    Raises DamagedFolderError where what it left cannot be read, or is not what it says.
+    Raise DamagedFolderError where what it left cannot be read, or is not what it says.
     """
     outcome = _read_outcome(folder, stage)
     if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
@@ -53,7 +53,7 @@ def damaged(folder: str, stage: str, reason: str) -> DamagedFolderError:
 
 
 def read_failure(folder: str) -> dict[str, str] | None:
-    """The failure that an action itself wrote down; None where it wrote something else."""
+    """Return the failure that an action itself wrote down; None where it wrote something else."""
     try:
         found = read_json(f"{folder}/{OUTCOME_FILE}")
     except (OSError, ValueError, RecursionError):
@@ -63,18 +63,18 @@ def read_failure(folder: str) -> dict[str, str] | None:
 
 
 def is_measurable(verdict: Mapping[str, Any]) -> bool:
-    """Whether a judge had something to compare every output with."""
+    """Return whether a judge had something to compare every output with."""
     return all(output.get("measurable", True) for output in verdict["outputs"])
 
 
 def is_kept(outcome: Mapping[str, str]) -> bool:
-    """Whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
+    """Return whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
     unsure = outcome.get("signal") == "SIGKILL" or "kept" in outcome
     return outcome["outcome"] not in NEVER_CACHED and not unsure
 
 
 def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
-    """What an action measured; of one that failed, what it printed."""
+    """Return what an action measured; of one that failed, what it printed."""
     if not ok:
         return {"log": read_log(folder)}
     try:
@@ -110,7 +110,7 @@ def _remove(entry: os.DirEntry[str]) -> bool:
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """A small JSON object. Raises OSError, ValueError, RecursionError."""
+    """A small JSON object. Raise OSError, ValueError, RecursionError."""
     with open_plain(path) as file:
         value = json.loads(file.read(_MOST_JSON))
     if not isinstance(value, dict):
@@ -142,7 +142,7 @@ def _as_our_own(outcome: Mapping[str, str]) -> dict[str, str]:
 
 
 def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:
-    """What is wrong with the files that an action says it wrote; empty where nothing is."""
+    """Return what is wrong with the files that an action says it wrote; empty where nothing is."""
     if not _has_type(f"{folder}/{OUTPUT_FOLDER}", stat.S_ISDIR):
         return f"the folder {OUTPUT_FOLDER} is gone"
     for path in outputs.values():
@@ -155,7 +155,7 @@ def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:
 
 
 def _has_type(path: str, is_type: Callable[[int], bool]) -> bool:
-    """Whether a path itself, not what it may link to, is of a type."""
+    """Return whether a path itself, not what it may link to, is of a type."""
     try:
         return is_type(os.lstat(path).st_mode)
     except OSError:

@@ -36,14 +36,14 @@ class Action(Generic[Params_co]):
 
 
 def write_json(path: str, value: Any) -> None:
-    """Write what an action found so that equal values give equal bytes. Raises ValueError for NaN and infinities."""
+    """Write what an action found so that equal values give equal bytes. Raise ValueError for NaN and infinities."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump(value, file, sort_keys=True, allow_nan=False)
         file.write("\n")
 
 
 def read_text(path: str, what: str) -> str:
-    """Return the text of a file that a person or a compiler wrote. Raises ActionFailed if it is not UTF-8."""
+    """Return the text of a file that a person or a compiler wrote. Raise ActionFailed if it is not UTF-8."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -84,7 +84,7 @@ def under_test(*, any_frame: bool = False) -> UnderTest:
 
 
 def is_verdict(error: BaseException) -> bool:
-    """Whether an exception came out of what is under test."""
+    """Return whether an exception came out of what is under test."""
     return any(error is each for each in _verdicts)
 
 

@@ -118,7 +118,7 @@ def lost(spaces: Spaces | None) -> str:
 
 
 def contained() -> bool:
-    """Whether a container does all that: this is its first process, its root is read-only, and there is no network."""
+    """Return whether a container does all that: this is its first process, its root is read-only, and there is no network."""
     if os.getpid() != 1 or not os.statvfs("/").f_flag & os.ST_RDONLY:
         return False
     # Only the first process of a container comes here, and everybody else starts sooner without it.
@@ -312,7 +312,7 @@ def _place(tree: int, folder: str) -> None:
 
 
 def _has_users() -> bool:
-    """Whether this process may become any of the users that are kept for actions."""
+    """Return whether this process may become any of the users that are kept for actions."""
     with open("/proc/self/uid_map", encoding="ascii") as file:
         ranges = [(int(first), int(size)) for first, _, size in map(str.split, file)]
     return os.getuid() == 0 and any(root.FIRST_USER - first in range(size - root.USERS) for first, size in ranges)
@@ -412,7 +412,7 @@ def drop_privileges() -> None:
 
 
 def _capabilities() -> tuple[ctypes.Array[ctypes.c_uint32], ctypes.Array[ctypes.c_uint32]]:
-    """What ``capset`` takes: a header, and effective, permitted, inheritable ones; the same three for those from 32 on."""
+    """Return what ``capset`` takes: a header, and effective, permitted, inheritable ones; the same three for those from 32 on."""
     header, held = _Header(_CAPABILITY_VERSION_3, 0), _Sets()
     _capget(header, held)
     return header, held
@@ -456,7 +456,7 @@ def _sizes() -> tuple[int, int]:
 
 
 def memory_kills() -> int:
-    """How many processes this machine has killed for want of memory since it started; 0 where it does not say."""
+    """Return how many processes this machine has killed for want of memory since it started; 0 where it does not say."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

@@ -44,24 +44,24 @@ def _described(prefix: str) -> dict[str, Any]:
 
 
 def release(program: str) -> str:
-    """The release of the component that a program belongs to (``19.1.7``)."""
+    """Return the release of the component that a program belongs to (``19.1.7``)."""
     prefix = _prefix_of(program)
     return programs[program][0] if prefix is None else prefixes[prefix]
 
 
 def before(program: str, major: int) -> bool:
-    """Whether a program's release is older than a major one. A release that is no number, as of a branch, is the newest."""
+    """Return whether a program's release is older than a major one. A release that is no number, as of a branch, is the newest."""
     found = _MAJOR.match(release(program))
     return found is not None and int(found[0]) < major
 
 
 def has(program: str) -> bool:
-    """Whether the environment has a program."""
+    """Return whether the environment has a program."""
     return program in programs or any(program in _described(prefix)["programs"] for prefix in prefixes)
 
 
 def _prefix_of(program: str) -> str | None:
-    """The prefix that has a program; None where it is the machine's."""
+    """Return the prefix that has a program; None where it is the machine's."""
     for prefix in prefixes:
         if program in _described(prefix)["programs"]:
             return prefix
@@ -71,7 +71,7 @@ def _prefix_of(program: str) -> str | None:
 
 
 def command(program: str) -> list[str]:
-    """The words that start a program; MachineFailed where the environment has none of that name."""
+    """Return the words that start a program; MachineFailed where the environment has none of that name."""
     prefix = _prefix_of(program)
     if prefix is None:
         return [programs[program][1]]
@@ -136,7 +136,7 @@ def _short(message: str) -> str:
 
 
 def clean(text: str) -> str:
-    """What a program said without what differs from machine to machine: diagnostics are kept like results."""
+    """Return what a program said without what differs from machine to machine: diagnostics are kept like results."""
     lines = [line for line in text.splitlines() if not _NOISE.match(line)]
     text = "\n".join(lines)
     for prefix in prefixes:

@@ -64,7 +64,7 @@ def bound(declared: Iterable[str]) -> list[str]:
 
 
 def _interpreter() -> Iterator[str]:
-    """What CPython itself is made of, our own code and its compiled form."""
+    """Return what CPython itself is made of, our own code and its compiled form."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     yield from (here, os.path.join(os.path.dirname(here), "__init__.py"))
     yield from (path for path in {sys.executable, getattr(sys, "_base_executable", "")} if path)
@@ -83,7 +83,7 @@ def _interpreter() -> Iterator[str]:
 
 
 def _home() -> str:
-    """The home of the user; HOME is another by now."""
+    """Return the home of the user; HOME is another by now."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -91,7 +91,7 @@ def _home() -> str:
 
 
 def _mapped() -> list[str]:
-    """The shared libraries that this process runs on."""
+    """Return the shared libraries that this process runs on."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
             paths = {line.split(None, 5)[5].rstrip("\n") for line in file if ".so" in line and "/" in line}
@@ -101,7 +101,7 @@ def _mapped() -> list[str]:
 
 
 def _library_folders(libraries: Iterable[str]) -> Iterator[str]:
-    """The folders of the C library: with it are the few others that a wheel may take from a machine."""
+    """Return the folders of the C library: with it are the few others that a wheel may take from a machine."""
     places = {os.path.dirname(os.path.realpath(path)) for path in libraries}
     for place in places:
         # Where /usr is not merged, the C library is in one and libstdc++ in the other.
@@ -174,7 +174,7 @@ def _resolve(path: str, links: dict[str, str]) -> str:
 
 
 def leave_plain_folder() -> None:
-    """Where the root is a folder in which nothing is mounted, as in a chroot, go on in a mount of it."""
+    """Return where the root is a folder in which nothing is mounted, as in a chroot, go on in a mount of it."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         if any(line.split()[4] == "/" for line in file):
             return
@@ -306,7 +306,7 @@ def mount_empty(place: str) -> None:
 
 
 def _write_etc() -> None:
-    """What libraries ask of a machine: who its users are, where names come from."""
+    """Return what libraries ask of a machine: who its users are, where names come from."""
     users = {0: "root", 65534: "nobody", os.getuid(): "root" if os.getuid() == 0 else "action"}
     if os.getuid() == 0:
         users |= {FIRST_USER + number: "action" for number in range(USERS)}

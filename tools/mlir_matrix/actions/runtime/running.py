@@ -82,7 +82,7 @@ class Ends:
         return ""
 
     def _outcome(self, task: Running, status: int) -> dict[str, str]:
-        """What became of a child that left no outcome. Raises MachineFailed."""
+        """Return what became of a child that left no outcome. Raise MachineFailed."""
         log = read_log(task.folder)
         if task.timed_out:
             return failure(task.stage, Outcome.TIMED_OUT, f"no answer within {task.timeout_s:g} s", log)

@@ -46,7 +46,7 @@ class _Program(ctypes.Structure):
 
 @cache
 def _assemble(machine: str) -> bytes:
-    """The filter: instructions of (code, jump if true, jump if false, operand), jumps counted from the next one."""
+    """Return the filter: instructions of (code, jump if true, jump if false, operand), jumps counted from the next one."""
     arch, making_sockets, pairing, control, cloning, absent = _MACHINES[machine]
     refuse = [
         (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),

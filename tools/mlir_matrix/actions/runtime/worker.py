@@ -163,7 +163,7 @@ class Worker:
         )
 
     def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
-        """Enter the namespaces of an action. Raises OSError where it asks for a device that nobody grants."""
+        """Enter the namespaces of an action. Raise OSError where it asks for a device that nobody grants."""
         if refused := [device for device in devices if device not in self._granted]:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
         return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None

@@ -94,7 +94,7 @@ class _Draw:
         return dtypes.load_npy(self._inputs[f"{kind}-{self.number}-{name}"])
 
     def files(self, other: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What the judge reads; ``other``: outputs (by name) that are not the kernel's."""
+        """Return what the judge reads; ``other``: outputs (by name) that are not the kernel's."""
         found = {}
         for spec in self.specs:
             name = spec["name"]
@@ -103,7 +103,7 @@ class _Draw:
         return found
 
     def worst(self) -> Effect:
-        """The effect on the output that shows it most."""
+        """Return the effect on the output that shows it most."""
         effects = [
             effect(spec, *(self.load(kind, spec["name"]) for kind in ("actual", "expected", "bound")))
             for spec in self.specs
@@ -128,7 +128,7 @@ def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
 
 
 def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where: str) -> dict[str, Any]:
-    """What became of a plant; the effect in full where it got through."""
+    """Return what became of a plant; the effect in full where it got through."""
     spec = next(spec for spec in draw.specs if spec["name"] == worst.output)
     plant: dict[str, Any] = {"draw": draw.number, "matters": worst.share > 1, "layer": spec["layer"], "where": where}
     if verdict is None:
@@ -146,7 +146,7 @@ def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where:
 
 
 def _measured(verdict: dict[str, Any]) -> dict[str, Any]:
-    """What the judge says of a kernel that should pass: why it does not, and how much of each bound it took."""
+    """Return what the judge says of a kernel that should pass: why it does not, and how much of each bound it took."""
     used = [[each["layer"], each["error_used"]] for each in verdict["outputs"] if "error_used" in each]
     return {"reason": verdict["reason"], "used": used}
 
@@ -176,7 +176,7 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
 
 
 def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[str, Any]:
-    """The verdict on these outputs with another array for the one of this name."""
+    """Return the verdict on these outputs with another array for the one of this name."""
     path = "mutant.npy"
     dtypes.save_npy(path, array)
     names = {spec["name"] for spec in specs}

@@ -41,7 +41,7 @@ _ready: dict[str, Any] = {}
 
 
 def installed() -> tuple[str, ...]:
-    """The roots that this environment has, best first. Imports no bindings, only the parents of dotted roots."""
+    """Return the roots that this environment has, best first. Imports no bindings, only the parents of dotted roots."""
     return tuple(root for root in ROOTS if _has(root))
 
 
@@ -65,7 +65,7 @@ def preload() -> None:
 
 
 def default_root() -> str:
-    """The root to use when an action names none."""
+    """Return the root to use when an action names none."""
     roots = installed()
     if not roots:
         raise ActionFailed(f"the environment has no MLIR bindings: none of {', '.join(ROOTS)} can be imported")
@@ -121,7 +121,7 @@ class Bindings:
             self.needed("passmanager").PassManager.parse(_TORCH_LOADS).run(self.ir.Module.create().operation)
 
     def _register_jaxlib(self, context: Any) -> None:
-        """What JAX itself uses is registered by an extension of its own; contexts start without."""
+        """Return what JAX itself uses is registered by an extension of its own; contexts start without."""
         registry = self.ir.DialectRegistry()
         importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
         context.append_dialect_registry(registry)
@@ -130,7 +130,7 @@ class Bindings:
             importlib.import_module(f"jaxlib.mlir._mlir_libs.{dialect}").register_dialect(context)
 
     def needed(self, part: Literal["passmanager", "execution_engine", "rewrite"]) -> Any:
-        """The module of that name; ActionFailed where the package was built without it."""
+        """Return the module of that name; ActionFailed where the package was built without it."""
         module = getattr(self, part)
         if module is None:
             raise ActionFailed(f"the bindings package {self.root} was built without {self.root}.{part}")
@@ -155,7 +155,7 @@ class Session:
         return "".join(self.reported)
 
     def failed(self, reason: str, error: BaseException | None = None) -> ActionFailed:
-        """The failure to raise, carrying what was reported (and the exception's own text where nothing was)."""
+        """Return the failure to raise, carrying what was reported (and the exception's own text where nothing was)."""
         text = self.diagnostics() or (f"{error}\n" if error else "")
         return ActionFailed(reason, diagnostics=text)
 
@@ -205,7 +205,7 @@ class Session:
             pdl.apply_patterns_and_fold_greedily(module, pdl.PDLModule(patterns).freeze())
 
     def text(self, module: Any) -> str:
-        """The module without locations, so that its bytes do not depend on files and lines. Verified."""
+        """Return the module without locations, so that its bytes do not depend on files and lines. Verified."""
         with self.compiling("the IR is not valid"):
             module.operation.verify()
             return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
@@ -230,7 +230,7 @@ def _told(diagnostic: Any, indent: str) -> str:
 
 
 def load(root: str) -> Bindings:
-    """The bindings in package ``root``; ActionFailed when it is not here, RuntimeError for a second package."""
+    """Return the bindings in package ``root``; ActionFailed when it is not here, RuntimeError for a second package."""
     if root not in ROOTS:
         raise ActionFailed(f"unknown bindings package {root!r}; known are {', '.join(ROOTS)}")
     others = [each for each in ROOTS if each != root and f"{each}.ir" in sys.modules]

@@ -31,7 +31,7 @@ def preload() -> None:
 def transform(
     action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
 ) -> None:
-    """See ``Backend``. Raises ActionFailed for patterns, which ``mlir-opt`` cannot read."""
+    """See ``Backend``. Raise ActionFailed for patterns, which ``mlir-opt`` cannot read."""
     if patterns is not None:
         raise ActionFailed("PDL patterns need MLIR's Python bindings; mlir-opt applies none")
     if schedule is not None:

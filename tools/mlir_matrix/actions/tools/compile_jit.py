@@ -46,7 +46,7 @@ _ENTRIES = f"""\
 
 
 def run(action: Action[CodegenParams]) -> None:
-    """Raises ActionFailed where the module cannot be compiled, ActionCrashed where the compiler crashes."""
+    """Raise ActionFailed where the module cannot be compiled, ActionCrashed where the compiler crashes."""
     level = kernel.opt_level(action)
     module = Path(action.outputs["ir"])
     module.write_text(with_entries(read_text(action.inputs["ir"], "the IR")), encoding="utf-8")
@@ -72,7 +72,7 @@ def call(
 
 
 def with_entries(module: str) -> str:
-    """The module with a function that hands the kernel to the driver, and one that does nothing.
+    """Return the module with a function that hands the kernel to the driver, and one that does nothing.
 
     The kernel's own functions are renamed: LLVM takes one that is called ``round`` for C's.
     """

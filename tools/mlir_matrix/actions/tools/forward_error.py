@@ -47,7 +47,7 @@ def run(action: Action[SignatureParams]) -> None:
 def bounded_reference(
     source: str, arguments: Sequence[Array], specs: Sequence[params.Tensor], inputs: Sequence[Tensor]
 ) -> tuple[list[Array], list[Doubles]]:
-    """What is right, and how far from it one may be, for each output. Raises :class:`ActionFailed`."""
+    """Return what is right, and how far from it one may be, for each output. Raise ActionFailed."""
     module = module_of(source)
     reference = module["reference"]
     check_arguments(reference, inputs)
@@ -78,7 +78,7 @@ def _stated(own: Callable[..., Any], arguments: Sequence[Array], dtype: str) -> 
 
 
 def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[Any, ...]:
-    """The errors of all results of the reference, run on arrays that carry them."""
+    """Return the errors of all results of the reference, run on arrays that carry them."""
     reference = module_of(source, error_bound_numpy.names(format))["reference"]
     given = [
         lift(array.copy(), format) if array.dtype.kind == "f" else error_bound_numpy.Whole(array, format)

@@ -44,7 +44,7 @@ def signature(generic: str) -> tuple[Sequence[Written], Sequence[Written]]:
 
 
 def _functions(generic: str) -> Iterator[dict[str, str]]:
-    """The attributes of the module's own functions, each as it is written. What is in them is indented further."""
+    """Return the attributes of the module's own functions, each as it is written. What is in them is indented further."""
     opened = None
     for line in generic.split("\n"):
         if line.startswith(_OPENING):
@@ -71,13 +71,13 @@ def _function_type(text: str) -> tuple[list[Written], list[Written]]:
 
 
 def _group(text: str) -> tuple[str, str]:
-    """What the parentheses that a text begins with hold, and what follows them."""
+    """Return what the parentheses that a text begins with hold, and what follows them."""
     inside = _until(text[1:], ")")
     return inside, text[len(inside) + 2 :]
 
 
 def _until(text: str, ends: str) -> str:
-    """The beginning of a text up to one of some characters that is in no brackets or quotes; ``->`` closes nothing."""
+    """Return the beginning of a text up to one of some characters that is in no brackets or quotes; ``->`` closes nothing."""
     depth = 0
     for found in _MARK.finditer(text):
         mark = found[0]
@@ -97,7 +97,7 @@ def _types(text: str) -> list[Written]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """What stands between the commas that are in no brackets or quotes."""
+    """Return what stands between the commas that are in no brackets or quotes."""
     rest = text.strip()
     while rest:
         one = _until(rest, ",")

@@ -41,7 +41,7 @@ def declared(tensors: Iterable[params.Tensor]) -> list[Tensor]:
 
 
 def load(path: str, function: str = "workload") -> Callable[..., Any]:
-    """The function that a source file defines.
+    """Return the function that a source file defines.
 
     The file is compiled under its relative name, which is what tracebacks and locations then show, and outside the
     import system: it is called ``jax.py`` or ``onnx.py``, its folder must not come before the real packages, and

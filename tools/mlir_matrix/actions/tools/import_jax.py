@@ -93,7 +93,7 @@ def _describe(result: Any) -> tuple[import_common.Shape, str]:
 
 
 def _text(module: mlir.ir.Module) -> str:
-    """The module without its name and the hints to XLA, which mean nothing to anyone else."""
+    """Return the module without its name and the hints to XLA, which mean nothing to anyone else."""
     with module.context:
         _strip(module.operation, keep=())
         for operation in module.body.operations:

@@ -58,7 +58,7 @@ def run(action: Action[ImportParams]) -> None:
 
 
 def _complete(model: ModelProto) -> ModelProto:
-    """The model, valid, at the opset that we import, with every value's type and shape."""
+    """Return the model, valid, at the opset that we import, with every value's type and shape."""
     try:
         with under_test():
             onnx.checker.check_model(model)
@@ -75,7 +75,7 @@ def _complete(model: ModelProto) -> ModelProto:
 
 
 def _arguments(model: ModelProto) -> list[ValueInfoProto]:
-    """The inputs that become arguments. Those with a value of their own are constants to the importer."""
+    """Return the inputs that become arguments. Those with a value of their own are constants to the importer."""
     constants = {each.name for each in model.graph.initializer}
     return [each for each in model.graph.input if each.name not in constants]
 

@@ -60,7 +60,7 @@ def run(action: Action[ImportParams]) -> None:
 
 
 def _export(function: Callable[..., Any], inputs: Sequence[import_common.Tensor]) -> ExportedProgram:
-    """The program in the operators that torch-mlir takes, with no mutation left inside it."""
+    """Return the program in the operators that torch-mlir takes, with no mutation left inside it."""
     examples = tuple(torch.zeros(_example_shape(tensor), dtype=DTYPES[tensor.dtype]) for tensor in inputs)
     # DYNAMIC, not AUTO: a program that needs a certain size is an error, not silently a static one.
     dynamic = tuple(dict.fromkeys(sorted(tensor.dynamic), Dim.DYNAMIC) or None for tensor in inputs)

@@ -36,7 +36,7 @@ def run(action: Action[InputsParams]) -> None:
 
 
 def tensor(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], *, dtype: str) -> Array:
-    """The whole array, in the storage of ``dtype``. Raises :class:`ExpressionError`."""
+    """Return the whole array, in the storage of ``dtype``. Raise :class:`ExpressionError`."""
     made = [np.empty(0, STORAGE[dtype]), *blocks(formula, seed, dims, shape, dtype=dtype)]
     return np.concatenate(made).reshape(tuple(shape))
 
@@ -58,7 +58,7 @@ def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int
 
 
 def element(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Sequence[int]) -> float:
-    """One element, before it is rounded to a dtype, computed alone. Raises IndexError, :class:`ExpressionError`."""
+    """One element, before it is rounded to a dtype, computed alone. Raise IndexError, :class:`ExpressionError`."""
     if len(index) != len(shape) or any(not 0 <= at < size for at, size in zip(index, shape, strict=True)):
         raise IndexError(f"no element {list(index)} in the shape {list(shape)}")
     linear = 0

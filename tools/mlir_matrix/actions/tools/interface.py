@@ -24,7 +24,7 @@ class Type(Protocol):
 
 
 def complaints(params: SignatureParams, taken: Sequence[Type], given: Sequence[Type]) -> list[str]:
-    """What is not as declared, a sentence each; ``params`` has the declared ``inputs`` and ``outputs``."""
+    """Return what is not as declared, a sentence each; ``params`` has the declared ``inputs`` and ``outputs``."""
     return [*_compare("input", params["inputs"], taken), *_compare("output", params["outputs"], given)]
 
 
@@ -51,7 +51,7 @@ def _spelt(declared: Tensor) -> str:
 
 
 def _fits(declared: Tensor, found: tuple[Sequence[int | None], str] | None, role: str) -> bool:
-    """Whether a tensor is what is declared. Results may be open where the declaration gives a size."""
+    """Return whether a tensor is what is declared. Results may be open where the declaration gives a size."""
     if found is None or found[1] != ELEMENTS[declared["dtype"]] or len(found[0]) != len(declared["shape"]):
         return False
     open_axes = set(declared.get("dynamic", ()))

@@ -44,7 +44,7 @@ def run(action: Action[JudgeParams]) -> None:
 
 
 def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, Any]:
-    """The verdict on all outputs; ``files`` holds the paths by the names of the action's inputs."""
+    """Return the verdict on all outputs; ``files`` holds the paths by the names of the action's inputs."""
     outputs = [_judge_output(spec, files) for spec in specs]
     outputs.extend(_strangers({spec["name"] for spec in specs}, files))
     wrong = [output for output in outputs if output["outcome"] != "pass"]
@@ -95,7 +95,7 @@ def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]
 
 
 def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any]:
-    """The specification of the output with its outcome, reason and, where it could be compared, its census."""
+    """Return the specification of the output with its outcome, reason and, where it could be compared, its census."""
     name, dtype, shape = spec["name"], spec["dtype"], tuple(spec["shape"])
     try:
         criteria = criteria_of(spec)
@@ -137,7 +137,7 @@ def _weak(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _is_nan(expected: Array) -> bool:
-    """Whether every element is NaN; what is not shows in the first block."""
+    """Return whether every element is NaN; what is not shows in the first block."""
     flat = expected.reshape(-1)
     blocks = (flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK))
     return expected.dtype.kind == "f" and all(np.isnan(block).all() for block in blocks)
@@ -161,7 +161,7 @@ def _told(spec: JudgedOutput) -> dict[str, Any]:
 
 
 def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:
-    """The same where what is expected is a sketch: not which elements are wrong, but in which blocks there are some."""
+    """Return the same where what is expected is a sketch: not which elements are wrong, but in which blocks there are some."""
     name, shape = spec["name"], tuple(spec["shape"])
     rows = _load(files, f"sketch-{name}", _GOLDEN, None, STORAGE["f64"])
     actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[spec["dtype"]])
@@ -188,7 +188,7 @@ def criteria_of(spec: JudgedOutput) -> Criteria:
 
 
 def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Array:
-    """The array of one file, of exactly this shape (None: any) and dtype, with at least one element."""
+    """Return the array of one file, of exactly this shape (None: any) and dtype, with at least one element."""
     remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
     unfit = _NoMeasureError if what == _GOLDEN else _UnfitError
     if key not in files:

@@ -40,7 +40,7 @@ _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
 
 def run(action: Action[NoParams]) -> None:
-    """Raises ActionFailed where the kernel is no object, has no entry point or needs what nobody has."""
+    """Raise ActionFailed where the kernel is no object, has no entry point or needs what nobody has."""
     renamed = rename_symbols(Path(action.inputs["object"]).read_bytes())
     output = Path(action.outputs["kernel"]).absolute()
     with tempfile.TemporaryDirectory(prefix="link-", dir=".") as folder:
@@ -125,7 +125,7 @@ def _sections(data: bytes) -> list[_Section]:
 
 
 def _shown(data: bytes, table: _Section, names: bytes) -> Iterator[tuple[int, bytes]]:
-    """Where the symbols that others can see have their name's offset, and that name."""
+    """Return where the symbols that others can see have their name's offset, and that name."""
     for place in range(table.offset, table.offset + table.size, _SYMBOL.size):
         start, info, _, section, _, _ = _SYMBOL.unpack_from(data, place)
         name = names[start : names.index(b"\0", start)]

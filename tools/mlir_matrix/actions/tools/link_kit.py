@@ -39,7 +39,7 @@ _SHOWN = (
 
 
 def run(action: Action[LinkKitParams]) -> None:
-    """Builds the outputs that are asked for. Raises ActionFailed where the sources do not compile."""
+    """Builds the outputs that are asked for. Raise ActionFailed where the sources do not compile."""
     with tempfile.TemporaryDirectory(prefix="kit-", dir=".") as folder:
         scratch = Path(folder).absolute()
         target = action.params["triple"]
@@ -50,7 +50,7 @@ def run(action: Action[LinkKitParams]) -> None:
 
 
 def zig() -> str:
-    """The path of Zig's one program in this environment."""
+    """Return the path of Zig's one program in this environment."""
     spec = find_spec("ziglang")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("this environment has no ziglang")
@@ -58,7 +58,7 @@ def zig() -> str:
 
 
 def zig_environment(scratch: Path) -> dict[str, str]:
-    """All variables that Zig sees: caches in our folder, nothing of the person's, and no program of the machine."""
+    """Return all variables that Zig sees: caches in our folder, nothing of the person's, and no program of the machine."""
     cache = str(scratch / "cache")
     return {
         "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, "TMPDIR": str(scratch), "HOME": str(scratch),
@@ -91,7 +91,7 @@ def _runtime(scratch: Path, target: str) -> Path:
 
 
 def _libraries(verbose: str) -> list[str]:
-    """The start-up objects and archives of the last link command that Zig printed, in its order, but not our own."""
+    """Return the start-up objects and archives of the last link command that Zig printed, in its order, but not our own."""
     commands = [line.split() for line in verbose.splitlines() if line.startswith("ld.lld ")]
     words = commands[-1] if commands else []
     return [word for word in words if word.endswith((".a", ".o")) and Path(word).name != "empty.o"]

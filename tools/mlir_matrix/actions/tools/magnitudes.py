@@ -30,7 +30,7 @@ def run(action: Action[NoParams]) -> None:
 
 
 def measure(array: dtypes.Array) -> dict[str, float]:
-    """How many elements there are, and how large the finite ones."""
+    """Return how many elements there are, and how large the finite ones."""
     sizes = np.abs(array.astype(np.float64))
     finite = sizes[np.isfinite(sizes)]
     if not finite.size:

@@ -39,7 +39,7 @@ def run(action: Action[SignatureParams]) -> None:
 
 
 def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
-    """An input as the reference is given it. Raises :class:`ActionFailed` where the file holds something else."""
+    """An input as the reference is given it. Raise ActionFailed where the file holds something else."""
     stored = dtypes.load_npy(files[f"arg-{spec['name']}"])
     if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
         found = f"{stored.dtype.str} {list(stored.shape)}"
@@ -50,7 +50,7 @@ def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
 
 
 def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """What the source defines, ``reference`` for one; its tracebacks name ``reference.py``, not where it lies.
+    """Return what the source defines, ``reference`` for one; its tracebacks name ``reference.py``, not where it lies.
 
     ``names`` are there before it is run.
     """
@@ -65,12 +65,12 @@ def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dic
 
 
 def as_tuple(returned: Any) -> tuple[Any, ...]:
-    """What a function returns, one array or several."""
+    """Return what a function returns, one array or several."""
     return returned if isinstance(returned, tuple) else (returned,)
 
 
 def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
-    """All results as arrays, where they are what the workload says. Raises :class:`ActionFailed`."""
+    """Return all results as arrays, where they are what the workload says. Raise ActionFailed."""
     results = as_tuple(returned)
     if len(results) != len(specs):
         raise ActionFailed(f"reference() returns {len(results)} arrays, the workload has {len(specs)} outputs")
@@ -78,7 +78,7 @@ def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
 
 
 def _check(spec: Tensor, result: Any) -> Array:
-    """The result as an array, where it is what the workload says. Raises :class:`ActionFailed`."""
+    """Return the result as an array, where it is what the workload says. Raise ActionFailed."""
     name, dtype = spec["name"], dtypes.golden_storage(spec["dtype"])
     if not isinstance(result, (np.ndarray, np.generic)):
         raise ActionFailed(f"output {name}: reference() returns a {type(result).__name__}, not a NumPy array")

@@ -28,7 +28,7 @@ def run(action: Action[RelateParams]) -> None:
 
 
 def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
-    """The verdict; ``inputs`` are the paths by the names of the action's inputs. Writes two files an output beside."""
+    """Return the verdict; ``inputs`` are the paths by the names of the action's inputs. Writes two files an output beside."""
     specs = params["outputs"]
     if params["same"]:
         return _vacuous(specs, {spec["name"]: "both are one and the same run" for spec in specs}, params)
@@ -55,7 +55,7 @@ def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _joined(params: RelateParams, inputs: Mapping[str, str], name: str) -> Array | str:
-    """The output of the run, put together where it is one of parts; or why it cannot be read."""
+    """Return the output of the run, put together where it is one of parts; or why it cannot be read."""
     parts = []
     for number in range(params["parts"]):
         part = _load(inputs[f"part{number}-{name}"], None)
@@ -83,7 +83,7 @@ def _load(path: str, dtype: str | None) -> Array | str:
 
 
 def _proves_nothing(wanted: Array, other: Array, dtype: str, op: Op | None) -> str:
-    """Why a comparison with these numbers could not fail; empty where it could."""
+    """Return why a comparison with these numbers could not fail; empty where it could."""
     if not wanted.size:
         return "zero elements prove nothing"
     if dtype in FLOATS and not np.isfinite(wanted).any():
@@ -95,7 +95,7 @@ def _proves_nothing(wanted: Array, other: Array, dtype: str, op: Op | None) -> s
 
 
 def _vacuous(specs: Sequence[JudgedOutput], why: Mapping[str, str], params: RelateParams) -> dict[str, Any]:
-    """The verdict where nothing was compared, which nobody can expect."""
+    """Return the verdict where nothing was compared, which nobody can expect."""
     outputs: list[dict[str, Any]] = [
         {**spec, "outcome": "mismatch", "measurable": False, "reason": f"{spec['name']}: {why[str(spec['name'])]}"}
         for spec in specs

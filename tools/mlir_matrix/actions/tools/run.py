@@ -118,12 +118,12 @@ def check_written(action: Action[RunParams]) -> None:
 
 
 def _runner(words: Sequence[str]) -> list[str]:
-    """What stands before the executable: a program of the environment, with its options."""
+    """Return what stands before the executable: a program of the environment, with its options."""
     return [*programs.command(words[0]), *words[1:]] if words else []
 
 
 def driver_arguments(action: Action[RunParams]) -> list[str]:
-    """The driver's command line, without its name."""
+    """Return the driver's command line, without its name."""
     params = action.params
     words: list[str] = []
     for tensor in params["arguments"]:
@@ -135,13 +135,13 @@ def driver_arguments(action: Action[RunParams]) -> list[str]:
 
 
 def _spec(tensor: Tensor, path: str) -> str:
-    """What the driver is told of a tensor: ``f32:8x?:y.npy``."""
+    """Return what the driver is told of a tensor: ``f32:8x?:y.npy``."""
     sizes: Sequence[int | None] = tensor["shape"]
     return f"{tensor['dtype']}:{'x'.join('?' if size is None else str(size) for size in sizes)}:{path}"
 
 
 def _executable(kernel: Path, scratch: Path) -> Path:
-    """The kernel itself, or a copy where a store has lost the permission to execute it."""
+    """Return the kernel itself, or a copy where a store has lost the permission to execute it."""
     if os.access(kernel, os.X_OK):
         return kernel
     copy = scratch / "kernel"
@@ -160,7 +160,7 @@ def _limit() -> None:
 
 
 def _text(descriptor: int) -> str:
-    """The beginning of what was printed to a file."""
+    """Return the beginning of what was printed to a file."""
     data = os.pread(descriptor, _TEXT_LIMIT, 0)
     cut = "\n[cut]" if os.fstat(descriptor).st_size > len(data) else ""
     return data.decode("utf-8", "replace") + cut

@@ -58,7 +58,7 @@ def run(action: Action[SketchParams]) -> None:
 
 
 def sketch(expected: Array, dtype: str, compare: str) -> Doubles:
-    """The sketch of an output as a golden has it, sorted already where that is asked for."""
+    """Return the sketch of an output as a golden has it, sorted already where that is asked for."""
     flat = expected.reshape(-1)
     stored = dtypes.rounded(flat, dtype) if dtype in FLOATS else flat
     held = np.asarray(dtypes.decode(stored, dtype), dtype=np.float64)
@@ -86,7 +86,7 @@ def summary(values: Doubles, stored: Array) -> Doubles:
 
 
 def picks(elements: int) -> NDArray[np.int64]:
-    """Which elements are kept: by block, the linear index of each."""
+    """Return which elements are kept: by block, the linear index of each."""
     blocks = -(-elements // BLOCK)
     starts = np.arange(blocks, dtype=np.uint64) * np.uint64(BLOCK)
     sizes = np.minimum(np.uint64(elements) - starts, np.uint64(BLOCK))
@@ -119,7 +119,7 @@ def _rows(values: Doubles, stored: Array, start: int) -> Doubles:
 
 
 def _words(values: Doubles, stored: Array) -> NDArray[np.uint64]:
-    """The bits of stored elements; one word for both zeros, one for all NaN."""
+    """Return the bits of stored elements; one word for both zeros, one for all NaN."""
     width = stored.dtype.itemsize
     words = np.ascontiguousarray(stored).view(f"<u{width}").astype(np.uint64)
     return np.where(np.isnan(values), _NAN_WORD, np.where(values == 0, np.uint64(0), words))
@@ -134,7 +134,7 @@ def _blocks(flat: Any) -> Any:
 
 
 def _folded(flat: Any) -> Any:
-    """The sum of each block, by halves: in one order on every machine."""
+    """Return the sum of each block, by halves: in one order on every machine."""
     return _halved(_blocks(flat))
 
 
@@ -146,7 +146,7 @@ def _halved(parts: Any) -> Any:
 
 
 def _hash(words: NDArray[np.uint64]) -> Any:
-    """The sum of each block's words modulo 2**64: 53 bits of it, which a double holds."""
+    """Return the sum of each block's words modulo 2**64: 53 bits of it, which a double holds."""
     return (_folded(words) >> np.uint64(11)).astype(np.float64)
 
 

@@ -43,7 +43,7 @@ def _stored(before: Array, dtype: str, op: Op, name: str) -> Array:
 
 
 def expected(stored: Array, dtype: str, op: Op | None) -> Array:
-    """What an output, as it is stored, becomes: double for floating point, its own type for what is exact."""
+    """Return what an output, as it is stored, becomes: double for floating point, its own type for what is exact."""
     values = dtypes.decode(stored, dtype)
     if op is None:
         return values
@@ -61,7 +61,7 @@ def moved(array: Array, op: Op) -> Array:
 
 
 def scaled(values: Array, factor: float, dtype: str) -> Array:
-    """Decoded elements times a number. Raises DtypeError where a whole number does not fit its type."""
+    """Decoded elements times a number. Raise DtypeError where a whole number does not fit its type."""
     if dtype in FLOATS:
         with np.errstate(all="ignore"):
             return np.asarray(values * np.float64(factor))
@@ -85,6 +85,6 @@ def order(size: int) -> NDArray[np.int64]:
 
 
 def same(left: Array, right: Array) -> bool:
-    """Whether two arrays hold the same numbers, NaN being one."""
+    """Return whether two arrays hold the same numbers, NaN being one."""
     kind = left.dtype.kind == "f" and right.dtype.kind == "f"
     return left.shape == right.shape and bool(np.array_equal(left, right, equal_nan=kind))

@@ -41,7 +41,7 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
     name: str = "",
     full: bool = False,
 ) -> Comparison:
-    """Compare two arrays of one dtype and shape; where these differ, or nothing could be compared, it is a mismatch.
+    """Compare two arrays of one dtype and shape. Another dtype or shape, or no elements, is a mismatch.
 
     An element is right when ``|actual - expected| <= atol + rtol * |expected|``, or when at most ``max_ulp`` numbers of its dtype
     lie between the two; one bound that holds is enough, and those not given are 0. With none given elements must be equal. The
@@ -91,7 +91,7 @@ def _bound(name: str, value: float | str | None) -> float | None:
 
 
 def assert_close(actual: Any, expected: Any, **bounds: Any) -> None:
-    """Compare, and raise AssertionError with the census where the two do not agree. Arguments as for :func:`compare`."""
+    """Compare, and raise AssertionError with the census for a mismatch. Arguments as for :func:`compare`."""
     __tracebackhide__ = True
     result = compare(actual, expected, **bounds)
     if not result:

@@ -64,11 +64,11 @@ class _Pair:
     told: Mapping[str, Any]
 
     def whole(self) -> Comparison:
-        """With the census."""
+        """Compare with the census."""
         return self._result(self._judged("numpy"))
 
     def gated(self) -> Comparison:
-        """By the counts alone; the census is taken where something is wrong and somebody asks."""
+        """Compare by counts alone; the census is taken on demand for a mismatch."""
         counts, engine = gate(self.left, self.right, self.kind, self.rules.criteria, golden=self.golden)
         numbers = {key: plain(value) for key, value in asdict(counts).items()}
         known = {**self.told, "elements": self.left.size, **numbers, "engine": engine}
@@ -82,7 +82,6 @@ class _Pair:
         return Comparison(known, census=census, actual=self.left, expected=self.right, criteria=self.rules.criteria)
 
     def _judged(self, engine: str) -> dict[str, Any]:
-        """Return the whole record."""
         record = {**self.told, **self._census(), "engine": engine}
         unlike = record["nan_mismatches"] + record["inf_mismatches"]
         wrong = record["wrong"] if self.rules.elementwise else unlike
@@ -108,7 +107,7 @@ class _Pair:
 
 
 def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> dict[str, Any]:
-    """Return what the record says before anything is compared."""
+    """Return the part of the record that is known before the comparison."""
     criteria = rules.criteria
     exact = rules.elementwise and not (criteria.atol or criteria.rtol or criteria.max_ulp is not None)
     record: dict[str, Any] = {
@@ -121,7 +120,7 @@ def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> 
 
 
 def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
-    """Return the array as we store it, and our name of its type. Raise ValueError for what holds no numbers."""
+    """Return the array as we store it, and our name of its type. Raise ValueError for anything but numbers."""
     values = _array(array, side)
     if values.dtype.hasobject or values.dtype.fields or values.dtype.kind in "SUMmO":
         raise ValueError(f"{side} holds {values.dtype}, not numbers")
@@ -136,7 +135,7 @@ def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
 
 
 def _array(array: Any, side: str) -> Array:
-    """Return what NumPy makes of it. Raise ValueError where that is no array, or where a mask would be lost."""
+    """Convert to an array. Raise ValueError where NumPy cannot, or where a mask would be lost."""
     if np.ma.isMaskedArray(array):
         raise ValueError(
             f"{side} is a masked array: what is behind a mask is no number; compare its filled() or compressed()"
@@ -148,7 +147,7 @@ def _array(array: Any, side: str) -> Array:
 
 
 def _as(values: Array, dtype: str, side: str) -> Array:
-    """Elements of a type that NumPy may not know, stored as words of its width."""
+    """Return elements of a type that NumPy may lack, stored as words of its width."""
     if dtype not in STORAGE:
         raise ValueError(f"there is no dtype {dtype!r}; there are {', '.join(STORAGE)}")
     wanted = STORAGE[dtype]
@@ -168,7 +167,7 @@ def _golden(array: Any) -> Array:
 
 
 def _unfit(left: Array, right: Array, left_type: str, right_type: str, *, golden: bool) -> str:
-    """Return why the arrays cannot be compared, in words; the dtype first, then the shape."""
+    """Return why the arrays cannot be compared: first the dtype, then the shape."""
     if golden:
         if right.dtype != dtypes.golden_storage(left_type):
             return f"a golden of {left_type} holds {dtypes.golden_storage(left_type)}, not {right.dtype}"

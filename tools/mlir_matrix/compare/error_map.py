@@ -44,7 +44,7 @@ Pixels = NDArray[np.uint8]
 
 
 def draw(result: Comparison, path: Path) -> None:
-    """Write the map as ``.png`` or, with axes and a legend, ``.svg``. Raise ValueError where there is nothing to show."""
+    """Write the map as ``.png`` or, with axes and a legend, as ``.svg``. Raise ValueError where there is no map."""
     if result.actual is None or "wrong" not in result.record:
         raise ValueError(f"there is no map of this: {result.reason}")
     shares = _shares(result)
@@ -88,7 +88,7 @@ def _enlarged(pixels: Pixels) -> Pixels:
 
 
 def _png(pixels: Pixels) -> bytes:
-    """A PNG file of 8 bits a channel, without filters: flat colours are small as they are."""
+    """Return a PNG file of 8 bits a channel, without filters: flat colours compress well anyway."""
     height, width, _ = pixels.shape
     rows = np.concatenate([np.zeros((height, 1), dtype=np.uint8), pixels.reshape(height, width * 3)], axis=1)
     chunks = (
@@ -103,7 +103,7 @@ def _png(pixels: Pixels) -> bytes:
 
 
 def _svg(result: Comparison, pixels: Pixels) -> str:
-    """Return the map with its axes, a legend and what is wrong, in words."""
+    """Return the map with its axes, a legend and a description of the errors."""
     record, shape = result.record, result.actual.shape
     scale = _SIDE / max(pixels.shape[:2])
     height, width = max(12.0, pixels.shape[0] * scale), max(12.0, pixels.shape[1] * scale)

@@ -146,7 +146,7 @@ def _raw(path: Path, size: int, raw: Raw) -> Array:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """``2,3,4`` or ``2x3x4``; empty for a scalar. Raise UsageError."""
+    """Parse ``2,3,4`` or ``2x3x4``; empty for a scalar. Raise UsageError."""
     parts: Sequence[str] = text.replace("x", ",").split(",") if text.strip() else ()
     try:
         shape = tuple(int(part) for part in parts)

@@ -63,13 +63,13 @@ class _Bounds(ctypes.Structure):
 
 
 def takes(dtype: str, criteria: Criteria) -> bool:
-    """Return whether the compiled gate does this type and these criteria."""
+    """Return whether compiled code supports this type and these criteria."""
     usual = all(bound == 0 or _LEAST < bound < float("inf") for bound in (criteria.atol, criteria.rtol))
     return dtype in _DTYPES and criteria.plain and usual and (criteria.max_ulp is None or criteria.max_ulp < 2**53)
 
 
 def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[Counts] | None:
-    """Counts of parts of two arrays, None where this cannot be done."""
+    """Return the counts of parts of two arrays; None where compiled code is not available."""
     library = load()
     if library is None or not all(each.flags.c_contiguous and each.flags.aligned for each in (actual, expected)):
         return None
@@ -103,7 +103,7 @@ def _helpers() -> ThreadPoolExecutor:
 
 @cache
 def load() -> ctypes.CDLL | None:
-    """Return the library, made where it is not there yet; None where there is nothing to make it with."""
+    """Return the library, compiled if needed; None where there is no compiler."""
     try:
         return ctypes.CDLL(str(_made()))
     except (OSError, subprocess.SubprocessError):
@@ -121,7 +121,7 @@ def _made() -> Path:
 
 
 def _key(sources: Sequence[Path]) -> str:
-    """Return what the library depends on: its sources, how it is made, and the CPU that it is made for."""
+    """Digest what the library depends on: its sources, flags and the CPU."""
     digest = hashlib.sha256(" ".join(_FLAGS).encode())
     for source in sources:
         digest.update(source.read_bytes())
@@ -152,7 +152,7 @@ def _make(sources: Sequence[Path], path: Path) -> None:
 
 
 def zig() -> Path | None:
-    """Zig's one program: of the newest release that is installed, or of this Python environment."""
+    """Return the Zig program of the newest installed release, or of this Python environment."""
     here = find_home().packages.glob("ziglang-*/ziglang/zig")
     newest = max(here, key=lambda path: (number(path.parts[-3].removeprefix("ziglang-")), path), default=None)
     if newest is not None:

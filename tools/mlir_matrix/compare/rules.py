@@ -30,7 +30,7 @@ class Norms:
                 raise ValueError(f"the bound on {name} is {value!r}; it is {'-1' if name == 'cosine' else '0'} or more")
 
     def broken(self, record: Mapping[str, Any]) -> str:
-        """Return which of them does not hold, in words; empty where all do."""
+        """Return which bound does not hold, in words; empty where all do."""
         for name, bound in (("l1", self.l1), ("l2", self.l2), ("max", self.max)):
             found = float(record["norms"][name]["rel"])
             if bound is not None and not found <= bound:
@@ -62,7 +62,7 @@ def rules(
     cosine: float | None = None,
     **policies: Any,
 ) -> Rules:
-    """Return the rules of whoever gives some bounds, and policies as :class:`Criteria` has them. Raise ValueError."""
+    """Return the rules for bounds and policies (:class:`Criteria`). Raise ValueError."""
     norms = Norms(l1=l1, l2=l2, max=max_norm, cosine=cosine)
     criteria = Criteria(atol=atol or 0.0, rtol=rtol or 0.0, max_ulp=max_ulp, **policies)
     elementwise = not norms or not (atol is None and rtol is None and max_ulp is None)

@@ -51,7 +51,7 @@ class Texts:
 
 
 def read_pairs(actual: Any, expected: Any, *, any_space: bool = False) -> Texts:
-    """Compare two texts (bytes, or anything with the buffer protocol). ``any_space``: line breaks are blanks like others."""
+    """Compare two texts (bytes or buffers). With ``any_space`` a line break equals any other blank."""
     library = native.load() if max(len(actual), len(expected)) >= WORTHWHILE else None
     if library is not None:
         return _compiled(library, actual, expected, any_space=any_space)
@@ -94,7 +94,7 @@ def _address(array: NDArray[Any]) -> ctypes.c_void_p:
 
 
 def _differs(kind: int, line: int, column: int, actual: bytes, expected: bytes) -> str:
-    """Return the sentence on the first difference that is none of numbers."""
+    """Return the sentence on the first difference outside of numbers."""
     if not kind:
         return ""
     if kind == 2:
@@ -108,7 +108,7 @@ def _differs(kind: int, line: int, column: int, actual: bytes, expected: bytes) 
 
 
 def _shown(text: bytes) -> str:
-    """Return the beginning of a rest, its first line at most."""
+    """Return the start of a text, at most its first line."""
     lines = text.splitlines() or [b""]
     return repr((lines[0] or b"a line break").decode("utf-8", "replace")[:30])
 
@@ -177,7 +177,7 @@ def _stops(left: _Token, right: _Token, *, any_space: bool, first: bool) -> int:
 
 
 def _places(starts: _Places, breaks: _Places) -> tuple[_Places, _Places]:
-    """Lines and columns, from 0, of positions, where these line breaks are."""
+    """Return lines and columns, from 0, of positions, given the line breaks."""
     lines = np.searchsorted(breaks, starts, side="left")
     begins = np.append(0, breaks + 1)[lines]
     return lines.astype(np.int64), (starts - begins).astype(np.int64)

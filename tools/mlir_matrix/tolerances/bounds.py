@@ -68,7 +68,7 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {"sqrt": math.sqrt, "log2": _lo
 
 
 def evaluate(bound: float | str, dims: Mapping[str, int], dtype: str) -> float:
-    """Return the value of a bound for an output of ``dtype``: finite and not negative, else :class:`ExpressionError`."""
+    """Return the value of a bound for an output of ``dtype``. Raise ExpressionError unless it is finite and not negative."""
     return _evaluate(bound if isinstance(bound, str) else repr(bound), tuple(dims.items()), dtype)
 
 
@@ -110,7 +110,7 @@ class _Floats(Interpreter[float]):
 
 
 def vacuous(bounds: Mapping[str, float], dtype: str) -> dict[str, str]:
-    """Return which of ``atol``, ``rtol`` and ``max_ulp`` can tell nothing, whatever the output of a dtype; each with the reason."""
+    """Return those of ``atol``, ``rtol`` and ``max_ulp`` that no output of a dtype can exceed, each with the reason."""
     rtol, largest, found = bounds.get("rtol", 0.0), LARGEST[dtype], {}
     if rtol >= 1:
         found["rtol"] = "all zeros are within it, whatever is expected; it must be less than 1"
@@ -128,7 +128,7 @@ def vacuous(bounds: Mapping[str, float], dtype: str) -> dict[str, str]:
 
 
 def substituted(bound: float | str, dims: Mapping[str, int], dtype: str) -> str:
-    """A bound with sizes and eps in place of their names, to be read: ``4 * sqrt(130) * 1.19e-07``.
+    """Return a bound with numbers for names, to be read: ``4 * sqrt(130) * 1.19e-07``.
 
     Raise :class:`ExpressionError` where it is none.
     """

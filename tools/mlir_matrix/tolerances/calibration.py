@@ -48,28 +48,28 @@ class Gumbel:
         return self.location + self.scale * _reduced(rate)
 
     def upper(self, rate: float) -> float:
-        """An upper limit of that quantile, with :data:`CONFIDENCE`."""
+        """Return an upper limit of that quantile, with :data:`CONFIDENCE`."""
         return self.quantile(rate) + self.scale * _allowance(self.size, rate)
 
     def reach(self, sample: Sequence[float]) -> float:
-        """So many scales the largest number of the sample is above the location: one that stands apart hardly moves these."""
+        """Return how many scales above the location the largest number of the sample is."""
         return (max(sample) - self.location) / self.scale
 
     def gap(self, sample: Sequence[float]) -> float:
-        """Return the largest distance between the distribution and that of the sample (Kolmogorov and Smirnov's)."""
+        """Return the largest distance from the distribution of the sample (Kolmogorov and Smirnov's)."""
         below = [1 - self.tail(value) for value in sorted(sample)]
         size = len(below)
         return max(max(share - at / size, (at + 1) / size - share) for at, share in enumerate(below))
 
 
 def usual_gap(size: int) -> float:
-    """The gap that 99 of 100 samples of this size, drawn from a Gumbel distribution, stay below: more, and it is another one."""
+    """Return the gap that 99 of 100 samples of this size from a Gumbel distribution do not exceed."""
     _, gaps, _ = _simulated(size)
     return gaps[math.ceil(0.99 * _SIMULATED) - 1]
 
 
 def usual_reach(size: int) -> float:
-    """So many scales above the location the largest number stays in 99 of 100 such samples."""
+    """Return the reach that 99 of 100 such samples do not exceed."""
     fits, _, reaches = _simulated(size)
     return reaches[math.ceil(0.99 * len(fits)) - 1]
 
@@ -81,7 +81,7 @@ def _reduced(rate: float) -> float:
 
 @lru_cache
 def _simulated(size: int) -> tuple[list[Gumbel], list[float], list[float]]:
-    """What is fitted to samples of location 0 and scale 1; the gaps between fits and samples, and their reaches, in order."""
+    """Return fits to samples of location 0 and scale 1, and the sorted gaps and reaches."""
     numbers = random.Random(size)
     samples = [[-math.log(numbers.expovariate(1)) for _ in range(size)] for _ in range(_SIMULATED)]
     fits = [fit(sample) for sample in samples]
@@ -92,14 +92,14 @@ def _simulated(size: int) -> tuple[list[Gumbel], list[float], list[float]]:
 
 @lru_cache
 def _allowance(size: int, rate: float) -> float:
-    """So many estimated scales a quantile that is estimated from a sample may be too low."""
+    """Return by how many estimated scales an estimated quantile may be too low."""
     fits, _, _ = _simulated(size)
     short = sorted((_reduced(rate) - found.quantile(rate)) / found.scale for found in fits)
     return short[math.ceil(CONFIDENCE * _SIMULATED) - 1]
 
 
 def fit(sample: Sequence[float]) -> Gumbel:
-    """Return the distribution under which the sample is most likely. Raise ValueError for fewer than three or equal numbers."""
+    """Return the distribution of maximum likelihood. Raise ValueError for fewer than three numbers, or equal ones."""
     least, size = min(sample), len(sample)
     shifted = [value - least for value in sample]
     mean = math.fsum(shifted) / size

@@ -34,7 +34,7 @@ class Proposal:
 
 
 def scaled(bound: float | str, factor: float) -> tuple[str, float]:
-    """A bound times ``factor``, of the same form, its first number rounded up to two digits; and what it is then times."""
+    """Return a bound times ``factor`` in the same form, its first number rounded up, and the exact factor."""
     text = str(bound).strip()
     tree = ast.parse(text.replace("\n", " "), mode="eval").body
     first = tree
@@ -51,7 +51,7 @@ def scaled(bound: float | str, factor: float) -> tuple[str, float]:
 
 
 def rounded_up(value: float) -> str:
-    """A number that is not negative, rounded up to two digits: ``0.9``, ``12``, ``130``, ``4.1e-07``."""
+    """Round a number, 0 or more, up to two digits: ``0.9``, ``12``, ``130``, ``4.1e-07``."""
     if value == 0:
         return "0"
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
@@ -60,7 +60,7 @@ def rounded_up(value: float) -> str:
 
 
 def edited(text: str, proposals: Sequence[Proposal]) -> str:
-    """Return the text of a file of tolerances with other bounds."""
+    """Return the text of a tolerance file with other bounds."""
     layers = _value(yaml.compose(text, Loader=yaml.SafeLoader), "layers").value
     edits: list[Edit] = []
     for proposal in proposals:

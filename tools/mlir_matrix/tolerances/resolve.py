@@ -74,7 +74,7 @@ def resolve(
     dims: Mapping[str, int],
     numerics: NumericsAttributes = (),
 ) -> Resolved:
-    """The bounds of one output; ``numerics`` is what is stated about the test (:class:`mlir_matrix.tolerances.numerics.Numerics`).
+    """Return the bounds of one output; ``numerics`` are the numerics attributes of the test.
 
     Raise CatalogError where none apply or the expressions are wrong for this workload.
     """
@@ -107,7 +107,7 @@ _rankings: dict[int, tuple[tuple[LocatedLayer, ...], LayerRanking]] = {}
 
 
 def ranking(layers: tuple[LocatedLayer, ...]) -> LayerRanking:
-    """Return the ranking of these layers; the last ones are kept, by identity (layers are compared by nothing else)."""
+    """Return the ranking of these layers. The last four are kept, by identity."""
     kept = _rankings.get(id(layers))
     if kept is None:
         if len(_rankings) >= 4:
@@ -151,7 +151,7 @@ class LayerRanking:
         )
 
     def mask(self, key: int, value: str | NumericsAttributes) -> int:
-        """Return the layers that match a value of the key with this number, a bit each."""
+        """Return the layers that match a value of a key, one bit each."""
         mask = self._masks.get((key, value))
         if mask is None:
             mask = sum(1 << bit for bit, ranked in enumerate(self.ranked) if ranked.matches(key, value))
@@ -202,14 +202,14 @@ class RankedLayer:
         return sorted([*self._globs, *([_NUMERICS] if self.attributes else [])])
 
     def matches(self, key: int, value: str | NumericsAttributes) -> bool:
-        """Return whether it applies where the key with this number has this value."""
+        """Return whether the layer matches a value of a key."""
         if isinstance(value, str):
             return all(any(glob.matches(value) for glob in globs) for globs in self._globs.get(key, ()))
         stated = dict(value)
         return all(name in stated and stated[name] in wanted for name, wanted in self.attributes.items())
 
     def wanted(self, key: int) -> str:
-        """Return what it wants of a key, for people."""
+        """Return what the layer matches of a key, in words."""
         if key == _NUMERICS:
             return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.attributes.items())
         return " and ".join(" or ".join(glob.pattern for glob in globs) for globs in self._globs[key])
@@ -220,7 +220,7 @@ class RankedLayer:
         return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
 
     def why_not(self, key: int, value: str | NumericsAttributes) -> str:
-        """Return why it does not apply where a key has this value."""
+        """Return why the layer does not apply for a value of a key."""
         if isinstance(value, str):
             return f"its {KEYS[key]} is {self.wanted(key)}, not {value}"
         stated = dict(value)
@@ -232,7 +232,7 @@ class RankedLayer:
 
 
 def asked(layer: LocatedLayer) -> dict[str, tuple[Value, ...]]:
-    """Return the facts that a layer asks for, each with the values that will do."""
+    """Return the numerics attributes that a layer matches, each with its accepted values."""
     wanted = layer.document.match.numerics or {}
     return {name: values if isinstance(values, tuple) else (values,) for name, values in wanted.items()}
 

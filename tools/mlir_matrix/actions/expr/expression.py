@@ -107,7 +107,7 @@ _OPERATORS: dict[type[ast.operator], str] = {
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """`` (perhaps you meant K)`` or the list of what is known, to be put after «unknown …»."""
+    """Return `` (perhaps you meant K)`` or the list of known names, to follow «unknown …»."""
     close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
     close = close or [other for other in sorted(known) if other.lower() == name.lower()]
     if close:
@@ -116,7 +116,7 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def parse(text: str, grammar: Grammar, names: Collection[str]) -> Node:
-    """Return the checked tree of ``text``, in which every name is one of ``names``. Raise :class:`ExpressionError`."""
+    """Return the checked tree of a text whose names are all in ``names``. Raise ExpressionError."""
     return _Checker(text, grammar, names).parse()
 
 

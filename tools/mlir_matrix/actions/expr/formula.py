@@ -109,7 +109,7 @@ class Constants(Interpreter["float | None"]):
             raise self.error(node, "the value does not fit a double") from None
 
     def check_right(self, node: Binary, right: float | None) -> None:
-        """Refuse a division by zero and an exponent that exactly rounded operations cannot do."""
+        """Raise ExpressionError for a division by zero, and for an exponent that exact rounding does not allow."""
         if node.operator in ("/", "//", "%") and right == 0:
             raise self.error(node.right, "division by zero")
         most = LARGEST_EXPONENT
@@ -130,7 +130,7 @@ class Constants(Interpreter["float | None"]):
         return abs(argument) if node.function == "abs" else float(math.floor(argument))
 
     def check_range(self, node: Call, arguments: list[float | None]) -> None:
-        """Refuse random numbers from a range that is none, where its bounds are constants."""
+        """Raise ExpressionError for an empty range of random numbers with constant limits."""
         if node.function == "normal" and arguments[1] is not None and arguments[1] < 0:
             raise self.error(node.arguments[1], f"a standard deviation of {arguments[1]!r}")
         if node.function not in ("uniform", "integers"):

@@ -51,20 +51,17 @@ class Editor:
 
     @property
     def index(self) -> Any:
-        """The type of indices."""
         return self.ir.IndexType.get()
 
     def new(self, name: str, operands: list[Any], result: Any, **attributes: Any) -> Any:
-        """Return the result of a new operation, where operations are inserted now."""
+        """Return the result of a new operation at the current insertion point."""
         return self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes).results[0]
 
     def number(self, value: float, kind: Any) -> Any:
-        """A new constant."""
         attribute = self.ir.FloatAttr if isinstance(value, float) else self.ir.IntegerAttr
         return self.new(CONSTANT, [], kind, value=attribute.get(kind, value))
 
     def before(self, operation: Any) -> Any:
-        """Insert before an operation, for the length of a block."""
         return self.ir.InsertionPoint(operation)
 
     def after(self, operation: Any) -> Any:

@@ -20,7 +20,7 @@ COMMUTATIVE = frozenset(
 
 
 def walk(operation: Any) -> Iterator[Any]:
-    """Every operation inside this one, in the order of the text."""
+    """Yield every operation inside this one, in the order of the text."""
     for region in operation.regions:
         for block in region.blocks:
             for each in block.operations:
@@ -29,12 +29,12 @@ def walk(operation: Any) -> Iterator[Any]:
 
 
 def named(operation: Any, *names: str) -> list[Any]:
-    """Those inside that are called so."""
+    """Return the operations inside with one of these names."""
     return [each for each in walk(operation) if each.name in names]
 
 
 def maker(value: Any) -> Any:
-    """Return the operation whose result a value is; None for the argument of a block."""
+    """Return the operation that defines a value; None for an argument of a block."""
     owner = value.owner
     return owner.operation if hasattr(owner, "operands") else None
 
@@ -45,7 +45,7 @@ def body(loop: Any) -> Any:
 
 
 def constant(value: Any) -> int | float | None:
-    """Return the number that a value always is; None where that is not known."""
+    """Return the constant that a value is; None where it is unknown."""
     made = maker(value)
     if made is None or made.name != CONSTANT:
         return None
@@ -55,7 +55,7 @@ def constant(value: Any) -> int | float | None:
 
 
 def trips(loop: Any) -> int | None:
-    """Return how often a loop goes round; None where only the run knows."""
+    """Return the trip count of a loop; None where it is unknown before the run."""
     low, high, step = (constant(operand) for operand in list(loop.operands)[:3])
     if isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0:
         return max(0, -((low - high) // step))

@@ -53,14 +53,14 @@ class Census:
         return self._counts.error_used
 
     def add(self, actual: Array, expected: Array) -> None:
-        """Count all elements of the two arrays: as stored, and as a golden; both of the output's shape."""
+        """Count all elements of two arrays of the output's shape: one as stored, one as a golden."""
         left, right = actual.reshape(-1), expected.reshape(-1)
         for start in range(0, left.size, BLOCK):
             part = slice(start, start + BLOCK)
             self.add_block(start, left[part], right[part])
 
     def add_block(self, start: int, stored: Array, expected: Array) -> None:
-        """Count some neighbouring elements, the first of which has the linear index ``start``."""
+        """Count neighbouring elements; ``start`` is the linear index of the first."""
         block = compare_block(start, stored, expected, self._dtype, self._criteria)
         self.elements += block.error.size
         self._over += int(np.count_nonzero(block.over))
@@ -77,13 +77,13 @@ class Census:
                 self._mark(axes, block.start + np.flatnonzero(mask))
 
     def _mark(self, axes: list[NDArray[np.int64]], places: NDArray[np.int64]) -> None:
-        """Count elements, given by their linear index, by their index of each axis."""
+        """Count elements, given by linear index, by their index on each axis."""
         if self._shape and places.size:
             for axis, indices in enumerate(np.unravel_index(places, self._shape)):
                 axes[axis] += np.bincount(indices, minlength=axes[axis].size)
 
     def _need(self, block: Block) -> None:
-        """Return the least bounds that let this block pass, each with the others as they are."""
+        """Update the least bounds that let this block pass, each with the others unchanged."""
         if block.hopeless.any():
             self._needed = dict.fromkeys(self._needed, math.inf)
             return
@@ -141,7 +141,7 @@ class Census:
         return "; ".join(f"{kind}: {text}" if len(found) > 1 else text for text, kind in found)
 
     def result(self) -> dict[str, Any]:
-        """Return all of it, ready for JSON: numbers that JSON does not have are the strings ``nan``, ``inf`` and ``-inf``."""
+        """Return the census for JSON; numbers that JSON lacks become the strings ``nan``, ``inf`` and ``-inf``."""
         return {
             "elements": self.elements,
             **{name: plain(value) for name, value in asdict(self._counts).items()},
@@ -162,7 +162,7 @@ class Census:
 
 
 def _least(bounds: Doubles, error: Doubles, offset: Doubles | float, size: Doubles | None) -> float:
-    """Return the largest of ``bounds``, each carried up by the few last places that rounding took from it."""
+    """Return the largest of ``bounds``, each raised by the last places that rounding took from it."""
     for _ in range(3):
         reached = offset + (bounds if size is None else bounds * size)
         bounds = np.where(reached < error, np.nextafter(bounds, np.inf), bounds)
@@ -170,7 +170,7 @@ def _least(bounds: Doubles, error: Doubles, offset: Doubles | float, size: Doubl
 
 
 def _count_decades(counts: dict[float, int], values: Doubles) -> None:
-    """Add to the counts by decade, which are named by where they begin; 0 and infinity stand for themselves."""
+    """Add to the counts by decade, named by its start; 0 and infinity stand for themselves."""
     decades = _DECADES[np.maximum(np.searchsorted(_DECADES, values, side="right") - 1, 0)]
     decades = np.where((values == 0) | np.isinf(values), values, decades)
     for decade, number in zip(*np.unique(decades, return_counts=True), strict=True):
@@ -182,7 +182,7 @@ def _listed(counts: dict[float, int]) -> list[list[Any]]:
 
 
 def plain(value: Any) -> int | float | str | bool:
-    """A NumPy or Python number as JSON has it; a complex one as Python writes it."""
+    """Return a number as JSON has it; a complex one as Python writes it."""
     number = value.item() if isinstance(value, np.generic) else value
     if isinstance(number, complex):
         return f"{number.real!r}{'+' if math.copysign(1, number.imag) > 0 else '-'}{abs(number.imag)!r}j"

@@ -83,7 +83,7 @@ class Block:
 
 
 def compare_block(start: int, stored: Array, expected: Array, dtype: str, criteria: Criteria) -> Block:
-    """Compare elements as stored with goldens (doubles for floating point), which are numbered from ``start``."""
+    """Compare stored elements with goldens (doubles for floating point); ``start`` is the index of the first."""
     if criteria.subnormals == "flush" and (dtype in FLOATS or dtype in COMPLEX):
         stored, expected = _flushed(stored, expected, dtype)
     ulp = dtypes.ulp_distance(stored, expected, dtype)
@@ -115,7 +115,7 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
 
 
 def _floating(actual: Array, expected: Array, ulp: Doubles, criteria: Criteria) -> tuple[Mask, Mask, Mask, Doubles]:
-    """Return where NaN is on a side, where a bound decides, where they are the same, and the error elsewhere."""
+    """Return masks of NaN, of elements that a bound decides and of equal elements, and the errors."""
     nan = np.isnan(actual) | np.isnan(expected)
     finite = np.isfinite(actual) & np.isfinite(expected)
     same = _same(actual, expected, ulp)
@@ -132,7 +132,7 @@ def _floating(actual: Array, expected: Array, ulp: Doubles, criteria: Criteria) 
 
 
 def _same(actual: Array, expected: Array, ulp: Doubles) -> Mask:
-    """Where nobody can do better: the expected value rounded to the dtype, which may be infinite, or NaN where that is expected.
+    """Return where the actual element is the expected value rounded to the dtype, infinities and NaN included.
 
     Of complex numbers that have a NaN or an infinity, the other part must be the expected one, too.
     """
@@ -155,7 +155,7 @@ def _unlike_zeros(actual: Array, expected: Array) -> Mask:
 
 
 def _flushed(stored: Array, expected: Array, dtype: str) -> tuple[Array, Array]:
-    """Both sides with 0 for what is less than the least normal number of the dtype."""
+    """Replace subnormal numbers of the dtype by 0, on both sides."""
     if dtype in COMPLEX:
         left, right = stored.copy(), expected.copy()
         for part in ("real", "imag"):
@@ -187,14 +187,13 @@ class Counts:
     error_used: float = 0.0
 
     def merge(self, other: Counts) -> None:
-        """Add what was counted elsewhere: counts are summed, of floats the larger stays."""
+        """Add other counts: integers are summed, of floats the larger one stays."""
         for field in fields(self):
             mine, its = getattr(self, field.name), getattr(other, field.name)
             setattr(self, field.name, mine + its if isinstance(mine, int) else max(mine, its))
 
 
 def count(block: Block) -> Counts:
-    """Return the counts of some elements."""
     defined = (block.size > 0) & np.isfinite(block.size)
     floating = block.expected.dtype.kind in "fc"
     return Counts(

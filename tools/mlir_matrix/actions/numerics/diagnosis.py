@@ -25,7 +25,7 @@ _NEARER = 16.0
 
 
 def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> str:
-    """A sentence on arrays of one shape, ``actual`` as stored and ``expected`` as a golden; empty where nothing fits."""
+    """Return a guess in words; empty where none fits. ``actual`` is as stored, ``expected`` a golden of the same shape."""
     if expected.size < 2 or not expected.ndim:
         return ""
     sample = np.unique(np.linspace(0, expected.size - 1, _SAMPLE).astype(np.int64))
@@ -49,12 +49,12 @@ def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> 
 
 
 def _trivial(values: Array, right: Array) -> bool:
-    """A guess that hardly differs from what is expected explains nothing."""
+    """Return whether a guess equals what is expected and so explains nothing."""
     return bool(np.array_equal(values, right))
 
 
 def _guesses(expected: Array, sample: Places, dtype: str) -> Iterator[tuple[str, Array]]:
-    """Sentences, and what the sample's elements would be."""
+    """Yield sentences, and the elements of the sample that each predicts."""
     right = expected.reshape(-1)[sample]
     if right.dtype.kind in "fci":
         yield "its sign is turned: actual is -1 times expected", -right
@@ -66,7 +66,7 @@ def _guesses(expected: Array, sample: Places, dtype: str) -> Iterator[tuple[str,
 
 
 def _narrowed(right: Array, narrow: str) -> Iterator[tuple[str, Array]]:
-    """To the nearest; and towards zero: where the nearest is further from zero, the one before it."""
+    """Round to the nearest number, and towards zero."""
     codes = dtypes.rounded(right, narrow)
     nearest = dtypes.decode(codes, narrow)
     yield f"it looks rounded to {narrow} on the way", nearest
@@ -75,7 +75,7 @@ def _narrowed(right: Array, narrow: str) -> Iterator[tuple[str, Array]]:
 
 
 def _moved(shape: Sequence[int], sample: Places) -> Iterator[tuple[str, tuple[Places, ...]]]:
-    """Sentences, and by axis where the sample's elements would come from."""
+    """Yield sentences, and by axis the indices that the sample's elements come from."""
     places = np.unravel_index(sample, shape)
     for axis, size in enumerate(shape):
         if size > 1:

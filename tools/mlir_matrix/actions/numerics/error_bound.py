@@ -96,7 +96,7 @@ class ErrorBound(NDArrayOperatorsMixin):
         return bool(self.value)
 
     def __getattr__(self, name: str) -> Any:
-        """Methods are NumPy's functions of that name."""
+        """Return NumPy's function of that name as a method."""
         if name.startswith("_") or not callable(getattr(np.ndarray, name, None)):
             raise AttributeError(name)
         function = getattr(np, name, None)
@@ -105,7 +105,7 @@ class ErrorBound(NDArrayOperatorsMixin):
         return lambda *args, **kwargs: function(self, *args, **kwargs)
 
     def astype(self, dtype: Any, **_: Any) -> Any:
-        """Numbers of another dtype. What becomes whole or a boolean is a decision, made for the exact value."""
+        """Convert to another dtype. Conversion to integers or booleans is a decision, by the exact value."""
         new = np.dtype(dtype)
         if new.kind != "f":
             return self.value.astype(new)
@@ -123,7 +123,7 @@ class ErrorBound(NDArrayOperatorsMixin):
         return self.reshape(-1).copy()
 
     def each(self, move: Callable[[Doubles], Any]) -> Any:
-        """Return what moves elements moves their errors alike. A move into several gives several."""
+        """Move elements and their errors alike. A function with several results gives several."""
         value, error = move(self.value), move(self.error)
         if isinstance(value, (list, tuple)):
             return type(value)(ErrorBound(v, e, self.format) for v, e in zip(value, error, strict=True))
@@ -152,7 +152,7 @@ class ErrorBound(NDArrayOperatorsMixin):
 
 
 def unknown(what: str) -> ActionFailed:
-    """Return what is raised where no bound follows by itself."""
+    """Return the error for an operation without a known bound."""
     return ActionFailed(
         f"no error bound is known for {what}; define forward_error(roundoff, ...) in reference.py, which returns it"
     )
@@ -165,7 +165,7 @@ def holds(format: Format, values: Doubles) -> Any:
 
 
 def lift(given: Any, format: Format) -> ErrorBound:
-    """Anything as an array with its errors: a constant is rounded where the dtype does not hold it."""
+    """Convert anything to an array with errors. A constant that the dtype does not hold is rounded."""
     if isinstance(given, ErrorBound):
         return given
     value = np.asarray(given, dtype=np.float64)
@@ -182,7 +182,7 @@ def decided(function: Any) -> Rule:
 
 
 def settle(value: Doubles, passed: Doubles, roundings: Any, format: Format) -> ErrorBound:
-    """A result with the errors that it was passed on and those of its own, in units of ``u`` and of its size.
+    """Return a result with the errors passed on to it and its own, in units of ``u`` and of its size.
 
     An infinity is the right one or wrong; what is known of nothing has no bound.
     """

@@ -24,7 +24,7 @@ from mlir_matrix.actions.numerics.formats import Format
 
 
 def multilinear(product: Callable[..., Doubles], *parts: ErrorBound) -> ErrorBound:
-    """A sum of products of one element of each part: matmul, einsum, convolution.
+    """Sum products of one element of each part: matmul, einsum, convolution.
 
     How many terms each sum has is what the same product of ones comes to.
     """
@@ -86,7 +86,7 @@ def _deviation(format: Format, *args: Any, **kwargs: Any) -> Any:
 def _product(
     format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
 ) -> Any:
-    """One factor after the other; (n - 1) roundings in any order."""
+    """Multiply one factor after the other: n - 1 roundings in any order."""
     _only_double(dtype, out)
     part = lift(a, format)
     if not isinstance(axis, (int, type(None))):
@@ -103,7 +103,7 @@ def _product(
 def _largest(
     format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
 ) -> Any:
-    """Return the largest error of those that may be the largest."""
+    """Return the largest error among the elements that may be the largest."""
     _only_double(None, out)
     part = lift(a, format)
     if initial is not None:
@@ -148,7 +148,7 @@ def _only_double(dtype: Any, out: Any) -> None:
 
 @rule(np.sort)
 def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> ErrorBound:
-    """Return the k-th of all moves by no more than the one that moves most."""
+    """Sort; the k-th element moves by no more than the one that moves most."""
     part = lift(a, format)
     most = np.max(part.error, axis=axis, keepdims=True)
     value = np.sort(part.value, axis=axis, **kwargs)

@@ -179,7 +179,7 @@ def _math(format: Format) -> ModuleType:
 
 
 def names(format: Format) -> dict[str, Any]:
-    """Return the names that a reference's module begins with, so that what it imports are these stand-ins."""
+    """Return the names that a reference's module starts with, so that its imports give the stand-ins."""
     stand_ins = {"numpy": _numpy(format), "math": _math(format)}
 
     def load(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:

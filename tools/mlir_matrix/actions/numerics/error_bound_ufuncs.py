@@ -68,7 +68,7 @@ def _multiply(a: ErrorBound, b: ErrorBound) -> ErrorBound:
 
 @_elementwise(np.divide)
 def _divide(a: ErrorBound, b: ErrorBound) -> ErrorBound:
-    """Programs may multiply with the reciprocal, which is rounded, as they do by constants and after ``rsqrt``.
+    """Divide. Programs may multiply by the rounded reciprocal, as they do for constants and after ``rsqrt``.
 
     What overflows in the dtype divides to 0.
     """
@@ -100,7 +100,7 @@ def _power(a: ErrorBound, b: ErrorBound) -> ErrorBound:
 
 @_elementwise(np.maximum, np.fmax)
 def _larger(a: ErrorBound, b: ErrorBound) -> ErrorBound:
-    """Return the error of the one that is taken; of either where their errors leave that open."""
+    """Return the error of the larger one, or of either where their errors leave that open."""
     error = np.where(a.value - a.error > b.value + b.error, a.error, np.maximum(a.error, b.error))
     error = np.where(b.value - b.error > a.value + a.error, b.error, error)
     return ErrorBound(np.maximum(a.value, b.value), error, a.format)
@@ -124,7 +124,7 @@ def _arctan2(a: ErrorBound, b: ErrorBound) -> ErrorBound:
 
 
 def evaluate(function: Function, a: ErrorBound) -> ErrorBound:
-    """Return the function of an array: by its slope, at its steepest within reach of the error."""
+    """Apply a function; its slope is that of the steepest place within the error."""
     value = function.compute(a.value)
     low, high = a.value - a.error, a.value + a.error
     places = [a.value, low, high, *([np.clip(function.peak(a.value), low, high)] if function.peak else [])]
@@ -136,7 +136,7 @@ def evaluate(function: Function, a: ErrorBound) -> ErrorBound:
 
 
 def _staircase(ufunc: Any) -> Callable[[ErrorBound], ErrorBound]:
-    """Functions that only rise, in steps: exact where no step is within reach of the error."""
+    """Return the rule of a step function: exact where no step is within the error."""
 
     def rule(a: ErrorBound) -> ErrorBound:
         value = ufunc(a.value)

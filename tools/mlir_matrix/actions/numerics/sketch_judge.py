@@ -53,7 +53,7 @@ class _Check:
 
 
 def check_sketch(rows: Doubles, elements: int, dtype: str, compare: str) -> None:
-    """Refuse what is no sketch of such an output. Raise :class:`SketchError`."""
+    """Raise SketchError for rows that are no sketch of such an output."""
     wanted = sketch.header(elements, dtype, compare)
     if rows.ndim != 2 or rows.shape[1] != sketch.WIDTH or not rows.size or rows[0, 0] != sketch.MAGIC:
         raise SketchError("is no sketch")
@@ -73,7 +73,7 @@ def _told(row: Doubles) -> str:
 
 
 def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, criteria: Criteria) -> dict[str, Any]:
-    """Return what the judge says of an output of at least one element; ``actual`` as stored, sorted where that is asked for."""
+    """Judge an output of at least one element; ``actual`` is as stored, and sorted for order-free comparison."""
     shape, dtype, compare = actual.shape, str(spec["dtype"]), str(spec["compare"])
     flat = actual.reshape(-1)
     check_sketch(rows, flat.size, dtype, compare)
@@ -103,7 +103,7 @@ def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, crite
 
 
 def _samples(flat: Array, expected: Doubles, dtype: str, criteria: Criteria) -> tuple[dict[str, Any], _Check]:
-    """Return the elements that were kept, each compared as usual."""
+    """Compare the elements that were kept."""
     places = sketch.picks(flat.size)
     kept = expected[:, sketch.PICKED]
     golden = dtypes.golden_storage(dtype)
@@ -130,7 +130,7 @@ def _samples(flat: Array, expected: Doubles, dtype: str, criteria: Criteria) -> 
 def _checks(
     expected: Doubles, found: Doubles, elements: int, dtype: str, criteria: Criteria
 ) -> tuple[list[_Check], float]:
-    """Return all other checks, and what one element may be off by without being seen for sure, at most."""
+    """Return all other checks, and the largest error of one element that may be missed."""
     exact = found[:, sketch.EXACT] == expected[:, sketch.EXACT]
     special = _special(expected, found)
     if dtype not in FLOATS or not (criteria.atol or criteria.rtol or criteria.max_ulp):
@@ -161,7 +161,7 @@ def _checks(
 
 
 def _reach(criteria: Criteria, format: Format) -> tuple[float, float]:
-    """Absolute and relative bounds within which all is that is right, by whichever criterion.
+    """Return absolute and relative bounds that hold for every right element, by any criterion.
 
     Whatever the tolerance, the nearest number of the dtype is right: it is within a last place, the next ones are within two and so
     on. A last place is at most 2 u of the number before it, or the least of all.
@@ -215,7 +215,7 @@ def _share(apart: Doubles, allowed: Doubles) -> Doubles:
 
 
 def _reason(checks: list[_Check], fails: Mask, elements: int, shape: Sequence[int]) -> str:
-    """Return how many blocks, and of the first what is wrong in them; neighbours with the first of their reasons."""
+    """Describe the wrong blocks; neighbours share the reason of the first."""
     wrong = np.flatnonzero(fails)
     runs = np.split(wrong, np.flatnonzero(np.diff(wrong) > 1) + 1)
     parts = []

@@ -57,7 +57,7 @@ class Staged:
         self.stage = str(layout["request"]["stage"])
 
     def passed_on(self) -> bool:
-        """Pass on the failure of an action that this one waits for; False where there is none, and it is to be run."""
+        """Pass on the failure of an action that this one waits for. Return False where there is none."""
         for path in self._layout["upstream"]:
             outcome = read_json(self._at(path))["outcome"]
             if outcome["outcome"] != "ok":
@@ -66,7 +66,7 @@ class Staged:
         return False
 
     def open(self) -> None:
-        """Make the action's folder, with its request and its inputs. An OSError is the machine's."""
+        """Create the action's folder with its request and its inputs. Raise OSError where the machine fails."""
         import shutil  # these and what hashes take every worker 10 ms, and few have layouts
         import tempfile
 
@@ -83,7 +83,7 @@ class Staged:
             json.dump(self._layout["request"], file, sort_keys=True)
 
     def close(self, usage: Mapping[str, float], trouble: str) -> str:
-        """Deliver what the action left, and remove its folder; what must fail the command, empty where nothing does.
+        """Deliver the results and remove the folder. Return the text of a failure of the command, else an empty string.
 
         ``trouble`` is what the machine did to it, if anything.
         """
@@ -157,7 +157,7 @@ class Staged:
 
 
 def layout_of(arguments: Sequence[str]) -> dict[str, Any] | None:
-    """Return the layout that a request's arguments are, or name the file of; None for arguments of another kind."""
+    """Return the layout that the arguments of a request hold or name; None for arguments of another kind."""
     if len(arguments) != 1 or arguments[0][:1] not in ("{", "@"):
         return None
     text = arguments[0]

@@ -36,7 +36,7 @@ class Action(Generic[Params_co]):
 
 
 def write_json(path: str, value: Any) -> None:
-    """Write what an action found so that equal values give equal bytes. Raise ValueError for NaN and infinities."""
+    """Write JSON so that equal values give equal bytes. Raise ValueError for NaN and infinities."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump(value, file, sort_keys=True, allow_nan=False)
         file.write("\n")
@@ -84,7 +84,7 @@ def under_test(*, any_frame: bool = False) -> UnderTest:
 
 
 def is_verdict(error: BaseException) -> bool:
-    """Return whether an exception came out of what is under test."""
+    """Return whether an exception came out of code under test."""
     return any(error is each for each in _verdicts)
 
 
@@ -95,7 +95,7 @@ def _is_raised_here(trace: TracebackType | None) -> bool:
 
 
 def signal_name(number: int) -> str:
-    """``SIGSEGV`` for 11; real-time signals have no name of their own."""
+    """Return the name of a signal, such as ``SIGSEGV`` for 11. Real-time signals have none."""
     try:
         return signal.Signals(number).name
     except ValueError:

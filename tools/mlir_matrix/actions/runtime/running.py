@@ -44,7 +44,6 @@ class Running:
     timed_out: bool = False
 
     def kill(self) -> None:
-        """End the child and everything that it started."""
         if self.space is not None:
             self.space.kill()
             return
@@ -63,7 +62,7 @@ class Ends:
         self._container = container
 
     def settle(self, task: Running, status: int) -> str:
-        """Write the outcome for a child that could not write its own; returns what the machine's trouble is, if any."""
+        """Write the outcome of a child that wrote none. Return the failure of the machine, else an empty string."""
         refused = self._container.refused(task.memory_mb) if self._container is not None else ""
         try:
             if task.timed_out or not os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
@@ -82,7 +81,7 @@ class Ends:
         return ""
 
     def _outcome(self, task: Running, status: int) -> dict[str, str]:
-        """Return what became of a child that left no outcome. Raise MachineFailed."""
+        """Return the outcome of a child that left none. Raise MachineFailed."""
         log = read_log(task.folder)
         if task.timed_out:
             return failure(task.stage, Outcome.TIMED_OUT, f"no answer within {task.timeout_s:g} s", log)

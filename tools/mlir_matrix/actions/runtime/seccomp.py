@@ -46,7 +46,7 @@ class _Program(ctypes.Structure):
 
 @cache
 def _assemble(machine: str) -> bytes:
-    """Return the filter: instructions of (code, jump if true, jump if false, operand), jumps counted from the next one."""
+    """Return the filter: instructions of (code, jump if true, jump if false, operand). Jumps count from the next one."""
     arch, making_sockets, pairing, control, cloning, absent = _MACHINES[machine]
     refuse = [
         (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
@@ -81,13 +81,13 @@ def _assemble(machine: str) -> bytes:
 
 
 def prepare() -> bytes:
-    """Assemble the filter once, for all children; empty where there is none for this architecture."""
+    """Assemble the filter once for all children; empty for an unknown architecture."""
     machine = os.uname().machine
     return _assemble(machine) if machine in _MACHINES else b""
 
 
 def restrict() -> bool:
-    """Refuse these calls to this process and all that it starts, for good. It must have no_new_privs set.
+    """Refuse these calls to this process and its children, for good. It must have set no_new_privs.
 
     Returns whether the kernel does so.
     """

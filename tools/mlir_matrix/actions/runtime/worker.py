@@ -54,7 +54,7 @@ class Worker:
         self.trouble = ""
 
     def serve(self, requests: int) -> None:
-        """Answer until the requests' end of file; what still runs then is nobody's any more and is ended."""
+        """Answer requests until their end of file; then end what still runs."""
         os.set_blocking(requests, False)
         self._selector.register(requests, selectors.EVENT_READ, None)
         while self._open or self._running:
@@ -121,7 +121,7 @@ class Worker:
         return Staged(layout, root)
 
     def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
-        """Start what a request asks for; None where there is nothing to start, and it is done."""
+        """Start the action of a request; None where no process is needed."""
         if staged is None:
             options = _request_parser().parse_args(arguments)
             folder, file, limits = root, options.request, (options.timeout_s, options.memory_mb)
@@ -163,7 +163,7 @@ class Worker:
         )
 
     def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
-        """Enter the namespaces of an action. Raise OSError where it asks for a device that nobody grants."""
+        """Enter the namespaces of an action. Raise OSError for a device that is not granted."""
         if refused := [device for device in devices if device not in self._granted]:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
         return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
@@ -214,7 +214,7 @@ class Worker:
         os.write(self._replies, json.dumps(reply).encode() + b"\n")
 
     def _bury_orphans(self) -> None:
-        """End what a finished action left behind: as their nearest living ancestor, this process inherited them.
+        """End the processes that a finished action left: this process, their nearest living ancestor, inherited them.
 
         Again and again, because those that end leave children, too; but not for ever: a bomb may be faster than we.
         """
@@ -233,7 +233,6 @@ def _abandon(space: isolation.Space | None) -> None:
 
 
 def _children() -> set[int]:
-    """Living or unburied children of this process."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             return {int(word) for word in file.read().split()}

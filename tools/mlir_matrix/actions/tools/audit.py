@@ -45,13 +45,13 @@ class Effect:
 
 
 def run(action: Action[AuditParams]) -> None:
-    """Write the report. Nothing that a kernel gave fails the action."""
+    """Write the report. A failure of a kernel does not fail the action."""
     plants = list(_KINDS[action.params["kind"]](action))
     write_json(action.outputs["report"], {"plants": plants})
 
 
 def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
-    """What a mistake does to one output: ``actual`` as stored, ``expected`` as a golden, ``bound`` in double, all of its shape."""
+    """Return the effect of a mistake on an output: ``actual`` as stored, ``expected`` a golden, ``bound`` in double."""
     if spec["compare"] == "order-free" and expected.ndim:
         order = np.argsort(expected, axis=-1, kind="stable")
         expected, bound = (np.take_along_axis(each, order, axis=-1) for each in (expected, bound))
@@ -75,7 +75,7 @@ def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
 
 
 def _float_error(actual: Array, expected: Array) -> Array:
-    """|actual - expected|: 0 where both are the same infinity or NaN, infinite where only one is."""
+    """Return |actual - expected|: 0 for the same infinity or NaN, infinite where only one is."""
     with np.errstate(all="ignore"):
         same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
         finite = np.isfinite(actual) & np.isfinite(expected)
@@ -94,7 +94,7 @@ class _Draw:
         return dtypes.load_npy(self._inputs[f"{kind}-{self.number}-{name}"])
 
     def files(self, other: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return what the judge reads; ``other``: outputs (by name) that are not the kernel's."""
+        """Return the files that the judge reads; ``other`` replaces outputs of the kernel, by name."""
         found = {}
         for spec in self.specs:
             name = spec["name"]
@@ -103,7 +103,6 @@ class _Draw:
         return found
 
     def worst(self) -> Effect:
-        """Return the effect on the output that shows it most."""
         effects = [
             effect(spec, *(self.load(kind, spec["name"]) for kind in ("actual", "expected", "bound")))
             for spec in self.specs
@@ -112,7 +111,7 @@ class _Draw:
 
 
 def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
-    """One plant a draw: what a kernel gave."""
+    """Yield one mutant per draw: the outputs of a kernel."""
     allowed = action.params["kind"] == "allowed"
     with open(action.inputs["failures"], encoding="utf-8") as file:
         failures: dict[str, str] = json.load(file)
@@ -128,7 +127,7 @@ def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
 
 
 def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where: str) -> dict[str, Any]:
-    """Return what became of a plant; the effect in full where it got through."""
+    """Describe a mutant; a missed one with its effect in full."""
     spec = next(spec for spec in draw.specs if spec["name"] == worst.output)
     plant: dict[str, Any] = {"draw": draw.number, "matters": worst.share > 1, "layer": spec["layer"], "where": where}
     if verdict is None:
@@ -146,13 +145,13 @@ def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where:
 
 
 def _measured(verdict: dict[str, Any]) -> dict[str, Any]:
-    """Return what the judge says of a kernel that should pass: why it does not, and how much of each bound it took."""
+    """Describe the verdict on a kernel that should pass: the reason, and the share of each bound."""
     used = [[each["layer"], each["error_used"]] for each in verdict["outputs"] if "error_used" in each]
     return {"reason": verdict["reason"], "used": used}
 
 
 def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
-    """Every mistake in every output of every draw; the other outputs stay as they are."""
+    """Yield every mistake in every output of every draw; the other outputs stay unchanged."""
     draws = [_Draw(action, number) for number in action.params["draws"]]
     with open(action.inputs["failures"], encoding="utf-8") as file:
         failed = json.load(file)
@@ -176,7 +175,7 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
 
 
 def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[str, Any]:
-    """Return the verdict on these outputs with another array for the one of this name."""
+    """Return the verdict on these outputs, with another array for one of them."""
     path = "mutant.npy"
     dtypes.save_npy(path, array)
     names = {spec["name"] for spec in specs}
@@ -188,7 +187,7 @@ def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[
 
 
 def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
-    """One plant for each trivial output and draw that passes, each output of the workload by itself.
+    """Yield one mutant for each trivial output that passes in a draw, each output by itself.
 
     Where the workload says why that is right nothing is asked.
     """

@@ -25,7 +25,7 @@ _DEFINED = re.compile(rf"^define .*@{kernel.ENTRY}\(", re.MULTILINE)
 
 
 def preload() -> None:
-    """Import nothing: programs are started anew for each action."""
+    """Import nothing: each action starts programs anew."""
 
 
 def transform(

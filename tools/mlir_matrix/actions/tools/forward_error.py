@@ -34,7 +34,7 @@ _OWN = "forward_error"
 
 
 def run(action: Action[SignatureParams]) -> None:
-    """Compute and write every expected output and its bound. What the reference itself raises is left to the caller."""
+    """Write every expected output and its bound. Exceptions of the reference pass through."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = action.params["outputs"]
     source = action.inputs["source"]
@@ -47,7 +47,7 @@ def run(action: Action[SignatureParams]) -> None:
 def bounded_reference(
     source: str, arguments: Sequence[Array], specs: Sequence[params.Tensor], inputs: Sequence[Tensor]
 ) -> tuple[list[Array], list[Doubles]]:
-    """Return what is right, and how far from it one may be, for each output. Raise ActionFailed."""
+    """Return the expected values and the error bound of each output. Raise ActionFailed."""
     module = module_of(source)
     reference = module["reference"]
     check_arguments(reference, inputs)
@@ -78,7 +78,7 @@ def _stated(own: Callable[..., Any], arguments: Sequence[Array], dtype: str) -> 
 
 
 def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[Any, ...]:
-    """Return the errors of all results of the reference, run on arrays that carry them."""
+    """Return the errors of all results of the reference, run on arrays with errors."""
     reference = module_of(source, error_bound_numpy.names(format))["reference"]
     given = [
         lift(array.copy(), format) if array.dtype.kind == "f" else error_bound_numpy.Whole(array, format)
@@ -90,7 +90,7 @@ def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[A
 
 
 def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], place: int, outputs: int) -> Doubles:
-    """One output's bound: never less than what rounding the right answer to the dtype costs."""
+    """Return one output's bound: at least the error of rounding the expected values to the dtype."""
     name, format = spec["name"], FORMATS[spec["dtype"]]
     if len(results) != outputs:
         raise ActionFailed(f"{_OWN}() returns {len(results)} arrays, the workload has {outputs} outputs")

@@ -34,7 +34,7 @@ _SUMMED = 2.0**-48
 
 
 def run(action: Action[DifferenceParams]) -> None:
-    """Compare and write."""
+    """Compare the goldens and write the differences."""
     found = {}
     for spec in action.params["outputs"]:
         name = spec["name"]
@@ -46,7 +46,7 @@ def run(action: Action[DifferenceParams]) -> None:
 
 
 def _differs(entry: dict[str, Any]) -> bool:
-    """Return whether some numbers differ, of arrays that could be compared."""
+    """Return whether numbers differ in arrays that could be compared."""
     return bool(entry.get("differ") or entry.get("differing_blocks"))
 
 
@@ -61,7 +61,7 @@ def _add_rounding(action: Action[DifferenceParams], found: dict[str, dict[str, A
 
 
 def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
-    """Return how far two runs of the reference may be apart, for each output; None where no bound follows."""
+    """Return how far two runs of the reference may differ, by output; None where no bound follows."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = [spec | {"dtype": "f64"} if spec["dtype"] in FORMATS else spec for spec in action.params["outputs"]]
     try:
@@ -75,14 +75,14 @@ def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
 
 
 def _sorted(bound: Doubles, spec: DifferenceOutput) -> Doubles:
-    """Return the bounds of a sketch's elements, which are sorted where the output is: none moves by more than the largest bound."""
+    """Return the bounds of a sketch's elements. After sorting, no element moves by more than the largest bound."""
     if not spec["sketch"] or spec["compare"] != "order-free" or not bound.ndim:
         return bound
     return np.broadcast_to(bound.max(axis=-1, keepdims=True), bound.shape)
 
 
 def _share(old: Array, new: Array, bound: Doubles) -> float:
-    """Return the largest difference in units of its bound; infinite where NaN or an infinity has come or gone."""
+    """Return the largest difference in units of its bound; infinite where NaN or an infinity appears or disappears."""
     equal = (old == new) | (_is_nan(old) & _is_nan(new))
     with np.errstate(all="ignore"):
         share = np.where(equal, 0.0, _apart(old, new) / bound)
@@ -94,7 +94,7 @@ def _is_nan(array: Array) -> Any:
 
 
 def _sketched_share(old: Doubles, new: Doubles, bound: Doubles) -> float:
-    """The same for all that a sketch has of blocks: a sum moves by no more than the sum of the bounds, and its own rounding."""
+    """Return the same for sketched blocks: a sum moves by at most the sum of the bounds and its own rounding."""
     old, new = old[1:], new[1:]
     most = sketch.summary(bound.reshape(-1), bound.reshape(-1))
     # What counts special values must be equal. Elements as their dtype has them differ where one is just between two numbers.
@@ -107,7 +107,6 @@ def _sketched_share(old: Doubles, new: Doubles, bound: Doubles) -> float:
 
 
 def compare(old_path: str, new_path: str, *, sketched: bool) -> dict[str, Any]:
-    """Return the entry of one output."""
     new = dtypes.load_npy(new_path)
     try:
         old = dtypes.load_npy(old_path)

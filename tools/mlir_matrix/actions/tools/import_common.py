@@ -28,7 +28,6 @@ class Tensor:
 
 
 def declared(tensors: Iterable[params.Tensor]) -> list[Tensor]:
-    """Return the tensors of an action's parameters, in order."""
     return [
         Tensor(
             name=entry["name"],
@@ -61,7 +60,7 @@ def load(path: str, function: str = "workload") -> Callable[..., Any]:
 
 
 def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> None:
-    """Refuse a function whose parameters are not called like the inputs: they are given in order, so it would mix them up."""
+    """Raise ActionFailed unless the parameters have the names of the inputs, which are passed by position."""
     try:
         with under_test():
             signature = inspect.signature(function)
@@ -78,13 +77,13 @@ def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> N
 
 
 def check_names(what: str, declared_names: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse names, or an order of them, that ``workload.yaml`` does not have."""
+    """Raise ActionFailed unless names and order are those of ``workload.yaml``."""
     if list(declared_names) != list(names):
         raise ActionFailed(f"declared {what} ({', '.join(declared_names)}), the source has ({', '.join(names)})")
 
 
 def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, str]]) -> None:
-    """Refuse a program whose results are not what the workload declares.
+    """Raise ActionFailed unless the results are those that the workload declares.
 
     ``got`` has the shape (None for what has none) and the dtype of each result. A dynamic size agrees with any.
     """
@@ -100,7 +99,7 @@ def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, s
 
 
 def name_of(dtypes: Mapping[str, Any], dtype: Any) -> str:
-    """Our name for a framework's dtype, or the framework's own where we have none."""
+    """Return our name of a framework's dtype, or the framework's own where we have none."""
     return next((name for name, value in dtypes.items() if value == dtype), str(dtype))
 
 
@@ -113,7 +112,7 @@ def _agree(declared_shape: tuple[int, ...], shape: Shape | None) -> bool:
 
 
 def text_of(shape: Shape | None, dtype: str) -> str:
-    """A type as people read it: ``f32[8, ?]``, or its dtype alone where the shape is not known."""
+    """Return a type as text: ``f32[8, ?]``, or only the dtype where the shape is unknown."""
     return dtype if shape is None else f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 

@@ -32,7 +32,7 @@ _LIMITS_CPU = (0, 4, 36)
 
 
 def preload() -> None:
-    """Import what dynamic sizes need. Some older releases cannot without a package that they do not require."""
+    """Import what dynamic sizes need. Some older releases lack a package for it."""
     with contextlib.suppress(ImportError):
         importlib.import_module("jax.export")
 
@@ -93,7 +93,7 @@ def _describe(result: Any) -> tuple[import_common.Shape, str]:
 
 
 def _text(module: mlir.ir.Module) -> str:
-    """Return the module without its name and the hints to XLA, which mean nothing to anyone else."""
+    """Return the module as text, without its name and without hints to XLA."""
     with module.context:
         _strip(module.operation, keep=())
         for operation in module.body.operations:

@@ -15,6 +15,6 @@ preload = backend.preload
 
 
 def run(action: Action[ImportParams]) -> None:
-    """Read ``source``, write ``ir``; ActionFailed when the file is not what the workload declares."""
+    """Read ``source``, write ``ir``. Raise ActionFailed where the file differs from the workload's declaration."""
     taken, given = backend.backend_of(action).take_in(action)
     refuse(complaints(action.params, taken, given))

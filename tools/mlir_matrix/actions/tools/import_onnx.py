@@ -37,11 +37,11 @@ OPSET = 21
 
 
 def preload() -> None:
-    """Importing this module has imported everything; a context would start threads."""
+    """Do nothing: this module imports all; a context would start threads."""
 
 
 def run(action: Action[ImportParams]) -> None:
-    """Write the graph of the model that the source's ``workload(dims)`` makes, as ``main``, to the output ``ir``."""
+    """Call the source's ``workload(dims)`` and write the graph of the model, as ``main``, to ``ir``."""
     source, dims = import_common.load(action.inputs["source"]), dict(action.params["dims"])
     with under_test(any_frame=True):
         model = source(dims)
@@ -58,7 +58,7 @@ def run(action: Action[ImportParams]) -> None:
 
 
 def _complete(model: ModelProto) -> ModelProto:
-    """Return the model, valid, at the opset that we import, with every value's type and shape."""
+    """Return the valid model at our opset, with the type and shape of every value."""
     try:
         with under_test():
             onnx.checker.check_model(model)
@@ -75,13 +75,13 @@ def _complete(model: ModelProto) -> ModelProto:
 
 
 def _arguments(model: ModelProto) -> list[ValueInfoProto]:
-    """Return the inputs that become arguments. Those with a value of their own are constants to the importer."""
+    """Return the inputs that become arguments. Inputs with a value are constants to the importer."""
     constants = {each.name for each in model.graph.initializer}
     return [each for each in model.graph.input if each.name not in constants]
 
 
 def _check_inputs(inputs: Sequence[import_common.Tensor], arguments: Sequence[ValueInfoProto]) -> None:
-    """Refuse a model that does not take what the workload gives; unlike a traced function, it has a say in that."""
+    """Raise ActionFailed unless the model takes the workload's inputs."""
     if len(inputs) != len(arguments):
         raise ActionFailed(f"declared {len(inputs)} inputs, the model takes {len(arguments)}")
     wrong = [

@@ -41,7 +41,7 @@ class Program(torch.nn.Module):  # type: ignore[misc]
 
 
 def preload() -> None:
-    """Export a small program: the first export imports some 750 modules more (1.3 s), and starts no thread."""
+    """Export a small program: the first export imports some 750 modules (1.3 s) and starts no thread."""
     torch.set_num_threads(1)
     tensor = import_common.Tensor(name="x", shape=(3, 3), dtype="f32", dynamic=frozenset({0}))
     _to_mlir(_export(lambda x: torch.relu(torch.matmul(x, x.sum(0, keepdim=True).t()) + 1.0), [tensor]))
@@ -60,7 +60,7 @@ def run(action: Action[ImportParams]) -> None:
 
 
 def _export(function: Callable[..., Any], inputs: Sequence[import_common.Tensor]) -> ExportedProgram:
-    """Return the program in the operators that torch-mlir takes, with no mutation left inside it."""
+    """Return the program in the operators that torch-mlir takes, without mutation."""
     examples = tuple(torch.zeros(_example_shape(tensor), dtype=DTYPES[tensor.dtype]) for tensor in inputs)
     # DYNAMIC, not AUTO: a program that needs a certain size is an error, not silently a static one.
     dynamic = tuple(dict.fromkeys(sorted(tensor.dynamic), Dim.DYNAMIC) or None for tensor in inputs)
@@ -70,7 +70,7 @@ def _export(function: Callable[..., Any], inputs: Sequence[import_common.Tensor]
 
 
 def _example_shape(tensor: import_common.Tensor) -> tuple[int, ...]:
-    """Sizes to trace with: ``torch.export`` takes the sizes 0 and 1 of an example for constants."""
+    """Return sizes to trace with: ``torch.export`` takes sizes 0 and 1 of an example for constants."""
     return tuple(max(size, 2) if axis in tensor.dynamic else size for axis, size in enumerate(tensor.shape))
 
 

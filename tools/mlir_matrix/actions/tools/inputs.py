@@ -25,7 +25,7 @@ _BLOCK = 1 << 15
 
 
 def run(action: Action[InputsParams]) -> None:
-    """Write every input; a formula that does not give numbers of its dtype fails the action."""
+    """Write every input. Raise ActionFailed for a formula whose numbers do not fit its dtype."""
     for spec in action.params["inputs"]:
         try:
             dtype, shape = spec["dtype"], tuple(spec["shape"])
@@ -58,7 +58,7 @@ def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int
 
 
 def element(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Sequence[int]) -> float:
-    """One element, before it is rounded to a dtype, computed alone. Raise IndexError, :class:`ExpressionError`."""
+    """Return one element, not yet rounded to a dtype, computed alone. Raise IndexError, ExpressionError."""
     if len(index) != len(shape) or any(not 0 <= at < size for at, size in zip(index, shape, strict=True)):
         raise IndexError(f"no element {list(index)} in the shape {list(shape)}")
     linear = 0

@@ -24,12 +24,12 @@ class Type(Protocol):
 
 
 def complaints(params: SignatureParams, taken: Sequence[Type], given: Sequence[Type]) -> list[str]:
-    """Return what is not as declared, a sentence each; ``params`` has the declared ``inputs`` and ``outputs``."""
+    """Return the differences between types and declarations, one sentence each."""
     return [*_compare("input", params["inputs"], taken), *_compare("output", params["outputs"], given)]
 
 
 def refuse(found: Sequence[str]) -> None:
-    """Raise ActionFailed where there is anything to complain about."""
+    """Raise ActionFailed where there are complaints."""
     if found:
         text = "".join(f"{each}\n" for each in found)
         raise ActionFailed(f"@main is not what the workload declares: {found[0]}", diagnostics=text)
@@ -51,7 +51,7 @@ def _spelt(declared: Tensor) -> str:
 
 
 def _fits(declared: Tensor, found: tuple[Sequence[int | None], str] | None, role: str) -> bool:
-    """Return whether a tensor is what is declared. Results may be open where the declaration gives a size."""
+    """Return whether a tensor has the declared type. Sizes of results may be open."""
     if found is None or found[1] != ELEMENTS[declared["dtype"]] or len(found[0]) != len(declared["shape"]):
         return False
     open_axes = set(declared.get("dynamic", ()))

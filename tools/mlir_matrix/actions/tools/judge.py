@@ -44,7 +44,7 @@ def run(action: Action[JudgeParams]) -> None:
 
 
 def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the verdict on all outputs; ``files`` holds the paths by the names of the action's inputs."""
+    """Return the verdict on all outputs; ``files`` has the paths of the action's inputs by name."""
     outputs = [_judge_output(spec, files) for spec in specs]
     outputs.extend(_strangers({spec["name"] for spec in specs}, files))
     wrong = [output for output in outputs if output["outcome"] != "pass"]
@@ -81,7 +81,7 @@ def _percent(share: float) -> str:
 
 
 def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Outputs that came and are in no specification."""
+    """Return outputs that have a file but no specification."""
     found = []
     for side, what in (
         ("actual-", "the kernel gave an output"), ("expected-", "there is a golden"), ("sketch-", "there is a golden"),
@@ -95,7 +95,7 @@ def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]
 
 
 def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the specification of the output with its outcome, reason and, where it could be compared, its census."""
+    """Return the specification of an output with its outcome, reason and census."""
     name, dtype, shape = spec["name"], spec["dtype"], tuple(spec["shape"])
     try:
         criteria = criteria_of(spec)
@@ -117,7 +117,7 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
 
 
 def weak(spec: JudgedOutput, expected: Array, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:
-    """Return the trivial outputs that would pass for a golden; ``others``: more of them, by name, as stored (:mod:`trivial`)."""
+    """Return the trivial outputs that pass for a golden; ``others`` are more of them, by name, as stored (:mod:`trivial`)."""
     dtype = spec["dtype"]
     if spec["compare"] == "order-free" and expected.ndim:
         expected = np.sort(expected, axis=-1)
@@ -155,13 +155,13 @@ def _compared(actual: Array, expected: Array, spec: JudgedOutput, criteria: Crit
 
 
 def _told(spec: JudgedOutput) -> dict[str, Any]:
-    """What the output's result says of its specification: ``max_ulp`` is what was found there, the bound is ``ulp_bound``."""
+    """Return the specification as results show it: ``max_ulp`` is the measured one, ``ulp_bound`` the bound."""
     renamed = {"max_ulp": "ulp_bound", "max_ulp_text": "ulp_bound_text"}
     return {renamed.get(key, key): value for key, value in spec.items()}
 
 
 def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:
-    """Return the same where what is expected is a sketch: not which elements are wrong, but in which blocks there are some."""
+    """Judge by a sketch, which finds wrong blocks instead of wrong elements."""
     name, shape = spec["name"], tuple(spec["shape"])
     rows = _load(files, f"sketch-{name}", _GOLDEN, None, STORAGE["f64"])
     actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[spec["dtype"]])
@@ -177,7 +177,7 @@ def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Crit
 
 
 def criteria_of(spec: JudgedOutput) -> Criteria:
-    """Return what an output is held to. Raises an error for bounds that are none."""
+    """Return the criteria of an output. Raise an error for invalid bounds."""
     if spec["compare"] == "exact":
         return Criteria()
     atol, rtol, ulp = float(spec["atol"]), float(spec["rtol"]), spec.get("max_ulp")
@@ -188,7 +188,7 @@ def criteria_of(spec: JudgedOutput) -> Criteria:
 
 
 def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Array:
-    """Return the array of one file, of exactly this shape (None: any) and dtype, with at least one element."""
+    """Return the array of a file. It must have this shape (None: any), this dtype and at least one element."""
     remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
     unfit = _NoMeasureError if what == _GOLDEN else _UnfitError
     if key not in files:
@@ -209,7 +209,7 @@ def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] 
 
 
 def _sorted(stored: Array, dtype: str) -> Array:
-    """Sorted along the last axis, NaN last; bf16 by its value, not its bits."""
+    """Sort along the last axis, NaN last; bf16 by value, not by bits."""
     if dtype != "bf16":
         return np.sort(stored, axis=-1)
     order = np.argsort(dtypes.decode(stored, dtype), axis=-1, kind="stable")
@@ -217,7 +217,7 @@ def _sorted(stored: Array, dtype: str) -> Array:
 
 
 def _explain(output: dict[str, Any]) -> str:
-    """One sentence: how many, and the worst of them."""
+    """Return one sentence: how many elements are wrong, and the worst of them."""
     worst = output["worst"][0]
     share = f"{output['wrong']} of {output['elements']} elements ({output['wrong_percent']:.3g} %) are wrong"
     order = " after sorting" if output["compare"] == "order-free" else ""

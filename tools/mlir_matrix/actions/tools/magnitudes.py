@@ -16,7 +16,7 @@ _PREFIX = "golden-"
 
 
 def run(action: Action[NoParams]) -> None:
-    """Measure every golden; one that cannot be read fails the action."""
+    """Measure every golden. Raise ActionFailed for an unreadable one."""
     found = {}
     for name, path in sorted(action.inputs.items()):
         try:
@@ -30,7 +30,7 @@ def run(action: Action[NoParams]) -> None:
 
 
 def measure(array: dtypes.Array) -> dict[str, float]:
-    """Return how many elements there are, and how large the finite ones."""
+    """Return the number of elements, and sizes of the finite ones."""
     sizes = np.abs(array.astype(np.float64))
     finite = sizes[np.isfinite(sizes)]
     if not finite.size:

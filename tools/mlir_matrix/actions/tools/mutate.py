@@ -22,7 +22,7 @@ _FINDERS = {**MISTAKES, **LIBERTIES}
 
 
 def run(action: Action[MutateParams]) -> None:
-    """Raise ActionFailed for IR that does not parse, and for a site that there is not."""
+    """Plant a mutation or count sites. Raise ActionFailed for invalid IR and for an unknown site."""
     package = bindings.load(action.params.get("bindings") or bindings.default_root())
     with package.session() as session:
         module = session.parse(action.inputs["ir"])
@@ -35,7 +35,6 @@ def run(action: Action[MutateParams]) -> None:
 
 
 def sites(session: Session, module: Any) -> dict[str, int]:
-    """Return how many sites each mutation has."""
     edit = Editor(ir=session.bindings.ir)
     counts = {name: len(find(edit, module.operation)) for name, find in _FINDERS.items()}
     return {name: count for name, count in counts.items() if count}

@@ -19,14 +19,14 @@ preload = backend.preload
 
 
 def run(action: Action[PassesParams]) -> None:
-    """Read ``ir``, run the passes, write ``ir``; ActionFailed carries the compiler's diagnostics."""
+    """Read ``ir``, run the passes, write ``ir``. Raise ActionFailed with the compiler's diagnostics."""
     schedule, patterns = (_companion(action, name) for name in ("schedule", "patterns"))
     tool = backend.backend_of(action)
     tool.transform(action, action.params["passes"], schedule=schedule, patterns=patterns)
 
 
 def _companion(action: Action[PassesParams], name: str) -> str | None:
-    """Fill the parameters into a file of the step and return its path; diagnostics show its lines."""
+    """Fill parameters into a file of the step and return its path, which diagnostics show."""
     if name not in action.inputs:
         return None
     text = read_text(action.inputs[name], f"the file of the {name}")

@@ -27,7 +27,7 @@ from mlir_matrix.actions.tools.import_common import check_arguments, declared
 
 
 def run(action: Action[SignatureParams]) -> None:
-    """Compute and write every expected output. What the reference itself raises is left to the caller."""
+    """Write every expected output. Exceptions of the reference pass through."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     reference = module_of(action.inputs["source"])["reference"]
     check_arguments(reference, declared(action.params["inputs"]))
@@ -39,7 +39,7 @@ def run(action: Action[SignatureParams]) -> None:
 
 
 def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
-    """An input as the reference is given it. Raise ActionFailed where the file holds something else."""
+    """Return an input as the reference takes it. Raise ActionFailed for a file with another dtype or shape."""
     stored = dtypes.load_npy(files[f"arg-{spec['name']}"])
     if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
         found = f"{stored.dtype.str} {list(stored.shape)}"
@@ -50,7 +50,7 @@ def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
 
 
 def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Return what the source defines, ``reference`` for one; its tracebacks name ``reference.py``, not where it lies.
+    """Run the source and return its names; tracebacks call it ``reference.py``.
 
     ``names`` are there before it is run.
     """
@@ -65,12 +65,11 @@ def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dic
 
 
 def as_tuple(returned: Any) -> tuple[Any, ...]:
-    """Return what a function returns, one array or several."""
     return returned if isinstance(returned, tuple) else (returned,)
 
 
 def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
-    """Return all results as arrays, where they are what the workload says. Raise ActionFailed."""
+    """Return all results as arrays. Raise ActionFailed where they differ from the declaration."""
     results = as_tuple(returned)
     if len(results) != len(specs):
         raise ActionFailed(f"reference() returns {len(results)} arrays, the workload has {len(specs)} outputs")
@@ -78,7 +77,6 @@ def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
 
 
 def _check(spec: Tensor, result: Any) -> Array:
-    """Return the result as an array, where it is what the workload says. Raise ActionFailed."""
     name, dtype = spec["name"], dtypes.golden_storage(spec["dtype"])
     if not isinstance(result, (np.ndarray, np.generic)):
         raise ActionFailed(f"output {name}: reference() returns a {type(result).__name__}, not a NumPy array")

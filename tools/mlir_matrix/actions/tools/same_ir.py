@@ -38,7 +38,7 @@ def run(action: Action[SameIrParams]) -> None:
 def verdict(
     relation: str, generic: tuple[str, str], custom: tuple[str, str], *, same: bool, other: str = "other"
 ) -> dict[str, Any]:
-    """Return the verdict on two modules in generic form; the difference is shown in the custom form where it shows there.
+    """Return the verdict on two modules in generic form; the difference is shown in the custom form where possible.
 
     ``same``: both come from the same action, so that comparing them proves nothing; ``other`` is what the other is called.
     """

@@ -14,7 +14,7 @@ from mlir_matrix.actions.tools import judge
 
 
 def run(action: Action[JudgeParams]) -> None:
-    """Write what passes."""
+    """Write the names of the trivial outputs that pass."""
     others = judge.arguments(action.inputs)
 
     def passing(spec: JudgedOutput) -> list[str]:

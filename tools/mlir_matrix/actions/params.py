@@ -1,4 +1,4 @@
-"""The parameters of each tool, as plans write them and tools read them.
+"""Types of the parameters of each tool: plans write them, tools read them.
 
 This module holds types alone and runs nothing: it is part of no action's key (``execute/keys``).
 """
@@ -150,7 +150,7 @@ class Bounds(TypedDict):
 class JudgedOutput(SketchOutput, Bounds):
     """An output with the bounds that it is held to."""
 
-    #: Why a trivial output may pass, where the workload says so.
+    #: Why a trivial output may pass, if the workload allows it.
     weak_reason: NotRequired[str]
 
 

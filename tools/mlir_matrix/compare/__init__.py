@@ -70,7 +70,7 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
 
     Returns:
         A result that is true where they agree. It has the census as attributes (``wrong``, ``max_abs``, ``max_rel``, ``max_ulp``,
-        ``error_used``, ``worst``, ``where``, …), ``report()`` for people and ``picture(path)``.
+        ``error_used``, ``worst``, ``where``, …), ``report()`` as text and ``picture(path)``.
 
     Raises:
         ValueError: Something is no array of numbers, or no bound.

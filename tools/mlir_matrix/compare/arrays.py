@@ -1,4 +1,4 @@
-"""Two arrays against each other: first whether they can be compared at all, then element by element."""
+"""Compare two arrays: first dtype and shape, then the elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = {
     "uint64": "u64", "uint32": "u32", "uint16": "u16", "complex64": "complex<f32>", "complex128": "complex<f64>",
     **{f"float8_{dtype[2:].lower()}": dtype for dtype in dtypes.FLOAT8},
 }  # fmt: skip
-#: The types whose elements lie in NumPy arrays as plain words.
+#: The types whose elements NumPy arrays hold as plain words.
 _BITS = ("bf16", *dtypes.FLOAT8)
 
 

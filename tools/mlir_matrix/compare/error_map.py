@@ -1,4 +1,4 @@
-"""A map of the error for people who would rather look: one pixel an element, or for the worst of several.
+"""Draw a map of the error: one pixel for an element, or for the worst of several.
 
 The tensor is laid out in two dimensions: the last axis to the right, the others one after the other downwards. Colours say how much
 of the bound an error takes: white nothing, blue what is within it, yellow to red what is over, black what is NaN or infinite.

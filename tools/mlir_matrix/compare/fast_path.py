@@ -1,4 +1,4 @@
-"""Pass or fail, with the counts and the largest errors: what every comparison begins with, and all that one which passes needs.
+"""Count wrong elements and the largest errors: the first part of every comparison, and all of one that passes.
 
 In compiled code where that is there (:mod:`mlir_matrix.compare.native`), else in NumPy block by block; the answers are equal to the
 last bit. Arrays are taken as they lie in memory, mapped files included; nothing of their size is made.

@@ -1,4 +1,4 @@
-"""What lies in files: arrays (``.npy``, ``.npz``, raw elements) or text, told apart by how they begin.
+"""Read files: arrays (``.npy``, ``.npz``, raw elements) or text, recognised by their first bytes.
 
 Nothing is unpickled. Arrays are mapped, not read, so that their size is no matter; a header is believed as far as the file goes.
 """
@@ -73,7 +73,7 @@ class ArchiveFile:
 
 @dataclass(frozen=True)
 class TextFile:
-    """Text, as it lies on disk."""
+    """Text, as bytes."""
 
     data: Any
 

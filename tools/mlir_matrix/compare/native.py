@@ -1,4 +1,4 @@
-"""The compiled half of comparisons: made once per machine from ``gate.c`` and ``text.c`` by the Zig that kernels are linked with.
+"""Compile the fast part of comparisons, ``gate.c`` and ``text.c``, once per machine by the Zig that links kernels.
 
 Zig is taken from the packages that are here already, or from the Python environment; nothing is downloaded for it, and nothing of
 the machine's is called. Without it everything is done by NumPy and Python, with the same answers.
@@ -107,7 +107,7 @@ def load() -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(str(_made()))
     except (OSError, subprocess.SubprocessError):
-        # No Zig, no room, another machine's: whatever it is, NumPy does the same.
+        # No Zig, a full disk, another machine: NumPy gives the same results.
         return None
 
 
@@ -147,7 +147,7 @@ def _make(sources: Sequence[Path], path: Path) -> None:
             [program, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
             env={**variables, "PATH": "", "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120,
         )  # fmt: skip
-        # Whoever is first wins; both are the same.
+        # Of two processes either wins; the files are equal.
         os.replace(f"{scratch}/made.so", path)
 
 

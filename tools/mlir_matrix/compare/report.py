@@ -1,4 +1,4 @@
-"""A verdict as text: what is wrong with each output, which elements are worst, where, and what bound would do.
+"""Print a verdict as text: wrong elements of each output, the worst ones, where they are, and sufficient bounds.
 
 Standard library only: it takes the JSON that the ``judge`` action wrote. Sentences are broken so that an indented report
 fits a terminal of 80 columns; no line is longer than 100, but for names that are longer themselves.

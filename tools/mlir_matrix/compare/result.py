@@ -1,4 +1,4 @@
-"""What a comparison came to: true where it passed, with the numbers, and as text, JSON or a picture for people."""
+"""The result of a comparison: true for a pass, with numbers, and as text, JSON or a picture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Comparison:
     """The result for one pair of arrays. In a condition it is true where they agree.
 
     Whether it passed, and how many elements are over which bound, is known at once. The whole census takes NumPy some seconds for a
-    hundred million bytes, and is taken when somebody asks for more; until then the arrays must stay as they are.
+    hundred million bytes, and is taken on demand; until then the arrays must not change.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""When two arrays agree: bounds on their elements, and on the two as a whole."""
+"""The rules of a comparison: bounds on elements, and on whole arrays."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Texts with numbers in them: words must be equal, numbers are compared as numbers.
+"""Compare texts with numbers in them: words must be equal, numbers are compared as numbers.
 
-The grammar: a *word* begins with a letter or ``_`` and goes on with these and digits. A *number* is decimal, with an exponent after
+The grammar: a *word* is a letter or ``_``, then letters, ``_`` and digits. A *number* is decimal, with an exponent after
 ``e`` or ``d`` (Fortran's), or hexadecimal as C writes it, or one of the words ``nan``, ``inf``, ``infinity`` in any case; with a
 sign before it or not. Anything else that is no white space is a token of one character. Blanks are not compared; line breaks are,
 but for those at the beginning and the end.
@@ -100,7 +100,7 @@ def _differs(kind: int, line: int, column: int, actual: bytes, expected: bytes) 
     if kind == 2:
         which, rest = ("expected", actual) if actual else ("actual", expected)
         return (
-            f"line {line + 1}, column {column + 1}: the {which} text ends here, the other goes on with {_shown(rest)}"
+            f"line {line + 1}, column {column + 1}: the {which} text ends here, the other continues with {_shown(rest)}"
         )
     return (
         f"line {line + 1}, column {column + 1}: the texts differ: actual {_shown(actual)}, expected {_shown(expected)}"

@@ -1,4 +1,4 @@
-"""Files and folders against each other: what is paired with what, what is missing, what is too much."""
+"""Compare files and folders: pair them by name, and report missing and additional ones."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _listed(folder: Path) -> set[str]:
         try:
             status = os.stat(place)
             if (status.st_dev, status.st_ino) in above:
-                raise UsageError(f"{place}: the link leads back to a folder that it lies in")
+                raise UsageError(f"{place}: the link leads back to a folder above it")
             within = above | {(status.st_dev, status.st_ino)}
             with os.scandir(place) as entries:
                 for entry in entries:

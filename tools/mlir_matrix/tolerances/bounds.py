@@ -1,4 +1,4 @@
-"""The language of bounds: numbers or expressions over a workload's dimensions, like ``4 * sqrt(K) * eps(f32)``.
+"""Bounds: numbers, or expressions over a workload's dimensions such as ``4 * sqrt(K) * eps(f32)``.
 
 ``eps(dtype)`` is that of the output, 0 for what is no floating point. Pure, and each distinct bound is computed once.
 """

@@ -1,6 +1,6 @@
-"""Other bounds for tolerance layers, as a change to their files that ``git apply`` and ``patch -p1`` take.
+"""Change bounds of tolerance layers, as a patch for ``git apply`` and ``patch -p1``.
 
-A bound keeps its form, in which the reason for it lies: only the number that it begins with changes, and where it begins
+A bound keeps its form, which shows the reason for it: only the number that it begins with changes, and where it begins
 with none it gets one. Files are edited as text, so that comments and layout stay.
 """
 
@@ -55,7 +55,7 @@ def rounded_up(value: float) -> str:
     if value == 0:
         return "0"
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    # What is there but for the last bits of a double is there.
+    # Exact up to the last bits of a double.
     return f"{math.ceil(value / unit - 1e-9) * unit:.6g}"
 
 

@@ -1,4 +1,4 @@
-"""Which bounds apply to an output of a test, and why: layers of tolerances from general to specific.
+"""Resolve the bounds of an output of a test, by layers of tolerances from general to specific.
 
 A layer matches when all of its keys do; a layer from ``golden/WORKLOAD/`` has the workload as one more key. Of those
 that match, the one with the most specific key wins, in the order of :data:`KEYS` (the framework is the most specific),
@@ -31,7 +31,7 @@ BOUNDS = ("atol", "rtol", "max_ulp")
 
 @dataclass(frozen=True, kw_only=True)
 class Considered:
-    """A layer and whether it applies; ``why`` completes the sentence for people."""
+    """A layer and whether it applies; ``why`` completes the sentence."""
 
     location: str
     applies: bool
@@ -51,7 +51,7 @@ class Resolved:
     #: How many numbers of its dtype an element may be away whatever the others say; None: they alone decide.
     max_ulp: float | None
     max_ulp_text: str | None
-    #: The layer itself, for who wants to know more than reports tell.
+    #: The layer itself, with more than reports show.
     layer: LocatedLayer = field(repr=False, compare=False)
     #: Made when asked for: planning resolves many and explains few.
     _consider: Callable[[], tuple[Considered, ...]] = field(repr=False, compare=False)
@@ -195,7 +195,7 @@ class RankedLayer:
 
     @property
     def keys(self) -> str:
-        """What it matches on, for people."""
+        """The keys that the layer matches on, in words."""
         return ", ".join(KEYS[key] for key in self._wanted())
 
     def _wanted(self) -> list[int]:
@@ -216,7 +216,7 @@ class RankedLayer:
 
     @property
     def wishes(self) -> str:
-        """All that it wants, for people."""
+        """All that the layer matches on, in words."""
         return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
 
     def why_not(self, key: int, value: str | NumericsAttributes) -> str:

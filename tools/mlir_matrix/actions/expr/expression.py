@@ -1,6 +1,6 @@
-"""A small language of numbers: Python's expression syntax, of which only what a grammar lists is let through.
+"""Parse and check expressions: the part of Python's syntax that a grammar lists.
 
-Formulas of inputs and tolerances are both written in it. Text comes from YAML that a stranger may have written, so
+Formulas of inputs and tolerances are both written in it. Text comes from YAML of unknown origin, so
 nothing is ever given to ``eval``: Python's parser makes a tree, the tree is checked node by node and becomes our own,
 bounded in size and depth, and an :class:`Interpreter` walks it. Standard library only: the loader uses it too.
 """

@@ -1,4 +1,4 @@
-"""The language in which a workload says what its inputs are: ``uniform(-1, 1) / sqrt(K)``.
+"""Formulas of a workload's inputs, such as ``uniform(-1, 1) / sqrt(K)``.
 
 Every operation is one that IEEE 754 rounds exactly (``+ - * / sqrt floor``, and what is made of them), in double, so
 that any machine gets the same bits; this is why ``**`` takes whole exponents only and there is no ``exp``. Random

@@ -1,4 +1,4 @@
-"""The mistakes that are planted in loops, each as compilers have made it, and the liberties that they may take.
+"""Plant miscompiles in loops, each of a kind that compilers have made, and transformations that are allowed.
 
 A mutation is a function from a module to its *sites*: calls without arguments, in the order of the text, each of which changes
 the module in one place (liberties: in all places). They are found before anything is changed, and one of them is then called.
@@ -45,7 +45,7 @@ _ARITHMETIC = ("arith.addf", "arith.subf", "arith.mulf", "arith.divf")
 
 @dataclass(frozen=True, kw_only=True)
 class Editor:
-    """Makes operations, with the ``ir`` module of whichever bindings are used."""
+    """Make operations by the ``ir`` module of the bindings in use."""
 
     ir: ModuleType
 
@@ -74,12 +74,12 @@ Finder = Callable[[Editor, Any], list[Site]]
 
 
 def drop_last_iteration(edit: Editor, module: Any) -> list[Site]:
-    """A loop that adds up ends one turn early."""
+    """End a reduction loop one iteration early."""
     return [partial(_shorten, edit, loop, 1) for loop in named(module, LOOP) if reduces(loop)]
 
 
 def skip_remainder(edit: Editor, module: Any) -> list[Site]:
-    """A loop whose turns are independent leaves out what is left over after whole tiles, one turn at least."""
+    """Skip the remainder of a parallel loop after whole tiles, at least one iteration."""
     free = [loop for loop in named(module, LOOP) if not reduces(loop)]
     return [partial(_shorten, edit, loop, (trips(loop) or 0) % _TILE or 1) for loop in free]
 
@@ -91,7 +91,7 @@ def _shorten(edit: Editor, loop: Any, turns: int) -> None:
 
 
 def swap_operands(edit: Editor, module: Any) -> list[Site]:
-    """Return the operands of what does not commute change places."""
+    """Swap the operands of an operation that does not commute."""
     sites: list[Site] = []
     for each in walk(module):
         first = 1 if each.name == "arith.select" else 0
@@ -108,7 +108,7 @@ def _swap(operation: Any, first: int) -> None:
 
 
 def round_to_bf16(edit: Editor, module: Any) -> list[Site]:
-    """A result is rounded to bf16 on its way; what is added up has mutations of its own."""
+    """Round a result to bf16. Accumulators have their own mutations."""
     sums = _sums(module)
     results = [each for each in walk(module) if _computes(each) and each not in sums]
     moved = [maker(store.operands[0]) for store in named(module, STORE)]
@@ -127,7 +127,7 @@ def _mantissa(operation: Any) -> int:
 
 
 def narrow_accumulator(kept: int, edit: Editor, module: Any) -> list[Site]:
-    """Return what a loop adds up has only ``kept`` bits of mantissa; the range of the type stays."""
+    """Round the accumulator of a loop to ``kept`` bits of mantissa, with the range of its type."""
     return [partial(_round, edit, each, kept) for each in _sums(module) if _mantissa(each) > kept]
 
 
@@ -136,7 +136,7 @@ def _sums(module: Any) -> list[Any]:
 
 
 def _round(edit: Editor, operation: Any, kept: int) -> None:
-    """To nearest, ties to even, by the bits: every target has the operations for that, and none for bf16."""
+    """Round to nearest, ties to even, by operations on bits: not every target has one for bf16."""
     value = operation.results[0]
     # Of f64, f32 or f16: bf16 has no more than is kept.
     bits, cut = edit.ir.IntegerType.get_signless(int(str(value.type)[1:])), _mantissa(operation) - kept
@@ -152,7 +152,7 @@ def _round(edit: Editor, operation: Any, kept: int) -> None:
 
 
 def narrow_integers(edit: Editor, module: Any) -> list[Site]:
-    """Return what a loop adds up in integers has half their bits."""
+    """Cut the integer accumulator of a loop to half of its bits."""
     sums = [each for each in named(module, "arith.addi") if accumulator(each) and each.results[0].type != edit.index]
     return [partial(_cut, edit, each) for each in sums]
 
@@ -167,7 +167,7 @@ def _cut(edit: Editor, operation: Any) -> None:
 
 
 def off_by_one_index(edit: Editor, module: Any) -> list[Site]:
-    """A load takes the next element along an axis, the last of them twice: nothing outside is read."""
+    """Load the next element along an axis, or the last one, so that nothing outside is read."""
     return [
         partial(_shift, edit, load, axis)
         for load in named(module, LOAD)
@@ -187,7 +187,7 @@ def _shift(edit: Editor, load: Any, axis: int) -> None:
 
 
 def wrong_constant(edit: Editor, module: Any) -> list[Site]:
-    """A constant is another where it is used: 0 is 1, an extreme is 0, any other has a wrong digit."""
+    """Replace one use of a constant: 0 by 1, an extreme by 0, any other by one with a wrong digit."""
     sites: list[Site] = []
     for each in named(module, CONSTANT):
         value = constant(each.results[0])
@@ -212,7 +212,7 @@ def _replace(edit: Editor, user: Any, at: int, value: float) -> None:
 
 
 def stale_buffer(_edit: Editor, module: Any) -> list[Site]:
-    """Return what a buffer is to begin with is never written to it."""
+    """Remove the initialisation of a buffer."""
     sites: list[Site] = []
     for each in named(module, STORE, "memref.copy", "vector.transfer_write"):
         made = maker(each.operands[0])
@@ -222,7 +222,7 @@ def stale_buffer(_edit: Editor, module: Any) -> list[Site]:
 
 
 def contract(edit: Editor, module: Any) -> list[Site]:
-    """Every product that is then added to something is fused with the addition, and rounded once."""
+    """Fuse every product with the addition that follows, so that both are rounded once."""
     pairs = [(each, at) for each in named(module, "arith.addf") if (at := _product(each)) is not None]
     return [partial(_fuse_all, edit, pairs)] if pairs else []
 
@@ -243,7 +243,7 @@ def _fuse_all(edit: Editor, pairs: list[tuple[Any, int]]) -> None:
 
 
 def fast_math(flags: str, edit: Editor, module: Any) -> list[Site]:
-    """Return the code generator is told that it may: ``contract``, ``reassoc``."""
+    """Give the code generator a permission: ``contract`` or ``reassoc``."""
     found = named(module, *_ARITHMETIC)
     return [partial(_permit, edit, found, flags)] if found else []
 
@@ -254,7 +254,7 @@ def _permit(edit: Editor, operations: list[Any], flags: str) -> None:
 
 
 def reverse(edit: Editor, module: Any) -> list[Site]:
-    """Every innermost loop that only adds up goes backwards."""
+    """Reverse every innermost loop that only reduces."""
     found = [loop for loop in named(module, LOOP) if any_order(loop) and constant(loop.operands[2]) == 1]
     return [partial(_reverse_all, edit, found)] if found else []
 

@@ -1,4 +1,4 @@
-"""What loops over loads and stores do, as far as planting mistakes in them asks: which carry a sum, which go their own ways.
+"""Analyse loops over loads and stores as far as mutations need it: which ones carry a sum, which are parallel.
 
 Everything is read off the structure of the IR (``scf.for``, ``memref.load``, ``memref.store``), without MLIR's analyses, which
 its Python bindings do not have. Where that does not tell, a loop is taken for one that carries nothing.
@@ -82,7 +82,7 @@ def same_place(load: Any, store: Any) -> bool:
 
 
 def reduces(loop: Any) -> bool:
-    """Whether a loop adds up: it carries values, or writes an element that does not depend on its turn and reads it again."""
+    """Return whether a loop reduces: it carries values, or reads and writes an element independent of the iteration."""
     if len(loop.results):
         return True
     turn = body(loop).arguments[0]
@@ -95,7 +95,7 @@ def reduces(loop: Any) -> bool:
 
 
 def accumulator(operation: Any) -> bool:
-    """Whether an operation adds to what is carried: its result is written where an operand of it was read, or is carried on."""
+    """Return whether an operation updates an accumulator: one that is read and written at one place, or is carried."""
     return any(_writes_back(use.owner.operation, operation) for use in operation.results[0].uses)
 
 
@@ -111,7 +111,7 @@ def _writes_back(user: Any, operation: Any) -> bool:
 
 
 def any_order(loop: Any) -> bool:
-    """Return whether an innermost loop may as well go backwards: all that it writes or carries is a sum, a product, an extreme."""
+    """Return whether an innermost loop may be reversed: it only computes sums, products and extremes."""
     if named(loop, LOOP) or not reduces(loop):
         return False
     stores = named(loop, STORE)

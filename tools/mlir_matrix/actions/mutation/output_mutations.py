@@ -1,4 +1,4 @@
-"""Mistakes planted in outputs, for what no change of the IR expresses.
+"""Plant mistakes in outputs that no change of the IR expresses.
 
 A mutation is a function from a :class:`Planting` to mutants of its array: a list of (where, what the kernel would have given),
 of the same shape and storage, none where the mistake cannot be made in such an output.
@@ -39,7 +39,7 @@ Mutation = Callable[[Planting], Mutants]
 
 
 def flips(dtype: str) -> dict[str, int]:
-    """Bits to flip by what they are called: those of f32's mantissa, scaled; of integers the lowest and the highest."""
+    """Return the bits to flip by name: those of f32's mantissa, scaled; of integers the lowest and the highest."""
     if dtype in FLOATS:
         top = FORMATS[dtype].digits - 2
         return {f"output-flip-bit-{bit}": round(bit * top / 22) for bit in _BITS}
@@ -68,7 +68,7 @@ def _at(planting: Planting, linear: int) -> str:
 
 
 def flip(name: str, planting: Planting) -> Mutants:
-    """One bit of one element."""
+    """Flip one bit of one element."""
     bit = flips(planting.dtype).get(name)
     if bit is None:
         return []
@@ -76,7 +76,7 @@ def flip(name: str, planting: Planting) -> Mutants:
 
 
 def sign(planting: Planting) -> Mutants:
-    """Return the sign of one element."""
+    """Flip the sign of one element."""
     if planting.dtype not in FLOATS:
         return []
     return _flipped(planting, 8 * planting.stored.dtype.itemsize - 1)
@@ -93,17 +93,17 @@ def _flipped(planting: Planting, bit: int) -> Mutants:
 
 
 def zeroed(planting: Planting) -> Mutants:
-    """Return what is left over along an axis after whole tiles is never written."""
+    """Leave the remainder of an axis after whole tiles unwritten."""
     return _without_tails(planting, np.zeros_like(planting.stored))
 
 
 def stale(planting: Planting) -> Mutants:
-    """Return the same, where the memory still holds what another call left there."""
+    """Do the same, with the memory of another call."""
     return [] if planting.other is None else _without_tails(planting, planting.other)
 
 
 def _without_tails(planting: Planting, left: Array) -> Mutants:
-    """By axis: what is left over after whole tiles is that of another array."""
+    """Take the remainder of each axis after whole tiles from another array."""
     mutants = []
     for axis, size in enumerate(planting.stored.shape):
         changed, place = planting.stored.copy(), (slice(None),) * axis + (slice(size - (size % _TILE or 1), None),)
@@ -113,7 +113,7 @@ def _without_tails(planting: Planting, left: Array) -> Mutants:
 
 
 def transposed(planting: Planting) -> Mutants:
-    """Return the first tile of the last two axes is written by columns."""
+    """Write the first tile of the last two axes by columns."""
     shape = planting.stored.shape
     edge = min(_TILE, *shape[-2:]) if len(shape) >= 2 else 0
     if edge < 2:
@@ -125,7 +125,7 @@ def transposed(planting: Planting) -> Mutants:
 
 
 def shifted(planting: Planting) -> Mutants:
-    """Everything stands one further along an axis, and the last comes first."""
+    """Shift everything by one along an axis, the last element to the front."""
     return [
         (f"axis {axis}", np.roll(planting.stored, 1, axis=axis))
         for axis, size in enumerate(planting.stored.shape)
@@ -134,14 +134,14 @@ def shifted(planting: Planting) -> Mutants:
 
 
 def rounded(planting: Planting) -> Mutants:
-    """Everything went through bf16 on its way."""
+    """Round everything to bf16."""
     if planting.dtype not in FORMATS or planting.dtype == "bf16":
         return []
     return _computed(planting, lambda values: dtypes.decode(dtypes.encode(values, "bf16"), "bf16"))
 
 
 def scaled(planting: Planting) -> Mutants:
-    """Everything is larger by one part in 4096."""
+    """Increase everything by one part in 4096."""
     return _computed(planting, lambda values: values * _SCALE) if planting.dtype in FLOATS else []
 
 
@@ -156,7 +156,7 @@ def _computed(planting: Planting, change: Callable[[Array], Array]) -> Mutants:
         return []
 
 
-#: By name, as people choose them; those that flip bits are of every dtype.
+#: By name; those that flip bits are of every dtype.
 MUTATIONS: Mapping[str, Mutation] = {
     **{name: partial(flip, name) for dtype in ("f32", "i32") for name in flips(dtype)},
     "output-sign": sign,

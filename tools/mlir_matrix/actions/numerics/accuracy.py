@@ -2,7 +2,7 @@
 
 ``+ - * /`` and ``sqrt`` are rounded correctly (IEEE 754). The other functions may be off by what the OpenCL C
 specification allows a conforming implementation in single precision ("Relative Error as ULPs", full profile). That
-table was made for compilers and libraries of many vendors, long before this program and without regard to it.
+table was made for compilers and libraries of many vendors, long before this program and independently of it.
 """
 
 from __future__ import annotations

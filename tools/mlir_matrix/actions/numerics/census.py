@@ -1,4 +1,4 @@
-"""The census of a comparison: how many elements are wrong, by how much, where, and which bound would do.
+"""Take the census of a comparison: how many elements are wrong, by how much, where, and which bound would pass them.
 
 What is right is said by ``criteria``. A :class:`Census` takes the elements block by block (each pass stays
 within the cache) and remembers only what the report needs, so its memory does not grow with the output, bar one counter per index

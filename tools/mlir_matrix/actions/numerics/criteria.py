@@ -1,4 +1,4 @@
-"""When an element is right: bounds on its error, what counts of NaN, infinities, zeros and subnormals; and counts of these.
+"""Decide which elements are right: bounds, and policies for NaN, infinities, zeros and subnormals; and count the wrong ones.
 
 An element is right when it is the expected value rounded to its dtype, when ``|a - e| <= atol + rtol * |e|``, or, where there is a
 ``max_ulp``, when no more than that many numbers of its dtype lie between the two: one bound that holds is enough. No bound makes

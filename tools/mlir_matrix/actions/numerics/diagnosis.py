@@ -1,7 +1,7 @@
-"""What a wrong output looks like: all zeros, transposed, shifted by one, rounded or cut to a narrower type.
+"""Guess what a wrong output looks like: all zeros, transposed, shifted by one, rounded or cut to a narrower type.
 
 Each guess is a simple change of what is expected. It is named where it explains nearly all elements of a sample that the comparison
-finds wrong, and only then; which change of the compiler did it is for people to say.
+finds wrong, and only then.
 """
 
 from __future__ import annotations

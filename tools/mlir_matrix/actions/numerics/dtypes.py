@@ -1,4 +1,4 @@
-"""Element types: how each is stored in a ``.npy`` file, rounded to, read as double and counted in last places.
+"""Store, round, decode and compare elements of each dtype.
 
 bf16 and the 8-bit kinds have no type in NumPy: they are stored as their bits in words of their width (``<u2``, ``u1``);
 what they are is in the specification of the input or output, not in the file. Names are MLIR's.

@@ -1,4 +1,4 @@
-"""Arrays that know how far a program may be from them: a reference run on them gives its own a-priori error bound.
+"""Run a reference on arrays with error bounds, which gives the bound of its results (running error analysis).
 
 A :class:`ErrorBound` is a value in double, as the reference computes it, and a bound on the error that a program may have
 there which computes in the output's dtype. Errors are worst cases, not likely ones:
@@ -10,7 +10,7 @@ there which computes in the output's dtype. Errors are worst cases, not likely o
 - what moves, compares, negates or takes the larger adds nothing; neither do factors that are powers of two.
 
 A constant that the dtype does not hold is rounded. Decisions (comparisons, argmax, indices) are those of the exact values.
-What this class does not know it refuses, and says so.
+Unknown operations raise ActionFailed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What NumPy's functions do to arrays that know their errors: sums, products, what moves elements and what decides."""
+"""Rules of NumPy's functions for arrays with error bounds: sums, products, moves and decisions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mlir_matrix.actions.numerics.formats import Format
 def multilinear(product: Callable[..., Doubles], *parts: ErrorBound) -> ErrorBound:
     """Sum products of one element of each part: matmul, einsum, convolution.
 
-    How many terms each sum has is what the same product of ones comes to.
+    The same product of ones gives the number of terms of each sum.
     """
     sizes = [np.abs(part.value) for part in parts]
     reach = [size + part.error for size, part in zip(sizes, parts, strict=True)]

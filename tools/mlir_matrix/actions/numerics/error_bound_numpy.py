@@ -1,4 +1,4 @@
-"""``numpy`` and ``math`` as a reference sees them that runs on arrays with error bounds (:mod:`error_bound`).
+"""Replace ``numpy`` and ``math`` for a reference that runs on arrays with error bounds (:mod:`error_bound`).
 
 Most of NumPy asks its arguments what to do. What makes plain arrays of whatever it is given (``asarray``, ``empty``,
 ``vectorize``), and all of ``math``, does not ask; these few stand in for it, in the reference's module alone.

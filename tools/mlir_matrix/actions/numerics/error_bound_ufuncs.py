@@ -1,4 +1,4 @@
-"""What NumPy's elementwise functions do to arrays that know their errors."""
+"""Rules of NumPy's elementwise functions for arrays with error bounds."""
 
 from __future__ import annotations
 

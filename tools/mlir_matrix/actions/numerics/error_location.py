@@ -1,4 +1,4 @@
-"""Where in a tensor the wrong elements stand, as far as that tells something: a tail, a row, a lane, a corner."""
+"""Describe where the wrong elements of a tensor are: a tail, a row, a lane, a corner."""
 
 from __future__ import annotations
 

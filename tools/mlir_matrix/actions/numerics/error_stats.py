@@ -1,4 +1,4 @@
-"""Sums over all elements of a comparison: norms, the cosine, and what kind of error it is.
+"""Sum up the errors of a comparison: norms, the cosine, and the kind of error.
 
 They are taken from the differences, so that nothing cancels: the residue of ``a - s * e`` for the best scale ``s``, say, is a sum
 of squares of ``a - e`` less one square, not of numbers a million times larger.

@@ -72,7 +72,7 @@ def permutation(key: Words, index: Words, length: int) -> Words:
     """Return the position that a random permutation of its row, of ``length``, gives each linear index.
 
     A Feistel network permutes [0, 4**h), the least such range that holds the row; what lands outside walks on until it
-    is inside, which is a permutation of the row. So each element can be had alone, without its row.
+    is inside, which is a permutation of the row. So each element can be computed without its row.
     """
     row, position = np.divmod(index, np.uint64(length))
     row_key = bits(key, row)

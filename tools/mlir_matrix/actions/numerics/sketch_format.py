@@ -1,4 +1,4 @@
-"""What a sketch sees and what it cannot: the arithmetic behind :mod:`sketch`, with its proofs.
+"""What a sketch detects and what it misses: the arithmetic of :mod:`sketch`, with proofs.
 
 A block has n <= 4096 elements, expected e and actual a, d = a - e. Element i may be off by b_i = atol + rtol abs(e_i), so that
 by the triangle inequality norm(b) <= B = atol sqrt(n) + rtol norm(e), all norms Euclidean. A projection is r.d for random

@@ -1,4 +1,4 @@
-"""Judging an output by the sketch of what is expected: which blocks cannot be right, and by which check.
+"""Judge an output by the sketch of its golden: which blocks are wrong, and by which check.
 
 A block is right whose elements are all the expected ones rounded, by their hash. Any other must have the same NaN and
 infinities, and where a tolerance allows errors its projections, norms and kept elements must be within what errors

@@ -1,4 +1,4 @@
-"""Name the trivial outputs, those that no program is needed for, which a golden lets pass under some bounds.
+"""Name the trivial outputs, which need no program, that pass for a golden under some bounds.
 
 A comparison ends at the first block that has a wrong element, as a rule the first of all, so that the answer costs little beside
 the comparison that it belongs to.

@@ -1,4 +1,4 @@
-"""The first thing that runs in an environment: make its packages, and only those, importable, then be the worker.
+"""Start a worker in an environment: make its packages, and only those, importable.
 
     python -P -s -S bootstrap.py [--loader LOADER=FOLDER:FOLDER…] [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
         [--program NAME@RELEASE=PATH]… [--bind PATH]… WORKER-ARGUMENTS…
@@ -43,7 +43,7 @@ if __name__ == "__main__":
     _prefixes, _rest = _take("--prefix", _rest)
     _programs, _rest = _take("--program", _rest)
     _bound, _rest = _take("--bind", _rest)
-    # Actions have folders of their own, so no path may go from this one. Links stay: where they lead is nobody's business.
+    # Absolute, because actions change the folder; links are kept.
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.dirname(_here)))]
     _sites = [os.path.abspath(_site) for _site in _sites]

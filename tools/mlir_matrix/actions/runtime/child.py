@@ -1,4 +1,4 @@
-"""One action in a process of its own: read the request, run the tool, write the outcome.
+"""Run one action in a forked process: read the request, run the tool, write the outcome.
 
 The outcome file is the action's verdict about itself: ``ok``, or why not. Failures of the code under test are values
 that are kept like any other output, so their text must repeat: addresses are scrubbed, paths are relative.
@@ -31,7 +31,7 @@ LOG_FILE = "log.txt"
 EXIT_MACHINE = 74
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
-#: What a terminal would obey, and what is no text at all: a stranger's words end up on people's screens.
+#: Control characters that a terminal would obey, and invalid text: the words of code under test are printed.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: MLIR's locations, which may hold folders of this machine.
 _LOCATION = re.compile(r'\bloc\("/(?:[^"/]*/)*([^"/]*)(?=")')
@@ -189,7 +189,7 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
         spare.append(bytearray(8 << 20))
         tool = importlib.import_module(f"mlir_matrix.actions.tools.{name}")
         tool.run(action)
-    except BaseException as error:  # noqa: BLE001 - whatever a stranger's source raises is its own outcome
+    except BaseException as error:  # noqa: BLE001 - any exception of a source is its outcome
         spare.clear()
         if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):
             reason = f"{_first_line(error)} (its folder or its descriptors are not as they were given to it)"
@@ -259,8 +259,8 @@ def _first_line(error: BaseException) -> str:
     name = type(error).__name__
     try:
         lines = str(error).strip().splitlines()
-    except Exception:  # noqa: BLE001 - its class is a stranger's, too
-        return f"{name} (its text cannot be had)"
+    except Exception:  # noqa: BLE001 - its class is code under test, too
+        return f"{name} (its text cannot be read)"
     return f"{name}: {lines[0][:300]}" if lines else name
 
 
@@ -276,6 +276,6 @@ def _trace(error: BaseException) -> str:
 
     try:
         text = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - its class is a stranger's, too
+    except Exception:  # noqa: BLE001 - its class is code under test, too
         text = "".join(traceback.format_tb(error.__traceback__))
     return _FRAME.sub(shorten, text)

@@ -1,6 +1,6 @@
-"""What an action left in its folder: its outcome, its outputs, its metrics.
+"""Read what an action left in its folder: outcome, outputs, metrics.
 
-The folder is what a stranger's code left: nothing in it is followed, waited for or believed unchecked.
+Code under test wrote the folder: links are not followed, pipes not read, and nothing is trusted unchecked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A worker that is the first process of a container: all others in it are its action's, and what its limits refuse is, too."""
+"""Observe a container whose first process is a worker: end its processes, and tell which limit an action exceeded."""
 
 from __future__ import annotations
 

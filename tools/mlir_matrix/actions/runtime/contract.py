@@ -1,4 +1,4 @@
-"""What an action is given and how it says that it failed."""
+"""The interface between plans and tools: the request of an action, and the exceptions for failures."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def signal_name(number: int) -> str:
 class ActionFailed(Exception):
     """The code under test failed at this stage: an ordinary result, kept like a success.
 
-    ``reason`` is one sentence for the table, ``diagnostics`` the whole text for the person who looks.
+    ``reason`` is one sentence for the table, ``diagnostics`` the whole text.
     """
 
     def __init__(self, reason: str, *, diagnostics: str = "") -> None:
@@ -127,4 +127,4 @@ class ActionCrashed(Exception):
 
 
 class MachineFailed(Exception):
-    """The machine could not do its part (a full disk, a file that cannot be read): nobody's verdict, and never kept."""
+    """The machine failed: a full disk, an unreadable file. It is no verdict and is never cached."""

@@ -1,4 +1,4 @@
-"""Whether an installed package or prefix is still what was installed: files vanish, by a full disk, a clean-up, a killed copy.
+"""Check that an installed package or prefix is complete: a full disk, a clean-up or a killed copy can damage it.
 
 An action that then fails would blame the code under test, and its failure would be kept.
 """

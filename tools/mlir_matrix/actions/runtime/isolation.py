@@ -1,4 +1,4 @@
-"""What a worker takes away before it runs anybody's code: network, other processes, all files but its own, privileges.
+"""Isolate a worker and its actions: from the network, other processes, other files and privileges.
 
 Namespaces of the kernel do it where they may be made: by root, or where unprivileged user namespaces are allowed. What cannot
 be taken away is said in ``Spaces.lost`` or ``NOTHING_HELD``. Limits on memory and time always hold.
@@ -84,7 +84,7 @@ _capget, _capset, _prctl = _libc.capget, _libc.capset, _libc.prctl
 def enter(declared: Sequence[str] | None = None) -> Spaces | None:
     """Put this process, still single-threaded, into namespaces of its own, with not even a loopback network.
 
-    Where that works fully, the caller goes on in a forked child, the first process of its namespace: nothing inside can
+    If that works, the caller continues in a forked child, the first process of its namespace: nothing inside can
     send it a signal that ends or stops it, and all inside ends with it. The original process only waits for it. None
     where it does not; the network may then be gone all the same. ``declared``: what actions are to see of this machine's
     files; None: all that the caller sees.
@@ -121,7 +121,7 @@ def contained() -> bool:
     """Return whether a container isolates us: this is its first process, its root is read-only, and it has no network."""
     if os.getpid() != 1 or not os.statvfs("/").f_flag & os.ST_RDONLY:
         return False
-    # Only the first process of a container comes here, and everybody else starts sooner without it.
+    # Only the first process of a container needs it; others start faster without it.
     import socket
 
     return not any(_is_up(name) for _, name in socket.if_nameindex() if name != "lo")
@@ -166,7 +166,7 @@ def _stand_by(pid: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGKILL))
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
-        # Whoever waits for the end of our requests or answers waits for the child's alone.
+        # The end of requests and of answers is then the child's alone.
         os.dup2(null, descriptor)
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
@@ -226,7 +226,7 @@ class Spaces:
     def open(self, folder: str, *, alone: bool, devices: Sequence[str] = ()) -> Space:
         """Enter namespaces for the action in ``folder``; the next fork of this process begins in them.
 
-        The caller goes ``back`` after that. ``alone``: hide what lies beside the folder, where that could be seen.
+        The caller calls ``back`` after that. ``alone``: hide the neighbours of the folder, where they are visible.
         ``devices``: what of the machine's /dev this action has beside its own.
         OSError where there can be no more namespaces.
         """
@@ -330,7 +330,7 @@ def _become(user: int) -> None:
     os.setresuid(user, user, user)
     header, held = _capabilities()
     _capset(header, _Sets(held[1], held[1], held[2], held[4], held[4], held[5]))
-    # The kernel takes who changes its user for a program that has secrets.
+    # The kernel makes a process that changes its user undumpable.
     _prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
@@ -395,7 +395,7 @@ def adopt_orphans() -> None:
 def drop_privileges() -> None:
     """Give up the privileges of root, now and in all programs that start from here."""
     header, held = _capabilities()
-    # Who was root may still be let into its folder by this one alone; in a user namespace it means nothing outside.
+    # A former root needs this one to enter its folder; in a user namespace it has no effect outside.
     kept = held[1] & 1 << _CAP_DAC_OVERRIDE if os.getuid() == 0 or os.getuid() >= root.FIRST_USER else 0
     for capability in range(_LAST_CAPABILITY + 1):
         if not kept >> capability & 1:

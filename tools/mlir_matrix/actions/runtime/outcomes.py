@@ -1,4 +1,4 @@
-"""The words for how tests end and for the stages of their actions, as documents and files have them."""
+"""The words for outcomes of tests and stages of actions, as documents have them."""
 
 from __future__ import annotations
 

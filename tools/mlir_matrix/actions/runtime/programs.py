@@ -1,8 +1,7 @@
 """Programs of the environment's prefixes (``mlir-opt``, ``llc``, ``qemu-aarch64``), run by their own loader and libraries.
 
 A prefix is a folder with everything that its programs need; ``.matrix/prefix.json`` in it says where they are. A program
-may be the machine's instead. Only the command line of the worker knows where any of them is: nothing that an action is
-told, and nothing that it leaves, says so.
+may be the machine's instead. Only the command line of the worker has their paths: requests and results of actions do not.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ _PROCESSORS = "/sys/devices/system/cpu"
 _LOADER_CACHE = "/etc/ld.so.cache"
 #: Prefixes that belong to the whole machine: of these an interpreter gets its library and no more.
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local")
-#: Where each package is a prefix that names others: whoever has one needs them all, and none is anybody's secret.
+#: Stores in which packages refer to each other: an interpreter from there needs the whole store, which is public.
 _STORES = ("/nix/store", "/gnu/store")
-#: Each action has empty ones of its own. Their memory counts as nobody's, so each is small.
+#: Each action has its own empty ones. No limit counts their memory, so each is small.
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - not the machine's
 TEMPORARY = ("/tmp", _SHARED_MEMORY)  # noqa: S108 - not the machine's
 _SMALL = "size=64m,nr_inodes=4k,mode=1777"
@@ -72,7 +72,7 @@ def _interpreter() -> Iterator[str]:
     for prefix in {sys.base_prefix, sys.base_exec_prefix}:
         if prefix not in _SHARED_PREFIXES and not _is_inside(_home(), prefix):
             yield next((store for store in _STORES if prefix.startswith(store)), prefix)
-    # Archives and compiled modules, which need not lie in the library.
+    # Archives and compiled modules, which may be outside of the library.
     checkout = os.path.dirname(os.path.dirname(here))
     yield from (path for path in sys.path if path and path != checkout)
     if sys.pycache_prefix:
@@ -214,7 +214,7 @@ def build(paths: Iterable[str]) -> Laid:
         mounts.set_attributes("/", _FIXED, inside=False)
     finally:
         os.umask(mask)
-    # What is declared may lie in one of these, and is then all that is there.
+    # One of these that contains declared paths has only those.
     empty = [place for place in TEMPORARY if not any(_is_inside(path, place) for path in (*real, *links))]
     return Laid(folder=FOLDER, empty=empty, new_proc=new_proc)
 

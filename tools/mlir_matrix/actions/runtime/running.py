@@ -50,7 +50,7 @@ class Running:
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            # Not yet a group leader, or already gone; a child that is not a leader yet has run nobody's code.
+            # Not yet a group leader, or already gone; a child that is no leader yet has run no tool.
             return
 
 
@@ -76,7 +76,7 @@ class Ends:
         except MachineFailed as error:
             return str(error)
         except OSError as error:
-            # Where the action has taken its own folder away, whoever collects it finds nothing and says so.
+            # If the action removed its own folder, collecting it fails with a damaged folder.
             return f"the machine failed: {error.strerror}" if error.errno in MACHINE_ERRORS else ""
         return ""
 

@@ -65,7 +65,7 @@ def _assemble(machine: str) -> bytes:
         (_EQUAL, wrong - 1, wrong - 2, socket.SOCK_STREAM),
         *body,
     ]
-    # Who waits to open a file that is leased, read-only binds included, waits for as long as an action likes.
+    # An action that leases a file blocks others that open it, through read-only binds too.
     absent_call = len(body) - 1
     body = [(_EQUAL, 0, 2, control), (_LOAD, 0, 0, _SECOND), (_EQUAL, absent_call, absent_call - 1, _F_SETLEASE), *body]
     # Without a user namespace the other kinds need privileges.

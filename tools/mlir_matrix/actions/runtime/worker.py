@@ -42,7 +42,7 @@ class Worker:
         self._granted = frozenset(devices)
         self._spaces = spaces
         self._lost = isolation.lost(spaces)
-        #: Whether folders of actions lie beside each other.
+        #: Whether folders of other actions are beside an action's folder.
         self._alone = alone
         self._selector = selectors.DefaultSelector()
         self._running: dict[int, Running] = {}
@@ -116,7 +116,7 @@ class Worker:
         if layout is None:
             return None
         if self._alone:
-            # Who sends layouts starts workers without saying what for.
+            # Bazel starts workers without naming their tools.
             _preload(str(layout["request"]["tool"]))
         return Staged(layout, root)
 
@@ -132,7 +132,7 @@ class Worker:
             folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
         with open(os.path.join(folder, file), encoding="utf-8") as text:
             request = json.load(text)
-        # For the child's descriptor, which must be had once there is a child.
+        # Reserved for the child's descriptor, which must not fail after the fork.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
         space = None
@@ -183,7 +183,7 @@ class Worker:
     def _finish(self, task: Running) -> None:
         self._selector.unregister(task.pidfd)
         os.close(task.pidfd)
-        # All that it started first: once the leader of a group is reaped its number may belong to somebody else.
+        # Kill the group first: once its leader is reaped, another process may get the number.
         task.kill()
         _, status, usage = os.wait4(task.pid, 0)
         del self._running[task.pid]
@@ -285,7 +285,7 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
         os.dup2(2, 1)
         _preload(*options.tool)
         Worker(replies=replies, spaces=spaces, alone=True, devices=options.device).serve(0)
-        # Nobody waits for frameworks to tidy up.
+        # Without the frameworks' exit handlers, which take time.
         os._exit(0)
     return _once(rest, spaces)
 

@@ -1,4 +1,4 @@
-"""Judges planted mistakes: whether each matters, and whether the judge, with the tolerances that win, catches it.
+"""Judge mutants: does each one matter, and do the judge and the winning tolerances catch it?
 
 params   ``outputs``: what the judge is told of each; ``draws``: their numbers; ``kind``: ``mutant`` (outputs of a kernel with a
          mistake in it; a call that failed is caught), ``allowed`` (of one that must pass: it is judged whether or not it

@@ -1,4 +1,4 @@
-"""One face for MLIR's Python bindings, whichever package carries them.
+"""One interface for MLIR's Python bindings, whichever package has them.
 
 The same API ships as ``mlir`` (llvm/eudsl's distribution), and inside ``torch_mlir``, ``iree.compiler`` and
 ``jaxlib.mlir``. Two of them in one process collide in nanobind's type registry, so a process takes one and keeps it.

@@ -1,4 +1,4 @@
-"""The backend that works by MLIR's Python bindings; the parameter ``bindings`` names the package, else the first one counts."""
+"""The backend of MLIR's Python bindings; the parameter ``bindings`` names the package, by default the first installed one."""
 
 from __future__ import annotations
 

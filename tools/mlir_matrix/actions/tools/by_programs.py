@@ -1,4 +1,4 @@
-"""The backend that works by a release's programs: ``mlir-opt``, ``mlir-translate``, ``opt`` and ``llc``."""
+"""The backend of a release's programs: ``mlir-opt``, ``mlir-translate``, ``opt`` and ``llc``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FileCheck as a step: IR passes through unchanged when it satisfies the directives.
+"""Run FileCheck as a step: IR that satisfies the directives passes through unchanged.
 
 Inputs: ``ir``, and ``directives``, a file with ``CHECK`` lines. Output: ``ir``, the same bytes.
 """

@@ -1,4 +1,4 @@
-"""Has MLIR's own runner compile a kernel in memory, without calling it: what it cannot compile fails here, before it is run.
+"""Compile a kernel in memory by MLIR's own runner, without calling it, so that it fails before it runs.
 
 The runner is ``mlir-runner``, up to release 19 ``mlir-cpu-runner``. It keeps no object: ``run_jit`` has it compile the same
 module once more, which takes a tenth of a second, so that a failure says at which of the two stages it is.
@@ -65,7 +65,7 @@ def call(
         "-e", entry, "--entry-point-result=void", f"-O{level}",
         f"--shared-libs={Path(driver).absolute()}", str(module),
     ]  # fmt: skip
-    # The compiler keeps a record for profilers, by default in the person's home.
+    # The compiler keeps a record for profilers, by default in the user's home.
     variables = {"JITDUMPDIR": str(folder.absolute()), **(environment or {})}
     code, printed, complaint = execute(command, folder, variables)
     return code, programs.clean(printed), programs.clean(complaint)

@@ -1,4 +1,4 @@
-"""The ``forward_error`` action: how far a correct program may be from the float64 reference, known before any runs.
+"""Compute how far a correct program may be from the float64 reference, before any program runs.
 
 ``params``, inputs and the outputs ``expected-NAME`` are those of the ``reference`` action (:mod:`reference`); for each
 output there is ``bound-NAME`` besides: float64, of the output's shape, no element below 0. A program is correct here that

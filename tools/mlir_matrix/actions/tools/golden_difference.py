@@ -1,4 +1,4 @@
-"""The ``golden_difference`` action: what a golden made anew differs in from the one that is there, in numbers.
+"""Compare a new golden with the stored one, in numbers.
 
 ``params``: ``inputs`` and ``outputs`` as the ``reference`` action has them, each output with ``sketch`` (whether it is one) and
 ``compare`` besides; inputs ``source`` and ``arg-NAME`` as there, ``new-NAME`` and, where there is one, ``old-NAME``; output

@@ -1,4 +1,4 @@
-"""What the tools that bring workloads in have in common: declared tensors, and sources that keep their promise."""
+"""Common parts of importers: declared tensors, and checks of sources against them."""
 
 from __future__ import annotations
 

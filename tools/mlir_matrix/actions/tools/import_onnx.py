@@ -1,4 +1,4 @@
-"""An ONNX model becomes MLIR in the torch dialect, holding ONNX's operators: torch-mlir's importer, without torch."""
+"""Import an ONNX model into the torch dialect with ONNX's operators, by torch-mlir's importer without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``inputs`` action: makes a workload's inputs from their formulas and seeds.
+"""Make a workload's inputs from their formulas and seeds.
 
 ``params``: ``{"inputs": [{"name", "shape", "dtype", "formula", "seed"}], "dims": {name: size}}``; one ``.npy`` output
 per input, by its name. Elements are computed in double from their index alone, in blocks that fit the cache, and

@@ -1,4 +1,4 @@
-"""Hold the types of a hand-written ``@main`` against what its workload declares."""
+"""Compare the types of a hand-written ``@main`` with the workload's declaration."""
 
 from __future__ import annotations
 

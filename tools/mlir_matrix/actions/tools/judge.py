@@ -1,4 +1,4 @@
-"""The ``judge`` action: what the kernel gave against what is expected, and nothing passes without having been compared.
+"""Compare the outputs of a kernel with goldens; no output passes without a comparison.
 
 ``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
 "rtol_text"}]}``, and ``max_ulp`` with ``max_ulp_text`` where that is a criterion; inputs ``actual-NAME`` and

@@ -1,4 +1,4 @@
-"""What all that make kernels or call them agree on: the entry point, limits of the driver, LLVM's levels."""
+"""What tools that make or call kernels share: the entry point, limits of the driver, LLVM's levels."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Links a kernel with the driver into one static executable, by one call of Zig's linker (about 15 ms).
+"""Link a kernel with the driver into a static executable, by one call of Zig's linker (about 15 ms).
 
 params   none is read
 inputs   ``object``: the kernel, which defines ``_mlir_ciface_main``; ``driver``, ``runtime``: what ``link_kit`` makes
 outputs  ``kernel``: the executable
 
-A kernel's other functions are called ``main`` and whatever the person who wrote it liked (``round``, ``remainder``):
+A kernel's other functions are called ``main`` and any other name (``round``, ``remainder``):
 C's names, too. They are renamed in a copy of the object before it is linked, so that neither side ever gets a function
 of the other's.
 """

@@ -1,4 +1,4 @@
-"""Makes what every kernel of a target is linked with: the C driver, the start-up code and the C library.
+"""Build what every kernel of a target is linked with: the C driver, start-up code and the C library.
 
 params   ``triple``: the target, as Zig names it (``x86_64-linux-musl``)
 inputs   the driver's sources, each under its file name (``driver.c``, ``npy.h``, …); needed but for ``runtime``

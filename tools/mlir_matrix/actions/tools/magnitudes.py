@@ -1,4 +1,4 @@
-"""The ``magnitudes`` action: how large the elements of goldens are, which says what relative bounds come to.
+"""Measure how large the elements of goldens are, which shows what relative bounds amount to.
 
 No ``params``; inputs ``golden-NAME``, those that there are; output ``magnitudes``, a JSON file with ``elements``, and the
 ``median`` and ``largest`` size of the finite ones among them, by NAME. A golden of no finite element has no sizes.

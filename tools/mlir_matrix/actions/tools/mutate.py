@@ -1,4 +1,4 @@
-"""Plants one mistake (or one liberty that is allowed) in IR of loops, or says where that could be done.
+"""Plant one mutation in IR of loops, or count the sites of each.
 
 Parameters: ``bindings`` (the package to use); ``mutation`` and ``site`` (which of its sites, from 0). Input: ``ir``. Output:
 ``ir``, text. Without ``mutation`` the output is ``sites``: JSON, how many sites each mutation has, those with none left out.

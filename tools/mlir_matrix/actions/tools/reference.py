@@ -1,4 +1,4 @@
-"""The ``reference`` action: the workload's ``reference.py`` computes what is right, in double, from the same inputs.
+"""Compute the expected outputs by the workload's ``reference.py``, in double, from the same inputs.
 
 ``params``: ``{"inputs": [{"name", "dtype", "shape"}], "outputs": [{"name", "dtype", "shape", "nan"}]}``; inputs ``source`` and
 ``arg-NAME`` (as the ``inputs`` action stored them); outputs ``expected-NAME``. Floating-point arguments are given as
@@ -52,7 +52,7 @@ def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
 def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """Run the source and return its names; tracebacks call it ``reference.py``.
 
-    ``names`` are there before it is run.
+    ``names`` are defined before it runs.
     """
     source = Path(path).read_bytes()
     module = types.ModuleType("reference")

@@ -1,4 +1,4 @@
-"""The verdict of a property: what a run gave against what other runs gave, changed as the property says.
+"""Judge a property: compare the outputs of one run with those of other runs, transformed as the property requires.
 
 Parameters: ``relation`` (the property in words), ``outputs`` (as the judge is told of them), ``ops`` (by output, what is done to
 the other run's before it is compared; see ``transform``), ``join`` (by output, the axis along which the parts of a batch are put

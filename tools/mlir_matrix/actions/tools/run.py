@@ -42,7 +42,7 @@ _DRIVER_CODES = 64
 DRIVER_IO = 74
 #: Seconds of CPU time: a kernel that takes longer is not run again over other poison.
 _SECOND_WITHIN = 5
-#: Bytes of stack for every kernel, whatever the person's shell says; and of what it may print.
+#: Bytes of stack for every kernel, whatever limit the shell sets; and of its output.
 _STACK = 64 << 20
 _TEXT_LIMIT = 64 << 10
 

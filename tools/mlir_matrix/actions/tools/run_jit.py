@@ -1,4 +1,4 @@
-"""Calls a kernel that MLIR's own runner compiles in memory.
+"""Call a kernel that MLIR's own runner compiles in memory.
 
 The same driver as in ``run``, loaded as a shared library, does everything else.
 

@@ -1,4 +1,4 @@
-"""Decide whether two pipelines come to the same IR.
+"""Decide whether two pipelines give the same IR.
 
 MLIR prints the generic form canonically: values, blocks and attribute aliases are numbered as they come, attributes stand in
 the order of their names, locations are left out. Equal structure gives equal text, whatever a file called its values.

@@ -1,4 +1,4 @@
-"""The ``sketch`` action: of an expected output that is too large to keep, what tells whether another one is like it.
+"""Sketch an expected output that is too large to keep, so that another one can be compared with it.
 
 ``params``: ``{"outputs": [{"name", "dtype", "shape", "compare"}]}``; inputs ``expected-NAME``; outputs ``sketch-NAME``: float64,
 two-dimensional. Row 0 is the header (:func:`header`), each other row sums up a block of 4096 elements, in C order (after

@@ -1,4 +1,4 @@
-"""What a property does to tensors: multiply, renumber, take a part. As an action, it makes the inputs of another run.
+"""Transform tensors for a property: scale, permute or slice. As an action, it makes the inputs of another run.
 
 An operation is ``{"kind": "scale", "factor"}``, ``{"kind": "permute", "axes"}`` (the same permutation along each of them) or
 ``{"kind": "slice", "axis", "start", "stop"}``. Parameters: ``inputs``, a list of ``name``, ``dtype`` and ``op``; the inputs and

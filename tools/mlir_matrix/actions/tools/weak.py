@@ -1,4 +1,4 @@
-"""The ``weak`` action: name the trivial outputs that goldens let pass, under each set of bounds that applies somewhere.
+"""Name the trivial outputs that goldens let pass, under each set of bounds that applies in some cell.
 
 ``params``: ``{"outputs": [what the judge is told of an output, once for each set of bounds]}``; inputs ``expected-NAME`` or
 ``sketch-NAME``, and ``arg-NAME``, inputs of the workload; output ``weak``: JSON, ``outputs``: for each entry the names

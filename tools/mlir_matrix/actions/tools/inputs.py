@@ -35,12 +35,6 @@ def run(action: Action[InputsParams]) -> None:
             raise ActionFailed(f"input {spec['name']}: formula {error}") from None
 
 
-def tensor(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], *, dtype: str) -> Array:
-    """Return the whole array, in the storage of ``dtype``. Raise :class:`ExpressionError`."""
-    made = [np.empty(0, STORAGE[dtype]), *blocks(formula, seed, dims, shape, dtype=dtype)]
-    return np.concatenate(made).reshape(tuple(shape))
-
-
 def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], *, dtype: str) -> Iterator[Array]:
     """Yield the elements in C order, in the storage of ``dtype``. Raise :class:`ExpressionError`."""
     node = parse_formula(formula, dims)
@@ -48,7 +42,7 @@ def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int
     for start in range(0, total, _BLOCK):
         stop = min(start + _BLOCK, total)
         index = np.arange(start, stop, dtype=np.uint64)
-        values = _Elements(formula, seed, dims, shape, index).compute(node)
+        values = Elements(formula, seed, dims, shape, index).compute(node)
         try:
             yield encode(values, dtype)
         except DtypeError as error:
@@ -57,19 +51,8 @@ def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int
             raise ExpressionError(message, text=formula) from None
 
 
-def element(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Sequence[int]) -> float:
-    """Return one element, not yet rounded to a dtype, computed alone. Raise IndexError, ExpressionError."""
-    if len(index) != len(shape) or any(not 0 <= at < size for at, size in zip(index, shape, strict=True)):
-        raise IndexError(f"no element {list(index)} in the shape {list(shape)}")
-    linear = 0
-    for at, size in zip(index, shape, strict=True):
-        linear = linear * size + at
-    words = np.array([linear], dtype=np.uint64)
-    return float(_Elements(formula, seed, dims, shape, words).compute(parse_formula(formula, dims))[0])
-
-
-class _Elements(Interpreter["float | Doubles"]):
-    """The values of a formula at some linear indices; what is the same for all of them stays a float."""
+class Elements(Interpreter["float | Doubles"]):
+    """Compute a formula at some linear indices; what is the same for all of them stays a float."""
 
     def __init__(self, text: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Words) -> None:
         super().__init__(text, dims)

@@ -20,14 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions import params
 from mlir_matrix.actions.numerics import dtypes, error_bound_numpy
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.numerics.error_bound import ErrorBound, holds, lift
 from mlir_matrix.actions.numerics.formats import FORMATS, Format
-from mlir_matrix.actions.params import SignatureParams
+from mlir_matrix.actions.params import SignatureParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
-from mlir_matrix.actions.tools.import_common import Tensor, check_arguments, declared
+from mlir_matrix.actions.tools.import_common import check_arguments
 from mlir_matrix.actions.tools.reference import argument, as_tuple, check_results, module_of
 
 _OWN = "forward_error"
@@ -38,14 +37,14 @@ def run(action: Action[SignatureParams]) -> None:
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = action.params["outputs"]
     source = action.inputs["source"]
-    expected, bounds = bounded_reference(source, arguments, specs, declared(action.params["inputs"]))
+    expected, bounds = bounded_reference(source, arguments, specs, action.params["inputs"])
     for spec, right, bound in zip(specs, expected, bounds, strict=True):
         dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], right)
         dtypes.save_npy(action.outputs[f"bound-{spec['name']}"], bound)
 
 
 def bounded_reference(
-    source: str, arguments: Sequence[Array], specs: Sequence[params.Tensor], inputs: Sequence[Tensor]
+    source: str, arguments: Sequence[Array], specs: Sequence[Tensor], inputs: Sequence[Tensor]
 ) -> tuple[list[Array], list[Doubles]]:
     """Return the expected values and the error bound of each output. Raise ActionFailed."""
     module = module_of(source)

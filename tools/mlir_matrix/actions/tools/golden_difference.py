@@ -26,7 +26,6 @@ from mlir_matrix.actions.params import DifferenceOutput, DifferenceParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import sketch
 from mlir_matrix.actions.tools.forward_error import bounded_reference
-from mlir_matrix.actions.tools.import_common import declared
 from mlir_matrix.actions.tools.reference import argument
 
 #: Sums by halves of a block's 4096 elements round 12 times in each of two sketches, each time by 2**-53 of the sum.
@@ -65,7 +64,7 @@ def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = [spec | {"dtype": "f64"} if spec["dtype"] in FORMATS else spec for spec in action.params["outputs"]]
     try:
-        _, bounds = bounded_reference(action.inputs["source"], arguments, specs, declared(action.params["inputs"]))
+        _, bounds = bounded_reference(action.inputs["source"], arguments, specs, action.params["inputs"])
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - the reference has given what is expected: only its bound is refused, somehow

@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mlir_matrix.actions import params
+from mlir_matrix.actions.params import Tensor
 from mlir_matrix.actions.runtime.contract import ActionFailed, under_test
 
 #: Sizes as an importer sees them; None is a dynamic one.
 Shape = tuple[int | None, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tensor:
-    """An input or output as ``workload.yaml`` declares it; ``dynamic`` holds the axes that the IR must leave open."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    dynamic: frozenset[int] = frozenset()
-
-
-def declared(tensors: Iterable[params.Tensor]) -> list[Tensor]:
-    return [
-        Tensor(
-            name=entry["name"],
-            shape=tuple(entry["shape"]),
-            dtype=entry["dtype"],
-            dynamic=frozenset(entry.get("dynamic", ())),
-        )
-        for entry in tensors
-    ]
 
 
 def load(path: str, function: str = "workload") -> Callable[..., Any]:
@@ -73,7 +50,7 @@ def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> N
         except TypeError as error:
             raise ActionFailed(f"the source does not take {len(inputs)} arguments in order: {error}") from None
         return
-    check_names("inputs", [tensor.name for tensor in inputs], [each.name for each in parameters])
+    check_names("inputs", [tensor["name"] for tensor in inputs], [each.name for each in parameters])
 
 
 def check_names(what: str, declared_names: Sequence[str], names: Sequence[str]) -> None:
@@ -90,9 +67,9 @@ def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, s
     if len(outputs) != len(got):
         raise ActionFailed(f"declared {_count(len(outputs))}, got {_count(len(got))}")
     wrong = [
-        f"output {output.name}: declared {text_of(output.shape, output.dtype)}, got {text_of(shape, dtype)}"
+        f"output {output['name']}: declared {text_of(output['shape'], output['dtype'])}, got {text_of(shape, dtype)}"
         for output, (shape, dtype) in zip(outputs, got, strict=True)
-        if dtype != output.dtype or not _agree(output.shape, shape)
+        if dtype != output["dtype"] or not _agree(output["shape"], shape)
     ]
     if wrong:
         raise ActionFailed(wrong[0], diagnostics="\n".join(wrong))
@@ -103,7 +80,7 @@ def name_of(dtypes: Mapping[str, Any], dtype: Any) -> str:
     return next((name for name, value in dtypes.items() if value == dtype), str(dtype))
 
 
-def _agree(declared_shape: tuple[int, ...], shape: Shape | None) -> bool:
+def _agree(declared_shape: Sequence[int], shape: Shape | None) -> bool:
     return (
         shape is not None
         and len(declared_shape) == len(shape)
@@ -111,7 +88,7 @@ def _agree(declared_shape: tuple[int, ...], shape: Shape | None) -> bool:
     )
 
 
-def text_of(shape: Shape | None, dtype: str) -> str:
+def text_of(shape: Sequence[int | None] | None, dtype: str) -> str:
     """Return a type as text: ``f32[8, ?]``, or only the dtype where the shape is unknown."""
     return dtype if shape is None else f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.interpreters import mlir
 
 from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
-from mlir_matrix.actions.params import ImportParams
+from mlir_matrix.actions.params import ImportParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, under_test
 from mlir_matrix.actions.tools import import_common
 
@@ -39,15 +39,15 @@ def preload() -> None:
 
 def run(action: Action[ImportParams]) -> None:
     """Write ``main`` of the source's ``workload`` to the output ``ir``."""
-    inputs, outputs = import_common.declared(action.params["inputs"]), import_common.declared(action.params["outputs"])
+    inputs, outputs = action.params["inputs"], action.params["outputs"]
     # Lowering makes a CPU client, which makes a thread per core to run what is never run here.
     os.environ["NPROC"] = "1"
     if jax.__version_info__ >= _LIMITS_CPU:
         # What a source computes while it is traced becomes constants, which must not be this CPU's.
         os.environ["XLA_FLAGS"] = "--xla_cpu_max_isa=SSE4_2"
     jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_enable_x64", any(tensor.dtype in WIDE for tensor in (*inputs, *outputs)))
-    lower = _lower_dynamic if any(tensor.dynamic for tensor in inputs) else _lower_static
+    jax.config.update("jax_enable_x64", any(tensor["dtype"] in WIDE for tensor in (*inputs, *outputs)))
+    lower = _lower_dynamic if any(tensor["dynamic"] for tensor in inputs) else _lower_static
     source = import_common.load(action.inputs["source"])
     import_common.check_arguments(source, inputs)
     module, results = lower(source, inputs)
@@ -55,32 +55,28 @@ def run(action: Action[ImportParams]) -> None:
     Path(action.outputs["ir"]).write_text(_text(module), encoding="utf-8")
 
 
-def _lower_static(
-    function: Callable[..., Any], inputs: Sequence[import_common.Tensor]
-) -> tuple[mlir.ir.Module, list[Any]]:
-    arguments = [jax.ShapeDtypeStruct(tensor.shape, DTYPES[tensor.dtype]) for tensor in inputs]
+def _lower_static(function: Callable[..., Any], inputs: Sequence[Tensor]) -> tuple[mlir.ir.Module, list[Any]]:
+    arguments = [jax.ShapeDtypeStruct(tuple(tensor["shape"]), DTYPES[tensor["dtype"]]) for tensor in inputs]
     # The kernel's signature is the workload's: an input that the function ignores stays.
     with under_test(any_frame=True):
         lowered = jax.jit(function, keep_unused=True).lower(*arguments)
     return lowered.compiler_ir("stablehlo"), jax.tree.leaves(lowered.out_info)
 
 
-def _lower_dynamic(
-    function: Callable[..., Any], inputs: Sequence[import_common.Tensor]
-) -> tuple[mlir.ir.Module, list[Any]]:
+def _lower_dynamic(function: Callable[..., Any], inputs: Sequence[Tensor]) -> tuple[mlir.ir.Module, list[Any]]:
     export = importlib.import_module("jax.export")
     scope = export.SymbolicScope()
     # Axes that have the same size in the test share a symbol: JAX, unlike the other importers, does not find out by
     # itself which sizes must be equal.
-    sizes = dict.fromkeys(tensor.shape[axis] for tensor in inputs for axis in sorted(tensor.dynamic))
+    sizes = dict.fromkeys(tensor["shape"][axis] for tensor in inputs for axis in sorted(tensor["dynamic"]))
     symbols = {size: f"d{number}" for number, size in enumerate(sizes)}
     arguments = []
     for tensor in inputs:
         shape = ", ".join(
-            symbols[size] if axis in tensor.dynamic else str(size) for axis, size in enumerate(tensor.shape)
+            symbols[size] if axis in tensor["dynamic"] else str(size) for axis, size in enumerate(tensor["shape"])
         )
         symbolic = export.symbolic_shape(shape, scope=scope)
-        arguments.append(jax.ShapeDtypeStruct(symbolic, DTYPES[tensor.dtype]))
+        arguments.append(jax.ShapeDtypeStruct(symbolic, DTYPES[tensor["dtype"]]))
     with under_test(any_frame=True):
         exported = export.export(jax.jit(function, keep_unused=True), platforms=["cpu"])(*arguments)
     with mlir.make_ir_context():

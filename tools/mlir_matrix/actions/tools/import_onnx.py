@@ -15,7 +15,7 @@ from torch_mlir.dialects.torch import register_dialect
 from torch_mlir.extras import onnx_importer
 from torch_mlir.ir import Context, MLIRError
 
-from mlir_matrix.actions.params import ImportParams
+from mlir_matrix.actions.params import ImportParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools import import_common
 
@@ -48,12 +48,12 @@ def run(action: Action[ImportParams]) -> None:
     if not isinstance(model, ModelProto):
         raise ActionFailed(f"workload returned {type(model).__name__}, not an onnx.ModelProto")
     model = _complete(model)
-    inputs, outputs = import_common.declared(action.params["inputs"]), import_common.declared(action.params["outputs"])
+    inputs, outputs = action.params["inputs"], action.params["outputs"]
     arguments = _arguments(model)
     _check_inputs(inputs, arguments)
-    import_common.check_names("inputs", [each.name for each in inputs], [each.name for each in arguments])
+    import_common.check_names("inputs", [each["name"] for each in inputs], [each.name for each in arguments])
     import_common.check_outputs(outputs, [_describe(result) for result in model.graph.output])
-    import_common.check_names("outputs", [each.name for each in outputs], [each.name for each in model.graph.output])
+    import_common.check_names("outputs", [each["name"] for each in outputs], [each.name for each in model.graph.output])
     Path(action.outputs["ir"]).write_text(_to_mlir(model), encoding="utf-8")
 
 
@@ -80,21 +80,21 @@ def _arguments(model: ModelProto) -> list[ValueInfoProto]:
     return [each for each in model.graph.input if each.name not in constants]
 
 
-def _check_inputs(inputs: Sequence[import_common.Tensor], arguments: Sequence[ValueInfoProto]) -> None:
+def _check_inputs(inputs: Sequence[Tensor], arguments: Sequence[ValueInfoProto]) -> None:
     """Raise ActionFailed unless the model takes the workload's inputs."""
     if len(inputs) != len(arguments):
         raise ActionFailed(f"declared {len(inputs)} inputs, the model takes {len(arguments)}")
     wrong = [
-        f"input {tensor.name}: declared {import_common.text_of(*want)}, the model takes {import_common.text_of(*got)}"
+        f"input {tensor['name']}: declared {import_common.text_of(*want)}, the model takes {import_common.text_of(*got)}"
         for tensor, argument in zip(inputs, arguments, strict=True)
-        if (want := (_open(tensor), tensor.dtype)) != (got := _describe(argument))
+        if (want := (_open(tensor), tensor["dtype"])) != (got := _describe(argument))
     ]
     if wrong:
         raise ActionFailed(wrong[0], diagnostics="\n".join(wrong))
 
 
-def _open(tensor: import_common.Tensor) -> import_common.Shape:
-    return tuple(None if axis in tensor.dynamic else size for axis, size in enumerate(tensor.shape))
+def _open(tensor: Tensor) -> import_common.Shape:
+    return tuple(None if axis in tensor["dynamic"] else size for axis, size in enumerate(tensor["shape"]))
 
 
 def _describe(value: ValueInfoProto) -> tuple[import_common.Shape, str]:

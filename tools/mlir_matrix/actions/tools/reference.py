@@ -23,14 +23,14 @@ from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.actions.params import SignatureParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.runtime.lazy_array import LazyDoubles
-from mlir_matrix.actions.tools.import_common import check_arguments, declared
+from mlir_matrix.actions.tools.import_common import check_arguments
 
 
 def run(action: Action[SignatureParams]) -> None:
     """Write every expected output. Exceptions of the reference pass through."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     reference = module_of(action.inputs["source"])["reference"]
-    check_arguments(reference, declared(action.params["inputs"]))
+    check_arguments(reference, action.params["inputs"])
     specs = action.params["outputs"]
     with under_test(any_frame=True):
         returned = reference(*arguments)

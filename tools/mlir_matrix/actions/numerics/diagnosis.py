@@ -43,14 +43,10 @@ def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> 
                 np.isnan(apart), np.inf, apart
             )
             same = (given == values) | nearer
-            if np.count_nonzero(same & wrong) >= _EXPLAINS * np.count_nonzero(wrong) and not _trivial(values, right):
+            explains = np.count_nonzero(same & wrong) >= _EXPLAINS * np.count_nonzero(wrong)
+            if explains and not np.array_equal(values, right):
                 return words
         return _constant(given[wrong])
-
-
-def _trivial(values: Array, right: Array) -> bool:
-    """Return whether a guess equals what is expected and so explains nothing."""
-    return bool(np.array_equal(values, right))
 
 
 def _guesses(expected: Array, sample: Places, dtype: str) -> Iterator[tuple[str, Array]]:

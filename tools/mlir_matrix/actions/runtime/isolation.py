@@ -360,6 +360,10 @@ class Space:
         """In the child: take away what is left. OSError where this one fails to."""
         self._spaces.confine(self)
 
+    def leave(self) -> None:
+        """Return the worker to its own namespaces."""
+        self._spaces.back()
+
     def kill(self) -> None:
         """End all processes inside. The caller then reaps its own child there and calls ``close``."""
         os.kill(self._first, signal.SIGKILL)

@@ -142,12 +142,15 @@ class Worker:
             if pid == 0:
                 run_forked(request, folder, memory_mb=limits[1], space=space)
         except OSError:
-            self._return(space)
-            _abandon(space)
+            if space is not None:
+                space.leave()
+                space.kill()
+                space.close()
             raise
         finally:
             os.close(reserve)
-        self._return(space)
+        if space is not None:
+            space.leave()
         return Running(
             request_id=number,
             folder=folder,
@@ -167,10 +170,6 @@ class Worker:
         if refused := [device for device in devices if device not in self._granted]:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
         return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
-
-    def _return(self, space: isolation.Space | None) -> None:
-        if self._spaces is not None and space is not None:
-            self._spaces.back()
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -224,12 +223,6 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
-
-
-def _abandon(space: isolation.Space | None) -> None:
-    if space is not None:
-        space.kill()
-        space.close()
 
 
 def _children() -> set[int]:

@@ -64,14 +64,6 @@ def preload() -> None:
             _optional(f"{roots[0]}.dialects.{dialect}")
 
 
-def default_root() -> str:
-    """Return the root for actions that name none."""
-    roots = installed()
-    if not roots:
-        raise ActionFailed(f"the environment has no MLIR bindings: none of {', '.join(ROOTS)} can be imported")
-    return roots[0]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Bindings:
     """The modules of one bindings package; None stands for one that it was built without."""
@@ -150,12 +142,9 @@ class Session:
         self.reported.append(_told(diagnostic, ""))
         return True
 
-    def diagnostics(self) -> str:
-        return "".join(self.reported)
-
     def failed(self, reason: str, error: BaseException | None = None) -> ActionFailed:
         """Return the error to raise, with the diagnostics, or with the exception's text where there are none."""
-        text = self.diagnostics() or (f"{error}\n" if error else "")
+        text = "".join(self.reported) or (f"{error}\n" if error else "")
         return ActionFailed(reason, diagnostics=text)
 
     @contextmanager
@@ -228,8 +217,11 @@ def _told(diagnostic: Any, indent: str) -> str:
     return f"{indent}{severity}: {message}{where}\n{notes}"
 
 
-def load(root: str) -> Bindings:
-    """Return the bindings of a package. Raise ActionFailed if it is missing, RuntimeError for a second package."""
+def load(root: str = "") -> Bindings:
+    """Return the bindings of a package, by default of the best one. Raise RuntimeError for a second package."""
+    root = root or next(iter(installed()), "")
+    if not root:
+        raise ActionFailed(f"the environment has no MLIR bindings: none of {', '.join(ROOTS)} can be imported")
     if root not in ROOTS:
         raise ActionFailed(f"unknown bindings package {root!r}; known are {', '.join(ROOTS)}")
     others = [each for each in ROOTS if each != root and f"{each}.ir" in sys.modules]

@@ -25,7 +25,7 @@ _MARK = "transform.with_named_sequence"
 
 @contextmanager
 def _session(action: Action[BackendParams]) -> Iterator[Session]:
-    with bindings.load(action.params.get("bindings") or bindings.default_root()).session() as session:
+    with bindings.load(action.params.get("bindings", "")).session() as session:
         yield session
 
 

@@ -63,7 +63,7 @@ def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, 
 def _all_right(outputs: list[dict[str, Any]]) -> str:
     elements = sum(output["elements"] for output in outputs)
     used = _largest(outputs, "error_used")
-    return f"all {elements} elements are right; the worst error takes {_percent(float(used))} of its bound"
+    return f"all {elements} elements are right; the worst error takes {100 * float(used):.3g} % of its bound"
 
 
 def _metrics(outputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -74,10 +74,6 @@ def _metrics(outputs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _largest(outputs: list[dict[str, Any]], name: str) -> int | float | str | bool:
     return plain(max(float(output[name]) for output in outputs))
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
 
 
 def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -113,7 +109,8 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
     if spec["compare"] == "order-free" and shape:
         actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
     result = _compared(actual, expected, spec, criteria)
-    return result | _weak(weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else ())
+    names = weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else []
+    return result | ({"weak": names} if names else {})
 
 
 def weak(spec: JudgedOutput, expected: Array, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:
@@ -130,10 +127,6 @@ def arguments(files: Mapping[str, str]) -> dict[str, Array]:
     """Load the workload's inputs that are among the files."""
     keys = [key for key in files if key.startswith("arg-")]
     return {f"the input {key.removeprefix('arg-')}": dtypes.load_npy(files[key]) for key in keys}
-
-
-def _weak(names: Sequence[str]) -> dict[str, Any]:
-    return {"weak": list(names)} if names else {}
 
 
 def _is_nan(expected: Array) -> bool:
@@ -169,11 +162,10 @@ def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Crit
         actual = _sorted(actual, spec["dtype"])
     try:
         result = judge_by_sketch(spec, actual, rows, criteria)
-        return result | _weak(
-            trivial.passing_sketch(rows, spec["dtype"], criteria) if result["outcome"] == "pass" else ()
-        )
     except SketchError as error:
         raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
+    names = trivial.passing_sketch(rows, spec["dtype"], criteria) if result["outcome"] == "pass" else []
+    return result | ({"weak": names} if names else {})
 
 
 def criteria_of(spec: JudgedOutput) -> Criteria:

@@ -23,7 +23,7 @@ _FINDERS = {**MISTAKES, **LIBERTIES}
 
 def run(action: Action[MutateParams]) -> None:
     """Plant a mutation or count sites. Raise ActionFailed for invalid IR and for an unknown site."""
-    package = bindings.load(action.params.get("bindings") or bindings.default_root())
+    package = bindings.load(action.params.get("bindings", ""))
     with package.session() as session:
         module = session.parse(action.inputs["ir"])
         if "mutation" in action.params:

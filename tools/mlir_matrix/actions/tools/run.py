@@ -87,7 +87,9 @@ def _of_draw(action: Action[RunParams], draw: int) -> Action[RunParams]:
 def _call(action: Action[RunParams]) -> None:
     with tempfile.TemporaryDirectory(prefix="run-", dir=".") as folder:
         kernel = _executable(Path(action.inputs["kernel"]).absolute(), Path(folder).absolute())
-        command = [*_runner(action.params.get("runner", ())), str(kernel), *driver_arguments(action)]
+        runner = action.params.get("runner", [])
+        words = [*programs.command(runner[0]), *runner[1:]] if runner else []
+        command = [*words, str(kernel), *driver_arguments(action)]
         judge(*execute(command, Path(folder)))
     check_written(action)
 
@@ -115,11 +117,6 @@ def check_written(action: Action[RunParams]) -> None:
     missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
         raise ActionFailed(f"the kernel ended by itself, with exit code 0, and left no {', '.join(missing)}")
-
-
-def _runner(words: Sequence[str]) -> list[str]:
-    """Return the words before the executable: a program of the environment with its options."""
-    return [*programs.command(words[0]), *words[1:]] if words else []
 
 
 def driver_arguments(action: Action[RunParams]) -> list[str]:

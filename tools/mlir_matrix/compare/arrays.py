@@ -54,7 +54,7 @@ def compare_arrays(
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two arrays that can be compared, and how."""
+    """Two arrays that can be compared, and the rules."""
 
     left: Array
     right: Array

@@ -139,7 +139,7 @@ def substituted(bound: float | str, dims: Mapping[str, int], dtype: str) -> str:
 
 
 class _Substitute(ast.NodeTransformer):
-    """Puts numbers in place of names. A number that is to be read is a name to ``ast``, which would write all its digits."""
+    """Replaces names by numbers, as names for ``ast``, which would write all digits of a number."""
 
     def __init__(self, dims: Mapping[str, int], dtype: str) -> None:
         self._dims, self._dtype = dims, dtype

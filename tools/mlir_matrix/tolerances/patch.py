@@ -26,7 +26,7 @@ Edit = tuple[int, int, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What a layer, by its place in the file's ``layers``, is to say: bounds by key, and a sentence of its rationale."""
+    """The change of a layer, given by its index in the file: bounds by key, and a sentence for its rationale."""
 
     index: int
     bounds: Mapping[str, str]

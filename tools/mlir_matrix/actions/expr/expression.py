@@ -121,7 +121,7 @@ def parse(text: str, grammar: Grammar, names: Collection[str]) -> Node:
 
 
 class _Checker:
-    """Turns Python's tree into ours and refuses everything that the grammar does not list."""
+    """Converts Python's tree to ours, and refuses all that the grammar does not list."""
 
     def __init__(self, text: str, grammar: Grammar, names: Collection[str]) -> None:
         self._text, self._grammar, self._names = text, grammar, names

@@ -1,8 +1,7 @@
 """Take the census of a comparison: how many elements are wrong, by how much, where, and which bound would pass them.
 
-What is right is said by ``criteria``. A :class:`Census` takes the elements block by block (each pass stays
-within the cache) and remembers only what the report needs, so its memory does not grow with the output, bar one counter per index
-of each axis.
+:mod:`criteria` defines what is right. A :class:`Census` takes elements block by block, within the CPU's cache, and keeps only what
+the report needs: its memory does not grow with the output, except for one counter per index of each axis.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decide which elements are right: bounds, and policies for NaN, infinities, zeros and subnormals; and count the wrong ones.
 
-An element is right when it is the expected value rounded to its dtype, when ``|a - e| <= atol + rtol * |e|``, or, where there is a
-``max_ulp``, when no more than that many numbers of its dtype lie between the two: one bound that holds is enough. No bound makes
-NaN or an infinity right; these are right only where the same is expected.
+An element is right if it is the expected value rounded to its dtype, if ``|a - e| <= atol + rtol * |e|``, or, with a ``max_ulp``,
+if at most that many numbers of its dtype are between the two. One bound that holds is enough. No bound makes NaN or an infinity
+right; they must equal the expected value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Subnormals = Literal["keep", "flush"]
 
 @dataclass(frozen=True, kw_only=True)
 class Criteria:
-    """Bounds, and policies for what is no ordinary number."""
+    """Bounds, and policies for special values."""
 
     atol: float = 0.0
     rtol: float = 0.0

@@ -27,7 +27,7 @@ _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "
 
 
 class Whole(np.ndarray):
-    """An array of integers or booleans: what becomes floating point of it begins to have errors.
+    """An array of integers or booleans; its conversion to floating point gives errors.
 
     ``format`` is the dtype that programs compute in.
     """

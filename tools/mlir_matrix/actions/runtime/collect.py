@@ -27,7 +27,7 @@ _OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
 
 
 class DamagedFolderError(Exception):
-    """The folder of an action is not as our own code leaves it. ``outcome`` is the action's, if it happens again."""
+    """The folder of an action is damaged. ``outcome`` is the action's if a second try fails too."""
 
     def __init__(self, outcome: dict[str, str]) -> None:
         super().__init__(outcome["reason"])

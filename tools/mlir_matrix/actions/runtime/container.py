@@ -12,7 +12,7 @@ _MOST = ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
 
 
 class Container:
-    """One action at a time is run in it."""
+    """The counters of a container that runs one action at a time."""
 
     def __init__(self) -> None:
         self._kills = _count(*_KILLS)

@@ -55,7 +55,7 @@ class Running:
 
 
 class Ends:
-    """Writes outcomes for those that left none."""
+    """Writes the outcomes of children that wrote none."""
 
     def __init__(self, container: Container | None) -> None:
         self._memory_kills = isolation.memory_kills()

@@ -32,7 +32,7 @@ from mlir_matrix.actions.runtime.running import Ends, Running
 
 
 class Worker:
-    """The parent: starts a child per request, ends those that take too long, answers when they are done."""
+    """The parent: starts a child per request, ends it at its time limit, answers when it is done."""
 
     def __init__(
         self, *, replies: int, spaces: isolation.Spaces | None, alone: bool, devices: Sequence[str] = ()

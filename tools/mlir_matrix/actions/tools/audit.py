@@ -1,16 +1,14 @@
 """Judge mutants: does each one matter, and do the judge and the winning tolerances catch it?
 
-params   ``outputs``: what the judge is told of each; ``draws``: their numbers; ``kind``: ``mutant`` (outputs of a kernel with a
-         mistake in it; a call that failed is caught), ``allowed`` (of one that must pass: it is judged whether or not it
-         matters), ``outputs`` (mistakes are planted here, those in ``mutations``) or ``trivial`` (outputs that no program is
-         needed for; ``arguments``: the workload's inputs)
-inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``, where there are;
-         for ``trivial`` also ``arg-DRAW-NAME``
-outputs  ``report``: JSON, ``plants``: a list of what became of each
+params   ``kind``: ``mutant`` (outputs of a mutated kernel; a failed call is caught), ``allowed`` (outputs of an allowed
+         transformation, which are always judged), ``outputs`` (plant ``mutations`` in outputs here) or ``trivial`` (outputs that
+         need no program; ``arguments``: the workload's inputs)
+inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``; for ``trivial`` also
+         ``arg-DRAW-NAME``
+outputs  ``report``: JSON, ``plants``: what happened to each mutant
 
-A mistake **matters** where the error that it leaves, the distance from what is expected in double, exceeds the a-priori bound of
-the forward error on some element, where NaN or an infinity is not the expected one, or an integer is another. The bounds are
-computed from the inputs, apart from the tolerances (``forward_error``).
+A mutant *matters* if its distance from the expected value, in double, exceeds the forward error bound of some element, if NaN or
+infinities differ, or an integer does. The bounds come from the inputs and not from the tolerances (:mod:`forward_error`).
 """
 
 from __future__ import annotations

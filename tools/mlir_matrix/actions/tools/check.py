@@ -1,6 +1,7 @@
 """Run FileCheck as a step: IR that satisfies the directives passes through unchanged.
 
-Inputs: ``ir``, and ``directives``, a file with ``CHECK`` lines. Output: ``ir``, the same bytes.
+inputs   ``ir``; ``directives``: a file with ``CHECK`` lines
+outputs  ``ir``: the same bytes
 """
 
 from __future__ import annotations

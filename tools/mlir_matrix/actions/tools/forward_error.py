@@ -1,15 +1,14 @@
 """Compute how far a correct program may be from the float64 reference, before any program runs.
 
-``params``, inputs and the outputs ``expected-NAME`` are those of the ``reference`` action (:mod:`reference`); for each
-output there is ``bound-NAME`` besides: float64, of the output's shape, no element below 0. A program is correct here that
-computes what the reference does, in the output's dtype and in any order, each operation and function as exact as
-:mod:`accuracy` says: element by element ``|actual - expected| <= bound``. An infinite bound says that nothing is known (the
-dtype may overflow there). Outputs of integers and booleans have the bound 0. No tolerance has a part in any of this.
+Inputs and the outputs ``expected-NAME`` are those of :mod:`reference`. The outputs ``bound-NAME`` are float64, of the output's
+shape, with no element below 0. A correct program computes what the reference does, in the output's dtype and in any order, with
+operations and functions as exact as in :mod:`accuracy`: each element has ``|actual - expected| <= bound``. An infinite bound means
+that nothing is known, because the dtype may overflow. Outputs of integers and booleans have the bound 0. Tolerances have no part
+in this.
 
-The bound comes from the reference itself, run on arrays that carry errors (:mod:`error_bound`); where the reference takes more
-care than programs do, ``reference.py`` says by ``forward_error(roundoff, *inputs)`` what it is: an array, or a tuple with one
-for each output. ``roundoff`` is the unit roundoff of the output's dtype (half its ``eps``), and the inputs are those of the
-reference.
+The bound comes from the reference itself, run on arrays with error bounds (:mod:`error_bound`). If the reference is more careful
+than programs are, ``reference.py`` defines ``forward_error(roundoff, *inputs)``, which returns an array, or a tuple with one for
+each output. ``roundoff`` is the unit roundoff of the output's dtype (half its ``eps``).
 """
 
 from __future__ import annotations

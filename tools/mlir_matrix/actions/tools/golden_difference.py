@@ -1,15 +1,16 @@
 """Compare a new golden with the stored one, in numbers.
 
-``params``: ``inputs`` and ``outputs`` as the ``reference`` action has them, each output with ``sketch`` (whether it is one) and
-``compare`` besides; inputs ``source`` and ``arg-NAME`` as there, ``new-NAME`` and, where there is one, ``old-NAME``; output
-``differences``, a JSON object with an entry for each output that has an old golden: ``{"changed": a sentence}`` where they
-cannot be compared, else ``elements``, ``differ`` and the largest absolute difference: ``abs``, ``rel`` (relative to the old), the
-``index``, ``old`` and ``new`` there (null: none differs). Of sketches only the kept elements can be compared; what is known of the
-others is how many ``blocks`` differ, and the Euclidean ``norm`` of the difference that their projections tell.
+inputs   ``source`` and ``arg-NAME`` as for ``reference``; ``new-NAME``, and ``old-NAME`` where there is one
+outputs  ``differences``: JSON, an entry for each output that has an old golden
 
-Where something differs there is ``rounding`` as well: the largest difference as a share of what rounding in double
-explains. Up to 1, two CPUs or releases of NumPy may give both goldens. The bound is that of :mod:`forward_error` for
-programs that compute in double, taken twice: each golden may be that far from the exact value. Null where none is known.
+An entry is ``{"changed": a sentence}`` for goldens that cannot be compared. Else it has ``elements``, ``differ``, and for the
+largest absolute difference ``abs``, ``rel`` (relative to the old golden), ``index``, ``old`` and ``new``, which are null if none
+differs. Of sketches, only the kept elements are compared; of all others, ``differing_blocks`` counts the blocks that differ, and
+``norm`` is the Euclidean norm of the difference by their projections.
+
+If elements differ, ``rounding`` is the largest difference as a share of what rounding in double explains. Up to 1, two CPUs or
+releases of NumPy may give both goldens. The bound is twice that of :mod:`forward_error` for programs in double, because each
+golden may be that far from the exact value. It is null if no bound is known.
 """
 
 from __future__ import annotations

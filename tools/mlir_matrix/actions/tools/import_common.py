@@ -1,4 +1,4 @@
-"""Common parts of importers: declared tensors, and checks of sources against them."""
+"""Common parts of importers: they read ``source``, check it against the workload's declaration, and write ``ir``."""
 
 from __future__ import annotations
 

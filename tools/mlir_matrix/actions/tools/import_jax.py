@@ -1,8 +1,4 @@
-"""Import a JAX function as StableHLO: the lowering of ``jax.jit``, or of ``jax.export`` for dynamic sizes.
-
-Parameters: ``inputs`` and ``outputs`` (lists of ``name``, ``shape``, ``dtype`` and, for inputs, ``dynamic``: axes that
-must be open). Input: ``source``. Output: ``ir``.
-"""
+"""Import a JAX function as StableHLO: the lowering of ``jax.jit``, or of ``jax.export`` for dynamic sizes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Import hand-written MLIR: parse, verify, compare its ``@main`` with what the workload declares, write it normalised.
-
-Parameters: ``inputs`` and ``outputs`` (lists of ``name``, ``shape``, ``dtype`` and, for inputs, ``dynamic``: axes that
-must be open), ``backend``, optionally ``bindings``. Input: ``source``. Output: ``ir``.
-"""
+"""Import hand-written MLIR: parse, verify, compare ``@main`` with the workload's declaration, write it normalised."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Import a PyTorch function into the torch dialect: ``torch.export``, then torch-mlir's FX importer.
-
-Parameters: ``inputs`` and ``outputs`` (lists of ``name``, ``shape``, ``dtype`` and, for inputs, ``dynamic``: axes that
-must be open). Input: ``source``. Output: ``ir``.
-"""
+"""Import a PyTorch function into the torch dialect: ``torch.export``, then torch-mlir's FX importer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Make a workload's inputs from their formulas and seeds.
+"""Make a workload's inputs from their formulas and seeds: one ``.npy`` output for each, by its name.
 
-``params``: ``{"inputs": [{"name", "shape", "dtype", "formula", "seed"}], "dims": {name: size}}``; one ``.npy`` output
-per input, by its name. Elements are computed in double from their index alone, in blocks that fit the cache, and
-rounded once to the dtype.
+Elements are computed in double from their index alone, in blocks that fit the cache, and rounded once to the dtype.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ ELEMENTS = {
 
 
 class Type(Protocol):
-    """A type of an argument or a result; as text it is what a person wrote."""
+    """A type of an argument or a result; as text it is as written."""
 
     @property
     def tensor(self) -> tuple[Sequence[int | None], str] | None:

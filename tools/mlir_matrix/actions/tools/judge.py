@@ -1,11 +1,11 @@
 """Compare the outputs of a kernel with goldens; no output passes without a comparison.
 
-``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
-"rtol_text"}]}``, and ``max_ulp`` with ``max_ulp_text`` where that is a criterion; inputs ``actual-NAME`` and
-``expected-NAME`` or, where what is expected is too large to keep, ``sketch-NAME`` (:mod:`sketch`), and ``arg-NAME``, inputs of
-the workload that are like an output; output ``verdict``, a JSON file with ``outcome``, ``reason``, ``outputs`` (each with its
-census) and ``metrics``. What is missing, empty, misshapen or unreadable is a mismatch that says so; where the golden is what is
-wrong the output is not ``measurable``, which nobody can expect. An output that passes is ``weak`` where a trivial one would, too.
+inputs   ``actual-NAME``, and ``expected-NAME`` or the ``sketch-NAME`` of a large golden (:mod:`sketch`); ``arg-NAME``: inputs of
+         the workload that are like an output
+outputs  ``verdict``: JSON with ``outcome``, ``reason``, ``outputs`` (each with its census) and ``metrics``
+
+A missing, empty, misshapen or unreadable output is a mismatch. If the golden is unusable, the output is not ``measurable``, and no
+suite can expect that. An output that passes is ``weak`` if a trivial one would pass too.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
 
 
 class _UnfitError(Exception):
-    """An output that cannot even be compared; the message says why."""
+    """An output that cannot be compared."""
 
 
 class _NoMeasureError(_UnfitError):
-    """There is nothing to compare an output with: the catalog's fault, whatever the kernel gave."""
+    """The golden is unusable, whatever the kernel gave: an error of the catalog."""
 
 
 def run(action: Action[JudgeParams]) -> None:

@@ -1,7 +1,7 @@
 """Measure how large the elements of goldens are, which shows what relative bounds amount to.
 
-No ``params``; inputs ``golden-NAME``, those that there are; output ``magnitudes``, a JSON file with ``elements``, and the
-``median`` and ``largest`` size of the finite ones among them, by NAME. A golden of no finite element has no sizes.
+inputs   ``golden-NAME``
+outputs  ``magnitudes``: JSON, by NAME the number of ``elements``, and ``median`` and ``largest`` size of the finite ones, if any
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Plant one mutation in IR of loops, or count the sites of each.
 
-Parameters: ``bindings`` (the package to use); ``mutation`` and ``site`` (which of its sites, from 0). Input: ``ir``. Output:
-``ir``, text. Without ``mutation`` the output is ``sites``: JSON, how many sites each mutation has, those with none left out.
+params   ``mutation`` and ``site``, from 0; without them sites are counted
+inputs   ``ir``
+outputs  ``ir``: text; or ``sites``: JSON, by mutation the number of its sites, if it has any
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Run a pass pipeline on IR, after patterns and with a transform schedule where the step has them.
+"""Run a pass pipeline on IR, after patterns and with a transform schedule if the step has them.
 
-Parameters: ``passes`` (the pipeline, without ``builtin.module(…)`` around it), ``backend``, ``bindings`` and ``parameters``
-(values for ``${name}`` in the step's files). Inputs: ``ir``, text or bytecode; optionally ``patterns``, a module of
-``pdl.pattern`` that is applied before the first pass, and ``schedule``, a module of ``transform.named_sequence`` that the
-pass ``transform-interpreter`` runs. Output: ``ir``, text.
+params   ``passes``: the pipeline, without ``builtin.module(…)`` around it; ``parameters``: values for ``${name}`` in the step's
+         files
+inputs   ``ir``: text or bytecode; optionally ``patterns``: a module of ``pdl.pattern``, applied before the first pass, and
+         ``schedule``: a module of ``transform.named_sequence`` for the pass ``transform-interpreter``
+outputs  ``ir``: text
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Compute the expected outputs by the workload's ``reference.py``, in double, from the same inputs.
 
-``params``: ``{"inputs": [{"name", "dtype", "shape"}], "outputs": [{"name", "dtype", "shape", "nan"}]}``; inputs ``source`` and
-``arg-NAME`` (as the ``inputs`` action stored them); outputs ``expected-NAME``. Floating-point arguments are given as
-float64, already rounded to their dtype (large ones are converted where the reference looks at them,
-:mod:`mlir_matrix.actions.runtime.lazy_array`), the others in their own; floating-point results must be float64, the others in
-their own dtype. NaN is refused unless the workload says of the output that it may be right (``nan``), and then it may not
-be all.
+inputs   ``source``; ``arg-NAME``, as the ``inputs`` action stored them
+outputs  ``expected-NAME``
+
+The reference takes floating-point arguments as float64, already rounded to their dtype (large ones are converted on access,
+:mod:`mlir_matrix.actions.runtime.lazy_array`), and others in their own dtype. It must return float64 for floating point, and the
+output's own dtype otherwise. NaN is an error unless the workload allows it for the output (``nan``), and not all elements are NaN.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Judge a property: compare the outputs of one run with those of other runs, transformed as the property requires.
 
-Parameters: ``relation`` (the property in words), ``outputs`` (as the judge is told of them), ``ops`` (by output, what is done to
-the other run's before it is compared; see ``transform``), ``join`` (by output, the axis along which the parts of a batch are put
-together), ``parts`` (how many there are, 1 where the run is whole), ``same`` (true where both are one and the same run). Inputs:
-``other-NAME`` and ``part0-NAME``, ``part1-NAME``, …; output: ``verdict``, as the judge's. What proves nothing is no match.
+inputs   ``other-NAME``, and ``part0-NAME``, ``part1-NAME``, … of the run
+outputs  ``verdict``, as the judge's. A comparison that proves nothing is a mismatch
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Decide whether two pipelines give the same IR.
 
-MLIR prints the generic form canonically: values, blocks and attribute aliases are numbered as they come, attributes stand in
-the order of their names, locations are left out. Equal structure gives equal text, whatever a file called its values.
+inputs   ``ir`` and ``other``
+outputs  ``verdict``, as the judge's, with ``diagnostics`` that show the difference
 
-Parameters: ``relation`` (the property in words), ``other`` (the other cell's name), ``same`` (true where both come from one
-action), ``backend``, optionally ``bindings``. Inputs: ``ir`` and ``other``. Output: ``verdict``, as the judge's, with a
-difference as ``diagnostics`` where there is one.
+MLIR prints the generic form canonically: values, blocks and attribute aliases are numbered in order, attributes are sorted by name,
+locations are left out. Equal structure gives equal text, whatever names a file gives to values.
 """
 
 from __future__ import annotations

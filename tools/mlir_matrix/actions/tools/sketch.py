@@ -1,16 +1,18 @@
 """Sketch an expected output that is too large to keep, so that another one can be compared with it.
 
-``params``: ``{"outputs": [{"name", "dtype", "shape", "compare"}]}``; inputs ``expected-NAME``; outputs ``sketch-NAME``: float64,
-two-dimensional. Row 0 is the header (:func:`header`), each other row sums up a block of 4096 elements, in C order (after
-sorting, where the output is compared so):
+inputs   ``expected-NAME``
+outputs  ``sketch-NAME``: float64, two-dimensional
 
-- how many elements are NaN, infinite and minus infinite, and for each a hash of where;
-- a hash of the elements themselves, rounded to the output's dtype, by which equal blocks are known to be equal;
-- of the finite ones, as doubles: their L1 and L2 norm, the largest size, and 32 projections: sums with random signs;
+Row 0 is the header (:func:`header`). Each other row sums up a block of 4096 elements in C order, after sorting for order-free
+comparison:
+
+- how many elements are NaN, infinite and minus infinite, and for each a hash of their places;
+- a hash of the elements, rounded to the output's dtype, by which equal blocks are recognised;
+- of the finite ones, as doubles: L1 and L2 norm, the largest size, and 32 projections, which are sums with random signs;
 - 8 elements at random places.
 
-All that is random comes from :mod:`prng`, and sums are taken by halves, so that equal outputs have equal sketches, to the
-bit, everywhere. What a sketch can see, and what it cannot, is in :mod:`sketch_format`; judging is in :mod:`sketch_judge`.
+Random numbers come from :mod:`prng`, and sums are taken by halves, so that equal outputs have equal sketches on every machine.
+:mod:`sketch_format` proves what a sketch detects; :mod:`sketch_judge` judges by it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Transform tensors for a property: scale, permute or slice. As an action, it makes the inputs of another run.
 
-An operation is ``{"kind": "scale", "factor"}``, ``{"kind": "permute", "axes"}`` (the same permutation along each of them) or
-``{"kind": "slice", "axis", "start", "stop"}``. Parameters: ``inputs``, a list of ``name``, ``dtype`` and ``op``; the inputs and
-outputs of the action have these names. Where nothing would change the action fails: the runs would be one and the same.
+Inputs and outputs have the names of ``params["inputs"]``. The action fails if no input changes: the runs would be the same one.
 """
 
 from __future__ import annotations

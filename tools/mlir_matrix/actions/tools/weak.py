@@ -1,8 +1,8 @@
 """Name the trivial outputs that goldens let pass, under each set of bounds that applies in some cell.
 
-``params``: ``{"outputs": [what the judge is told of an output, once for each set of bounds]}``; inputs ``expected-NAME`` or
-``sketch-NAME``, and ``arg-NAME``, inputs of the workload; output ``weak``: JSON, ``outputs``: for each entry the names
-(:mod:`trivial`).
+params   ``outputs``: one entry for each output and set of bounds
+inputs   ``expected-NAME`` or ``sketch-NAME``; ``arg-NAME``: inputs of the workload
+outputs  ``weak``: JSON, the names for each entry (:mod:`trivial`)
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,15 @@ import hypothesis
 import pytest
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.c_libraries import builds_c_library
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_process import WorkerProcess, start_worker, worker_command
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.run import run_graph
 from mlir_matrix.paths import find_home
+from mlir_matrix.plan.graph import Graph
 from mlir_matrix.session import Session, open_session
 from mlir_matrix.toolchains.names import require
 from support.groups import Groups, mark_slow, order
@@ -34,7 +40,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--pairs``, the number of composed programs."""
-    parser.addoption("--pairs", type=int, default=20, metavar="N", help="compose N programs (tests/e2e/test_pairs.py)")
+    parser.addoption("--pairs", type=int, default=10, metavar="N", help="compose N programs (tests/e2e/test_pairs.py)")
 
 
 def pytest_configure() -> None:
@@ -67,6 +73,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what cannot be tried here."""
     if item.get_closest_marker("namespaces") and not namespaces():
         pytest.skip("this kernel or container allows no namespaces")
+
+
+@pytest.fixture(scope="session")
+def c_library(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C library for this machine, installed: it takes half a minute to build."""
+    environment = current.environment("zig")
+    assert isinstance(environment, ResolvedEnvironment)
+    library = CLibrary.of("x86_64-linux-musl", environment.packages)
+    found = library.find(current.home.packages)
+    if found is None:
+        plan = current.plan(choose(current.catalog, ["mlir/linalg-loops/x86_64/transpose"]).tests())
+        actions = {name: action for name, action in plan.graph.actions.items() if builds_c_library(action)}
+        own = replace(current, home=replace(current.home, actions=tmp_path_factory.mktemp("c-library")))
+        run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))
+        found = library.find(current.home.packages)
+    assert found is not None
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """A home of the tests' own, with the user's installed packages: what they run and what fails is kept apart from the user's.
 
 Its action cache stays from one session of tests to the next, so that the suite smoke is executed once and again only where
-something has changed. Tests of what is executed take a new cache, which holds nothing but the C runtime: zig takes most of a
-minute to build that.
+something has changed. Tests of what is executed take a new cache.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from mlir_matrix.session import Session
 from support.agreement import Came, run, write_broken
 from support.contained import apart, served
 from support.daemon import Daemon, dockerd, unsupported
-from support.house import REPOSITORY, ROOMS, House, Report, bazel_folder, copy_runtime, end_bazel, new_home
+from support.house import REPOSITORY, ROOMS, House, Report, bazel_folder, end_bazel, new_home
 
 _libc = ctypes.CDLL(None, use_errno=True)
 #: Results that the lasting cache may hold: those of smoke a dozen times.
@@ -60,23 +59,10 @@ def warm(house: House, smoke: Report) -> House:
     return house
 
 
-@pytest.fixture(scope="session")
-def runtime(house: House) -> Path:
-    """An action cache that holds the C runtime."""
-    house.run("mlir/linalg-loops/x86_64/transpose")
-    return house.actions
-
-
 @pytest.fixture
-def fresh(runtime: Path, tmp_path: Path) -> Callable[[str], House]:
-    """Homes with an action cache that holds the C runtime alone: ``fresh("first")``."""
-
-    def make(name: str) -> House:
-        made = House(new_home(tmp_path / name))
-        copy_runtime(runtime, made.actions)
-        return made
-
-    return make
+def fresh(c_library: Path, tmp_path: Path) -> Callable[[str], House]:
+    """Make homes with an empty action cache: ``fresh("first")``."""
+    return lambda name: House(new_home(tmp_path / name))
 
 
 @pytest.fixture(scope="session")
@@ -117,13 +103,13 @@ def containers(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Hous
 
 @pytest.fixture
 def own(containers: House, tmp_path: Path) -> House:
-    """A home with the daemon, whose cache holds the C runtime alone."""
+    """A home with the daemon and an empty cache."""
     return apart(containers, tmp_path / "home")
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MiB: the C runtime fits, a run does not."""
+    """A file system of 24 MiB: the C library fits, a run does not."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=24m") != 0:

@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.execute.options import ExecutorOptions
+from mlir_matrix.events import Event, Note
+from mlir_matrix.execute.bazel import client
+from mlir_matrix.execute.options import ExecutorOptions, Limits
+from mlir_matrix.expand.select import choose
+from mlir_matrix.judge.run import run_plan
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
-from support.agreement import Came, check_agreement, run
+from support.agreement import FEW, Came, check_agreement, run
 from support.contained import left
 from support.daemon import Daemon
 from support.farm import Farm, unsupported
@@ -91,7 +95,7 @@ def sent(farm: Farm, homes: Any, broken: Path) -> Sent:
             (home.cache / folder).mkdir(exist_ok=True)
             (cache / folder).symlink_to(os.path.realpath(home.cache / folder))
         try:
-            return run(replace(home, cache=cache), broken, options)
+            return run(replace(home, cache=cache), broken, options, FEW)
         finally:
             end_bazel(cache / "bazel")
 
@@ -128,7 +132,8 @@ def test_pools_route(sent: Sent) -> None:
     """What links goes to one pool, all else to the other, where some is done twice: the killed worker had begun it."""
     wanted = Counter("two" if name == "zig" else "one" for name in sent.first.environments.values())
     given = sent.given[0]
-    assert given["two"] == wanted["two"] > 10
+    # The C library is the client's.
+    assert given["two"] == wanted["two"] - 1 > 8
     assert wanted["one"] <= given["one"] <= wanted["one"] + 2
     assert KILL_AFTER <= sent.killed_after < wanted["one"]
 
@@ -138,3 +143,21 @@ def test_a_second_client_executes_nothing(sent: Sent) -> None:
     assert sent.second.tests == sent.first.tests
     assert sent.second.actions == sent.first.actions
     assert sent.given[1] == sent.given[0]
+
+
+def test_a_pool_without_a_worker(farm: Farm, current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """BuildGrid would wait for one for ever, and report nothing."""
+    monkeypatch.setattr(client, "STALL_NOTE_S", 3.0)
+    monkeypatch.setattr(client, "STALL_END_S", 10.0)
+    events: list[Event] = []
+    session = replace(current, home=Home(cache=current.home.cache, state=tmp_path, actions=tmp_path / "actions"))
+    test = "mlir/math-expand/ir/tanh"
+    plan = session.plan(choose(session.catalog, [test]).tests())
+    options = ExecutorOptions(executor="bazel", remote=farm.url, properties=(("pool", "three"),))
+    done = run_plan(session, plan, options=options, limits=Limits(jobs=2), fail_fast=False, listener=events.append)
+    (result,) = done.results
+    assert (result.id, result.outcome) == (test, "infra-error")
+    assert f"no action came back from {farm.url} for 10 s" in result.reason
+    assert "(--exec-property pool=three)" in result.reason
+    notes = [event.text for event in events if isinstance(event, Note)]
+    assert f"no action came back from {farm.url} for 3 s" in notes[0]

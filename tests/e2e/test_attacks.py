@@ -197,9 +197,9 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
         called("memory", libc.shmget, 4711, 4096, 0)
         called("own", libc.shmget, 4712, 4096, 0o1600)
         tried("shm", listed, "/dev/shm")
-        tried("tmp", listed, "/tmp")
+        tried("tmp", os.stat, "/tmp/x")
         """,
-        {"memory": GONE, "own": "done", "shm": [], "tmp": []},
+        {"memory": GONE, "own": "done", "shm": [], "tmp": GONE},
     ),
 }  # fmt: skip
 #: The other action: it has what nobody else should see, and waits.

@@ -103,6 +103,14 @@ def test_a_wildcard_runs_what_can_run_and_tells_what_is_not_as_expected(workspac
     assert "repeat:   matrix run --catalog=. mlir/linalg-loops/x86_64/m_wrong" in said
 
 
+def test_bazel_builds_the_same_c_library(workspace: Workspace, c_library: Path) -> None:
+    """Where no executor of ours gives it one: the same bytes in another folder, by another worker."""
+    target = "@ours//_targets:runtime-x86_64-linux-musl"
+    workspace("build", target)
+    (path,) = re.findall(r"^\S+/out/\S+$", workspace("cquery", target, "--output=files"), re.MULTILINE)
+    assert (workspace.catalog.root / path).read_bytes() == c_library.read_bytes()
+
+
 def test_naming_what_cannot_run_says_why(workspace: Workspace) -> None:
     said = workspace("test", "@ours//mlir/tosa-loops/x86_64:m_good", code=1)
     assert "_because:unsupported, mlir emits linalg; tosa-loops takes tosa, torch or torch-onnx" in said

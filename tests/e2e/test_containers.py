@@ -13,8 +13,8 @@ import pytest
 
 from mlir_matrix.environments.install.prefix import read_prefix
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.images.images import chosen
 from mlir_matrix.images.layers import PACKAGES
-from mlir_matrix.images.select import chosen
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session
 from support.daemon import Daemon, dockerd, unsupported
@@ -198,12 +198,12 @@ def test_a_damaged_package_is_not_put_in_one(user: Callable[..., House], docker:
     victim.write_text("changed\n")
     done = house("container", "build", "filecheck")
     assert done.code == 3
-    assert "has changed since its layer was measured: matrix toolchain verify finds" in done.stderr
+    assert "has changed since its layer was measured; run: matrix toolchain verify" in done.stderr
     assert [row["state"] for row in listed(house, "filecheck")] == ["absent"]
     (house.home / "layers").rename(tmp_path / "aside")
     done = house("container", "build", "filecheck")
     assert done.code == 3
-    assert "is damaged (filecheck/finput.py): matrix toolchain verify removes it" in done.stderr
+    assert "is damaged (filecheck/finput.py); remove it by: matrix toolchain verify" in done.stderr
 
 
 def test_a_full_disk_is_one_sentence(session: Session, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_full_disk_is_one_sentence(session: Session, tmp_path: Path) -> None:
             done = house("container", "build", "numpy", "--quiet")
             assert done.code == 3
             assert done.stderr == (
-                "matrix: the container daemon's disk is full, loading images: docker system df shows what takes the space\n"
+                "matrix: the container daemon's disk is full, loading images; for the largest objects, run: docker system df\n"
             )
             assert done.stdout == ""
     finally:
@@ -228,7 +228,7 @@ def test_no_daemon_is_one_sentence(tmp_path: Path, verb: str) -> None:
     house = House(new_home(tmp_path / "home"), more={"DOCKER_HOST": f"unix://{tmp_path}/none"})
     done = house("container", verb, "numpy")
     assert done.code == 3
-    assert done.stderr.startswith(f"matrix: no container daemon answers at unix://{tmp_path}/none: start one")
+    assert done.stderr.startswith(f"matrix: no container daemon answers at unix://{tmp_path}/none; start one")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.house import REPOSITORY, ROOMS, Finished, House, Report, copy_runtime, new_home
+from support.house import REPOSITORY, ROOMS, Finished, House, Report, new_home
 
 FILES = {
     "matrix/workloads/axpy/workload.yaml": """\
@@ -104,7 +104,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 class Downstream:
     """Somebody with a checkout of ours, a catalog elsewhere, and folders in which nothing may be left behind."""
 
-    def __init__(self, folder: Path, runtime: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.catalog = folder / "their project" / "conformance"
         for name, text in FILES.items():
             (self.catalog / name).parent.mkdir(parents=True, exist_ok=True)
@@ -119,15 +119,14 @@ class Downstream:
         self.house = House(
             new_home(folder / "home"), root=self.checkout, more={"HOME": user, "TMPDIR": temporary, "PWD": cwd}
         )
-        copy_runtime(runtime, self.house.actions)
 
     def __call__(self, *arguments: str | Path) -> Finished:
         return self.house(*arguments, "--catalog", self.catalog, cwd=self.empty[0])
 
 
 @pytest.fixture(scope="module")
-def downstream(runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Downstream:
-    return Downstream(tmp_path_factory.mktemp("downstream"), runtime)
+def downstream(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Downstream:
+    return Downstream(tmp_path_factory.mktemp("downstream"))
 
 
 def test_from_nothing_to_a_pass(downstream: Downstream) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from support.downstream import Downstream, processes, tree
 from support.hostile import CASES, CONTAINED, GOOD, INNOCENT_MLIR, JAX, LEFT, MLIR, REFERENCES, TORCH
-from support.house import House, Report, bazel_servers, copy_runtime, new_home
+from support.house import House, Report, bazel_servers, new_home
 from support.machine import namespaces
 
 TIMEOUT_S = 12.0
@@ -72,14 +72,12 @@ def listener() -> Iterator[tuple[int, list[int]]]:
 def aftermath(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
-    runtime: Path,
+    c_library: Path,
     listener: tuple[int, list[int]],
 ) -> Aftermath:
     executor: str = request.param
     folder = tmp_path_factory.mktemp("hostile")
     house = House(new_home(folder / "home"), more={"COLUMNS": "120"})
-    if executor == "local":
-        copy_runtime(runtime, house.actions)
     victim = folder / "victim"
     victim.mkdir()
     (victim / "kept").write_text("kept")

@@ -74,7 +74,7 @@ def test_where_nothing_is_to_be_had(patient: House) -> None:
     path = next((patient.root / "toolchains" / "locks").glob("more-1.0-*"))
     path.unlink()
     found, text = examined(patient)
-    reason = "more@1.0 has no lock; make one with: matrix toolchain lock more@1.0"
+    reason = "more@1.0 has no lock file; make one with: matrix toolchain lock more@1.0"
     assert [each["blocked"] for each in found["suites"]] == [2, 2]
     assert f"smoke: 2 cannot run: {reason}" in " ".join(text.split())
     assert re.search(r"^tool +.*unavailable: more@1\.0 has no lock", text, re.MULTILINE)

@@ -11,7 +11,7 @@ from support import pairs
 from support.house import House
 
 #: Programs of one run.
-BATCH = 20
+BATCH = 10
 SEED = 4
 
 

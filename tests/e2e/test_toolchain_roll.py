@@ -62,7 +62,7 @@ def test_what_is_not_tried(roller: House) -> None:
     (roller.root / "toolchains/components/tool.yaml").write_text(rolling.component("tool", "1.0", rolling.UNLOCKED))
     done = roll(roller, "tool", code=3)
     assert (
-        "tool: 1.0 -> 4.0: not tried: tool@4.0 has no lock; make one with: matrix toolchain lock tool@4.0"
+        "tool: 1.0 -> 4.0: not tried: tool@4.0 has no lock file; make one with: matrix toolchain lock tool@4.0"
         in done.stderr
     )
     assert done.stdout == ""

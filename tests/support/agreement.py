@@ -16,6 +16,13 @@ from support.hostile import INNOCENT_MLIR, MLIR
 
 #: Of smoke: each kind of action that MLIR's environments have.
 CHOSEN = ("smoke", "mlir/linalg-{loops,vectorized}/x86_64/{mlp,conv2d,softmax,topk,gelu,argmax}", "mlir/{l,m}*/ir/*")
+#: Of these: each kind once or twice. A remote service takes a second for an action.
+FEW = (
+    "smoke",
+    "mlir/linalg-{loops,vectorized}/x86_64/{mlp,topk}",
+    "mlir/linalg-loops/x86_64/argmax",
+    "mlir/{linalg-to,math}*/ir/*",
+)
 #: Programs that fail in ways of their own.
 _BROKEN = ("m_divides", "m_out_of_bounds", "m_wrong", "m_asserts")
 _LIMITS = Limits(jobs=2, timeout_s=60)

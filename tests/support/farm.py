@@ -2,7 +2,7 @@
 
 Bazel talks to BuildGrid, which has storage, action cache and queue, and gives each action to a worker whose OSFamily, ISA
 and pool are those that the action asks for. A worker keeps files of its own behind a buildbox-casd, and runs actions by
-bubblewrap: in a root that is the action's inputs, without the machine's files (but folders that a farm is given) and
+bubblewrap: in a root that is the action's inputs, without the machine's files and
 without a network. Everything is below one folder, and ends with the test.
 
 An action for a pool that has no worker waits for one: BuildGrid says so to nobody.
@@ -179,8 +179,8 @@ def unsupported() -> str:
 
 
 @contextmanager
-def farm(session: Session, folder: Path, *, pools: Sequence[str] = POOLS, host: Sequence[str] = ()) -> Iterator[Farm]:
-    """A farm with a worker in each of some pools; actions see ``host``, folders of the machine, and nothing else of it."""
+def farm(session: Session, folder: Path, *, pools: Sequence[str] = POOLS) -> Iterator[Farm]:
+    """A farm with a worker in each of some pools; actions see nothing of the machine."""
     roots = {}
     for name in _PREFIXES:
         environment, root = prefix_of(session, name)
@@ -195,7 +195,7 @@ def farm(session: Session, folder: Path, *, pools: Sequence[str] = POOLS, host: 
         address = _start_buildgrid(session, folder, database, logs, stack)
         workers = {}
         for pool in pools:
-            workers[pool] = _worker(roots["buildbox"], pool, address, folder, short, logs, host)
+            workers[pool] = _worker(roots["buildbox"], pool, address, folder, short, logs)
             stack.callback(workers[pool].stop)
             workers[pool].start()
         yield Farm(url=f"grpc://{address}", workers=workers, logs=logs)
@@ -270,9 +270,7 @@ def _start_buildgrid(session: Session, folder: Path, database: str, logs: Path, 
     return address
 
 
-def _worker(
-    prefix: Path, pool: str, address: str, folder: Path, short: Path, logs: Path, host: Sequence[str]
-) -> Worker:
+def _worker(prefix: Path, pool: str, address: str, folder: Path, short: Path, logs: Path) -> Worker:
     programs, place, cache = prefix / "usr/bin", short / f"{pool}.sock", folder / f"cache-{pool}"
     # It looks for bwrap there.
     path = {"PATH": str(programs), "TMPDIR": str(short), "HOME": str(folder)}
@@ -282,8 +280,7 @@ def _worker(
         f"--buildbox-run={programs / 'buildbox-run-bubblewrap'}",
         *(f"--platform={name}={value}" for name, value in (("OSFamily", "linux"), ("ISA", "x86-64"), ("pool", pool))),
         # Files as they are read, where the kernel allows that; else copies of all.
-        "--runner-arg=--staging-mode=default",
-        *(f"--runner-arg=--ro-bind-mount={os.path.realpath(each)}:{each}" for each in host), pool,
+        "--runner-arg=--staging-mode=default", pool,
     ]  # fmt: skip
     return Worker(
         pool=pool, store=Process(store, logs / f"store-{pool}.log", path),

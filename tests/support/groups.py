@@ -29,7 +29,7 @@ _BY_FILE = {f"tests/{file}.py": group for group, files in _GROUPS.items() for fi
 #: Tests that are in another group than their file.
 _BY_TEST = {
     r"test_agreement\.py::test_docker": "docker",
-    r"test_agreement\.py::test_(remote|pools|a_second)": "remote",
+    r"test_agreement\.py::test_(remote|pools|a_second|a_pool)": "remote",
 }
 #: Of what calls the command line, what ``tools/test --quick`` has; the rest is slow.
 _QUICK = ("test_cli", "test_compare_files", "test_golden_explain", "test_smoke")

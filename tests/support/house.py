@@ -242,15 +242,3 @@ def end_bazel(folder: Path) -> None:
     if folder.exists():
         subprocess.run(["chmod", "-R", "u+w", folder], check=True)
         shutil.rmtree(folder)
-
-
-def copy_runtime(source: Path, target: Path) -> None:
-    """Copy the C runtime, and nothing else, from one action cache to another."""
-    for path in results(source):
-        if b'"runtime":' not in path.read_bytes():
-            continue
-        outputs = entry_of(path)["outputs"]
-        names = [path.relative_to(source), *(Path("blobs", digest[:2], digest) for digest in outputs.values())]
-        for name in names:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / name, target / name)

@@ -6,8 +6,7 @@ import base64
 import hashlib
 from pathlib import Path
 
-from mlir_matrix.environments.install.integrity import write_manifest
-from mlir_matrix.environments.install.unpack import UnpackedFile
+from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
@@ -65,4 +64,4 @@ def fill(home: Home, environment: ResolvedEnvironment, *, by_pip: bool = False) 
         prefix(folder)
     for package in environment.packages:
         files = {f"{package.name}/__init__.py": b"x = 1\n", f"{package.name}/data.bin": package.name.encode() * 99}
-        wheel(home.packages / package.folder("cp311"), f"{package.name}-1.0", files, by_pip=by_pip)
+        wheel(home.packages / package.folder_for("cp311"), f"{package.name}-1.0", files, by_pip=by_pip)

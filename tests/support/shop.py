@@ -63,7 +63,7 @@ class Shop:
 
     @property
     def site(self) -> Path:
-        return self.house.home / "packages" / self.wheel.folder(own().tag)
+        return self.house.home / "packages" / self.wheel.folder_for(own().tag)
 
     def artifact(self, unit: str) -> Path:
         value = self.wheel.hashes[0] if unit == "thing" else self.lock.packages[-1].sha256

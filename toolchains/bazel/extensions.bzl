@@ -31,6 +31,7 @@ _suite = tag_class(
 )
 _plan = tag_class(
     attrs = _PLACES | {
+        "c_libraries": attr.label_keyed_string_dict(doc = "C libraries that are built: object file to the action that builds it."),
         "packages": attr.string(doc = "The folder of packages that were fetched by now; what is not there is fetched."),
         "plan": attr.label(mandatory = True, doc = "What `matrix plan --sealed --format json` wrote."),
         "tests": attr.string_list(doc = "What it was made of; `@NAME//:plan_is_current` then checks that it still is that plan."),
@@ -88,6 +89,7 @@ def _matrix_impl(mctx):
                 _add_units(units, environment, attributes, getattr(tag, "packages", ""))
             hub(
                 name = tag.name,
+                c_libraries = getattr(tag, "c_libraries", {}),
                 catalogs = attributes.catalogs,
                 exec_properties = _properties(tag, [environment["name"] for environment in environments]),
                 pins = tag.pins,

@@ -10,7 +10,9 @@ _UNITS = Label("//toolchains/bazel:units.bzl")
 _PUBLIC = 'package(default_visibility = ["//visibility:public"])\n'
 _PROPERTIES = {"ISA": "x86-64", "OSFamily": "linux"}
 _DEFINITIONS = """\
-load("{rules}", "action_rule", "matrix_test")
+load("{rules}", "action_rule", "matrix_test", _c_library = "c_library")
+
+c_library = _c_library
 
 matrix_action = action_rule(
 {words})
@@ -263,10 +265,16 @@ def _action(action, present, ends):
 
 def _actions(rctx, plan, present):
     ends = {test["verdict"]: None for test in plan["tests"] if "verdict" in test}
+    built = {action: file for file, action in rctx.attr.c_libraries.items()}
     packages = {}
     for action in plan["actions"]:
-        packages.setdefault(_action_place(action["id"])[0], []).append(_action(action, present, action["id"] in ends))
-    head = _PUBLIC + 'load("//:defs.bzl", "matrix_action")\n'
+        package, name = _action_place(action["id"])
+        if action["id"] in built:
+            target = _call("c_library", name = name, file = str(built[action["id"]]), outs = action["outputs"], stage = action["stage"])
+        else:
+            target = _action(action, present, action["id"] in ends)
+        packages.setdefault(package, []).append(target)
+    head = _PUBLIC + 'load("//:defs.bzl", "c_library", "matrix_action")\n'
     for package, targets in packages.items():
         rctx.file(package + "/BUILD.bazel", head + "".join(targets))
 
@@ -334,6 +342,7 @@ def _hub_impl(rctx):
 hub = repository_rule(
     implementation = _hub_impl,
     attrs = TOOL_ATTRS | {
+        "c_libraries": attr.label_keyed_string_dict(doc = "Object file to the action that is not executed: it has built this file."),
         "exec_properties": attr.string_dict(doc = "`KEY` or `ENVIRONMENT:KEY` to what remote execution is told."),
         "plan": attr.label(doc = "The plan; else it is made of `tests`."),
         "tests": attr.string_list(doc = "What `matrix plan` is asked for."),

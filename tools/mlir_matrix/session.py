@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +16,11 @@ from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import PINS_MARK, Pins, read_pins
-from mlir_matrix.environments.releases import Releases
+from mlir_matrix.digest import digest_value
+from mlir_matrix.environments.package import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
-from mlir_matrix.errors import UsageError
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.files import write_text
 from mlir_matrix.names import did_you_mean
 from mlir_matrix.paths import Home, find_home, repository
 from mlir_matrix.tolerances.numerics import Numerics
@@ -117,6 +122,13 @@ class Session:
         winner |= {"rationale": " ".join(bound.rationale.split())}
         return [*rows, winner]
 
+    def references(self, name: str) -> list[str]:
+        """Return the environments that the tests of a suite or glob need."""
+        from mlir_matrix.expand.select import choose
+
+        plan = self.plan(choose(self.catalog, [name], pins=self.pins).tests())
+        return list(dict.fromkeys(action.environment for action in plan.graph.actions.values()))
+
     def plan(self, tests: Iterable[Test]) -> Plan:
         """The plan of these tests."""
         from mlir_matrix.plan.planner import make_plan
@@ -149,3 +161,31 @@ def open_session(
             )
     chosen = Pins(catalog, read_pins(catalog, pins), swaps)
     return Session(catalog=catalog, home=find_home(cache_dir=cache_dir), pins=chosen)
+
+
+def remember(home: Home, roots: Sequence[Path]) -> Path:
+    """Record that a home is used with these catalogs, if it is writable; return the path of the record."""
+    note = _note(home, roots)
+    if not note.exists():
+        with suppress(InfrastructureError):
+            write_text(note, json.dumps([os.path.realpath(root) for root in roots]) + "\n")
+    return note
+
+
+def others(home: Home, roots: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
+    """Yield the other catalogs that a home is used with; forget those whose folders are gone."""
+    own = _note(home, roots)
+    for note in sorted(own.parent.glob("*.json")):
+        try:
+            found = tuple(map(Path, json.loads(note.read_bytes())))
+        except (OSError, ValueError, TypeError):
+            found = ()
+        if not found or not all(map(Path.is_dir, found)):
+            with suppress(OSError):
+                note.unlink()
+        elif note != own:
+            yield found
+
+
+def _note(home: Home, roots: Sequence[Path]) -> Path:
+    return home.cache / "catalogs" / f"{digest_value([os.path.realpath(root) for root in roots])[:16]}.json"

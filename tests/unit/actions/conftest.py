@@ -1,13 +1,9 @@
-"""A link kit for the whole session, and a workbench to make kernels in C, link them and call them.
-
-Zig takes half a minute to build a C library, so it is kept for the next session in the user's cache folder.
-"""
+"""A link kit for the whole session, and a workbench to make kernels in C, link them and call them."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,17 +118,14 @@ def driver_sources() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def kit(cache: Path, tmp_path_factory: pytest.TempPathFactory, driver_sources: Mapping[str, str]) -> dict[str, Path]:
-    """The driver as it is now, and the runtime of this version of Zig and of the code that makes it."""
-    made_by = importlib.metadata.version("ziglang").encode() + Path(link_kit.__file__).read_bytes()
-    runtime = cache / f"runtime-{TRIPLE}-{hashlib.sha256(made_by).hexdigest()[:16]}.o"
+def kit(
+    c_library: Path, tmp_path_factory: pytest.TempPathFactory, driver_sources: Mapping[str, str]
+) -> dict[str, Path]:
+    """The driver as it is now, and the installed C library."""
     folder = tmp_path_factory.mktemp("kit")
-    outputs = {"driver": "driver.o"} | ({} if runtime.is_file() else {"runtime": "runtime.o"})
     with contextlib.chdir(folder):
-        link_kit.run(Action(params={"triple": TRIPLE}, inputs=driver_sources, outputs=outputs))
-    if "runtime" in outputs:
-        (folder / "runtime.o").replace(runtime)
-    return {"driver": folder / "driver.o", "runtime": runtime}
+        link_kit.run(Action(params={"triple": TRIPLE}, inputs=driver_sources, outputs={"driver": "driver.o"}))
+    return {"driver": folder / "driver.o", "runtime": c_library}
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""C libraries among the packages: what names their folder, and how they are installed."""
+"""Install C libraries as packages; name their folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What environments cost: each unit once, what is here not at all, and what is fetched only to be unpacked."""
+"""Sum up the bytes of environments: each package once, without what is installed or downloaded."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_what_is_shared_counts_once(home: Home) -> None:
 
 def test_what_is_installed(home: Home) -> None:
     """Needs no artifact any more; the same package for another interpreter is another."""
-    (home.packages / ONE.folder("cp311")).mkdir()
-    (home.packages / TWO.folder("cp312")).mkdir()
+    (home.packages / ONE.folder_for("cp311")).mkdir()
+    (home.packages / TWO.folder_for("cp312")).mkdir()
     (home.packages / TOOL.folder).mkdir()
     given = environment(ONE, TWO, prefixes=(TOOL,))
     assert cost_of([given], home) == Cost(fetch=ALL, to_fetch=10, disk=1078, to_install=30)
-    (home.packages / TWO.folder("cp311")).mkdir()
+    (home.packages / TWO.folder_for("cp311")).mkdir()
     assert cost_of([given], home).here
 
 

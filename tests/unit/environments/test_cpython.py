@@ -1,4 +1,4 @@
-"""Debian's CPython in a prefix, where the machine has no interpreter that an environment is locked for."""
+"""Use Debian's CPython in a prefix if the machine has no interpreter that an environment is locked for."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_would_serve(current: Session, unfit: None, monkeypatch: pytest.Mon
     monkeypatch.setattr(interpreters, "find_locked", lambda _tags, _folders: None)
     found = current.environment("numpy")
     assert isinstance(found, UnavailableEnvironment)
-    assert "A python3.11 on PATH would serve" in found.reason
+    assert "put a python3.11 on PATH" in found.reason
 
 
 def test_the_newest_counts(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_its_lock_has_what_wheels_expect() -> None:
 
 
 def test_a_worker_runs_on_it(numpy: ResolvedEnvironment, current: Session, tmp_path: Path) -> None:
-    """An action of an environment, with its wheel, in the prefix's interpreter, found by nobody's PATH."""
+    """Run an action with a wheel in the prefix's interpreter, without a PATH."""
     home = current.home
     errors: list[str] = []
     home.packages.mkdir(parents=True, exist_ok=True)

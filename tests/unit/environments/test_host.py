@@ -1,4 +1,4 @@
-"""Tools of the machine: the version that they say is checked, their bytes count, and actions run them without a PATH."""
+"""Find host tools: check their versions, identify them by their bytes, and run them without a PATH."""
 
 from __future__ import annotations
 
@@ -74,16 +74,18 @@ def test_another_version(path: Path, version: str) -> None:
     found = resolved()
     assert isinstance(found, UnavailableEnvironment)
     assert found.reason == (
-        f"tool 3.11 is not on this machine: {program} says '{version}'; "
-        "a program 'say' on PATH whose --version says 3.11 would serve"
+        f"tool 3.11 is not on this machine: {program} reports '{version}'; "
+        "put a 'say' on PATH whose --version reports 3.11"
     )
 
 
 def test_no_tool(path: Path) -> None:
     found = resolved()
     assert isinstance(found, UnavailableEnvironment)
-    assert "there is no program 'say'" in found.reason
-    assert find_tool("tool", "3.11", ()) == "tool 3.11: the component's file names no 'programs' to look for on PATH"
+    assert "no program 'say' on PATH" in found.reason
+    assert find_tool("tool", "3.11", ()) == (
+        "tool 3.11 cannot be found on PATH: the component file names no 'programs'"
+    )
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexit 3\n", "#!/no/such/interpreter\n", "#!/bin/sh\nkill -9 $$\n"])
@@ -121,7 +123,7 @@ def test_several_programs_of_a_release(path: Path) -> None:
 
 
 def test_actions_run_it_by_its_path(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker's command line says where it is; nothing else does."""
+    """The path is on the worker's command line and nowhere else."""
     say(path, "Tool 3.11.2")
     found = resolved()
     assert isinstance(found, ResolvedEnvironment)

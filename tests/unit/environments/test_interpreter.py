@@ -1,4 +1,4 @@
-"""Interpreters: ours, and those on PATH that really run."""
+"""Find interpreters: our own, and those on PATH that run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_ours_comes_first(path: Path) -> None:
 
 
 def test_one_on_path(path: Path) -> None:
-    """As it says itself, not as it is called."""
+    """Its output counts, not its name."""
     major, minor = own().version.split(".")[:2]
     answer = '["/opt/python", "3.99.1", "cpython", "glibc 2.36"]'
     program(path / "python3.99", f"#!/bin/sh\necho '{answer}'\n")
@@ -65,7 +65,7 @@ def test_one_on_path(path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_run(path: Path, text: str | None) -> None:
-    """A version manager's shim for a version that is not installed, say."""
+    """For example a version manager's shim for a version that is not installed."""
     program(path / "python3.97", f"#!/bin/sh\n{text}\n" if text else "#!/nowhere\n")
     assert find(("cp397",)) is None
 

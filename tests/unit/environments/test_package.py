@@ -1,4 +1,4 @@
-"""Everything that environments are made of is handled alike, and digests are what they were."""
+"""Handle all kinds of packages alike; keep digests stable."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_unit(unit: Package, tmp_path: Path) -> None:
 
 
 def test_digests() -> None:
-    """The value that plans and caches are made with: what units say of themselves."""
+    """The digest of an environment is that of the identities of its packages."""
     environment = ResolvedEnvironment(name="x", interpreter=CP311, packages=(WHEEL,), prefixes=(DEB,))
     assert environment.digest == digest_value(
         {

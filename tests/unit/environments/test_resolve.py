@@ -1,4 +1,4 @@
-"""From an environment's name to what it is here: which lock counts, what its digest covers, what is said where it cannot be."""
+"""Resolve environments: which lock file counts, what the digest covers, and why one is unavailable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease, debian_lock_file, write_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
-from mlir_matrix.environments.releases import Releases, distributions, provider_of
+from mlir_matrix.environments.package import Releases, distributions, provider_of
 from mlir_matrix.environments.resolve import (
     ResolvedEnvironment,
     UnavailableEnvironment,
@@ -39,7 +39,7 @@ def environment(*packages: WheelPackage, interpreter: Interpreter = CP311, name:
 def locked(
     folder: Path, tag: str, *packages: WheelPackage, name: str = "x", pins: dict[str, str] | None = None
 ) -> Path:
-    """A lock that pins some of its packages; all, where nothing else is said."""
+    """Write a lock file that pins some of its packages; all by default."""
     locks = folder / "toolchains" / "locks"
     pins = {each.name: each.version for each in packages} if pins is None else pins
     write_lock(lock_file(locks, name, tag), packages, made_by="x", pins=pins)
@@ -83,8 +83,8 @@ def test_the_digest_is_that_of_the_content() -> None:
 def test_what_is_missing(tmp_path: Path) -> None:
     found = environment(ONE, TWO)
     assert found.missing(tmp_path) == (ONE, TWO)
-    (tmp_path / ONE.folder("cp311")).mkdir()
-    (tmp_path / TWO.folder("cp311")).write_text("no folder")
+    (tmp_path / ONE.folder_for("cp311")).mkdir()
+    (tmp_path / TWO.folder_for("cp311")).write_text("no folder")
     assert found.missing(tmp_path) == (TWO,)
     assert found.sites(tmp_path) == [f"{tmp_path}/one-1-cp311-111111111111", f"{tmp_path}/two-2-cp311-222222222222"]
 
@@ -116,7 +116,7 @@ def test_the_first_catalogs_lock_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("says", [True, False])
 def test_a_lock_of_something_else(tmp_path: Path, says: bool) -> None:
-    """Is no lock of this environment, whatever it says, or though it says nothing."""
+    """It is refused, with or without a line of pins."""
     path = lock_file(locked(tmp_path, own().tag, ONE, TWO, pins={"two": "2"}), "x", own().tag)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2] * says + [line for line in lines if line.startswith("one")]))
@@ -128,11 +128,11 @@ def test_no_lock(tmp_path: Path) -> None:
     locks = locked(tmp_path, own().tag, ONE)
     found = resolve("x", releases=pypi(ONE, TWO), lock_folders=[locks])
     assert found == UnavailableEnvironment(
-        name="x", reason="environment x (one 1 two 2) has no lock; make one with: matrix toolchain lock x"
+        name="x", reason="environment x (one 1 two 2) has no lock file; make one with: matrix toolchain lock x"
     )
     found = resolve("x", releases=[component("tool", "2.0", **DEB)], lock_folders=[locks])
     assert found == UnavailableEnvironment(
-        name="x", reason="tool@2.0 has no lock; make one with: matrix toolchain lock tool@2.0"
+        name="x", reason="tool@2.0 has no lock file; make one with: matrix toolchain lock tool@2.0"
     )
 
 
@@ -148,8 +148,8 @@ def test_no_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert isinstance(found, UnavailableEnvironment)
     version = f"{other[2]}.{other[3:]}"
     assert found.reason == (
-        f"environment x (one, two) is locked for CPython {version}; this is CPython {own().version}. "
-        f"A python{version} on PATH would serve"
+        f"environment x (one, two) is locked for CPython {version}; this is CPython {own().version}; "
+        f"put a python{version} on PATH"
     )
 
 
@@ -191,7 +191,7 @@ def test_prefixes_are_part_of_it(tmp_path: Path) -> None:
 
 
 def test_its_size(tmp_path: Path) -> None:
-    """In order of it things are fetched; what a lock does not say is guessed."""
+    """Downloads are ordered by size; an unknown size is estimated."""
     big = replace(ONE, size=1000, installed=3000)
     assert replace(environment(big), prefixes=(tool(),)).size == 1005
     assert environment(big, TWO).size > 1000

@@ -1,4 +1,4 @@
-"""Speaking to a daemon: whatever it cannot do is said in plain words, and is nobody's verdict."""
+"""Connect to a daemon; report its errors as InfrastructureError."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def said(short: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, what: str) -> str:
-    """What is said where a daemon answers so."""
+    """Return the error for an answer of the daemon."""
     with daemon(short, answer) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
         there = connect()
@@ -64,7 +64,7 @@ def ask(there: Daemon, what: str) -> None:
 
 
 def test_no_daemon() -> None:
-    with pytest.raises(InfrastructureError, match=r"^no container daemon is running: start one") as error:
+    with pytest.raises(InfrastructureError, match=r"^no container daemon is running; start one") as error:
         connect()
     assert error.value.exit_code == 3
 
@@ -72,7 +72,7 @@ def test_no_daemon() -> None:
 def test_nobody_listens(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for address in (f"unix://{short}/none", "tcp://127.0.0.1:9"):
         monkeypatch.setenv("DOCKER_HOST", address)
-        with pytest.raises(InfrastructureError, match=rf"^no container daemon answers at {address}: start one"):
+        with pytest.raises(InfrastructureError, match=rf"^no container daemon answers at {address}; start one"):
             connect()
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(f"{short}/left")
@@ -107,7 +107,7 @@ def test_a_user_who_is_not_let_in(short: Path) -> None:
             "PATH": "/bin",
         }
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"InfrastructureError the container daemon at {address} refuses this user: join its")
+    assert done.stdout.startswith(f"InfrastructureError the container daemon at {address} refuses this user; join its")
     assert "--groups docker" in done.stdout
 
 
@@ -150,7 +150,8 @@ def test_what_it_says_is_passed_on(short: Path, monkeypatch: pytest.MonkeyPatch,
 def test_a_full_disk(short: Path, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, dict[str, str]]) -> None:
     sentence = said(short, monkeypatch, lambda _method, _path: answer, "load")
     assert (
-        sentence == "the container daemon's disk is full, loading images: docker system df shows what takes the space"
+        sentence
+        == "the container daemon's disk is full, loading images; for the largest objects, run: docker system df"
     )
 
 
@@ -168,11 +169,11 @@ def test_what_goes_wrong_with_what_is_sent_is_no_daemons(short: Path, monkeypatc
 
 
 def test_it_is_imported_late() -> None:
-    """Most of what people do needs no daemon and downloads nothing."""
+    """Most commands need no daemon and download nothing."""
     code = (
         "import sys; import mlir_matrix.images.images, mlir_matrix.judge.run\n"
         "assert not {'docker', 'requests', 'urllib3'} & set(sys.modules)\n"
-        "import mlir_matrix.cli.container.build\n"
-        "assert not {'docker', 'requests'} & set(sys.modules)"
+        "import mlir_matrix.cli.container.build, mlir_matrix.cli.container.list, mlir_matrix.cli.toolchain.verify\n"
+        "assert not {'docker', 'requests', 'urllib3'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=True)

@@ -1,4 +1,4 @@
-"""Which images the daemon has, making those that it has not, and taking them from a registry."""
+"""Find, make, pull and push images."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_another_image_of_that_name_is_replaced(home: Home, daemon: Any) -> None
 
 def test_a_daemon_that_does_not_keep_it(home: Home, daemon: Any) -> None:
     daemon.forgets = True
-    with pytest.raises(InfrastructureError, match=r"loaded mlir-matrix/numpy:.* but has another image, or none"):
+    with pytest.raises(InfrastructureError, match=r"loaded mlir-matrix/numpy:.* but does not have this image"):
         have([installed(home, "numpy")], home, daemon)
 
 
@@ -137,7 +137,7 @@ def test_one_that_is_something_else(home: Home, daemon: Any, known: bool) -> Non
     said |= {"Id": "sha256:1", "Config": {**said["Config"], "Labels": {}}}
     why = pull(drawn.environment, drawn if known else None, "registry/ci", daemon)
     assert why.startswith(
-        f"registry/ci/{drawn.tag} is not what the locks give: its label mlir-matrix.digest is None, not"
+        f"registry/ci/{drawn.tag} does not match the lock files: its label mlir-matrix.digest is None, not"
     )
     assert daemon.image(drawn.tag) is None
 

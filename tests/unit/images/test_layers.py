@@ -1,4 +1,4 @@
-"""Layers: the same for the same lock, whoever installed it and whenever; measured once."""
+"""Make layers: the same bytes for the same lock file, measured once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_who_installed_it_when_and_how_does_not_count(homes: Callable[[str], Hom
 
 
 def test_what_is_in_a_layer_is_intact(home: Home, tmp_path: Path) -> None:
-    """As a worker looks at it, inside: the lists of files are those of what is there."""
+    """The lists of files in a layer match its files, as workers check them."""
     for _unit, folder in units(home, by_pip=True):
         unpack(unit_members(home.packages / folder), tmp_path)
         there = tmp_path / "matrix/packages" / folder
@@ -100,7 +100,7 @@ def test_a_broken_note_is_no_note(home: Home, note: str) -> None:
 def test_a_damaged_package_is_not_made_a_layer(home: Home) -> None:
     _, (unit, folder) = units(home)
     (home.packages / folder / "numpy/data.bin").write_bytes(b"other")
-    with pytest.raises(InfrastructureError, match=r"numpy 1.0 is damaged \(numpy/data.bin\): matrix toolchain verify"):
+    with pytest.raises(InfrastructureError, match=r"numpy 1.0 is damaged \(numpy/data.bin\); remove it by: matrix"):
         unit_layer(unit, folder, home)
     assert known(unit, folder, home) is None
     with pytest.raises(InfrastructureError, match=r"is damaged \(its folder is missing\)"):

@@ -1,4 +1,4 @@
-"""What an image is to be, down to its ID."""
+"""Specify images, down to their IDs."""
 
 from __future__ import annotations
 

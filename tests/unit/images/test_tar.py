@@ -1,4 +1,4 @@
-"""Archives that depend on what is in them alone."""
+"""Write archives that depend on the content of files alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fill(root: Path, files: dict[str, bytes], seed: int = 0) -> None:
 def test_order_times_and_umask_do_not_count(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], seeds: tuple[int, int]
 ) -> None:
-    """Whatever files are called: what an archive has is what was put in."""
+    """With any file names, the archive contains what was packed."""
     first, second = (tmp_path_factory.mktemp("root") for _ in seeds)
     fill(first, files, seeds[0])
     fill(second, files, seeds[1])
@@ -110,11 +110,11 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"longer than it was"])
 def test_a_file_that_changes_meanwhile(tmp_path: Path, content: bytes) -> None:
-    """The archive has said already how long it is."""
+    """The header has stated its size already."""
     (tmp_path / "a").write_bytes(b"content")
     listed = members(tmp_path, "at")
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(InfrastructureError, match="a has changed while it was read"):
+    with pytest.raises(InfrastructureError, match="a changed while it was read"):
         digest_of(listed)
 
 

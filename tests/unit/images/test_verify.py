@@ -1,4 +1,4 @@
-"""How an image differs from what the locks give, by what a daemon says of it."""
+"""Compare the description of an image with its spec."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
-from mlir_matrix.images.archive import archive
+from mlir_matrix.images.images import archive
 from mlir_matrix.images.spec import ImageSpec, draw
 from mlir_matrix.images.tar import digest_of, members, pack, text
 from mlir_matrix.images.verify import changed_files, differences, doubts
@@ -27,7 +27,7 @@ def spec(home: Home) -> ImageSpec:
 
 
 def said(spec: ImageSpec, **other: Any) -> dict[str, Any]:
-    """What a daemon says, otherwise here and there."""
+    """Return the description of an image, with changes."""
     return {
         "Id": "sha256:1",
         "Config": {**spec.settings, "Cmd": None, **other.pop("config", {})},

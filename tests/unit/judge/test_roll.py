@@ -138,7 +138,7 @@ def test_a_run_that_did_not_come_to_its_end(tmp_path: Path) -> None:
     ("component", "release", "broken", "reason", "code"),
     [
         ("tool", "5.0", [ONE, TWO], "", 1),
-        ("tool", rolling.UNLOCKED, [], "tool@4.0 has no lock; make one with: matrix toolchain lock tool@4.0", 3),
+        ("tool", rolling.UNLOCKED, [], "tool@4.0 has no lock file; make one with: matrix toolchain lock tool@4.0", 3),
         ("idle", "2.0", [], "", 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Whether a Bazel will do: old ones, broken ones, ones that hang; asked once for as long as they stay the same."""
+"""Probe Bazels: old, broken and hanging ones; keep the results until the program changes."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def test_versions(fakes: Fakes, version: str, reason: str) -> None:
     [
         (
             "echo Loading; echo 'ERROR: no module zlib' >&2; echo 'ERROR: and'; exit 1",
-            "a first build fails: «ERROR: no module zlib»",
+            "a test build fails: «ERROR: no module zlib»",
         ),
-        ("exit 0", "a first build makes no output"),
+        ("exit 0", "a test build has no output"),
     ],
 )
 def test_builds(fakes: Fakes, then: str, reason: str) -> None:
@@ -67,7 +67,7 @@ def test_one_that_hangs(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_VERSION_S", 0.3)
     begin = time.monotonic()
     slow = fakes.add(then="sleep 60 & wait")
-    assert probe(slow, fakes.state).reason == "is 7.7.1, but a first build is not finished after 0 seconds"
+    assert probe(slow, fakes.state).reason == "is 7.7.1, but a test build takes more than 0 seconds"
     silent = fakes.add("silent", version="sleep 60")
     assert probe(silent, fakes.state).reason == "does not report its version within 0 seconds"
     assert time.monotonic() - begin < 20
@@ -152,13 +152,13 @@ def test_the_named_one(opened: Open, fakes: Fakes, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_component(opened: Open, fakes: Fakes) -> None:
-    """Fetched when it comes to that, and made again where it is damaged."""
+    """Install the component if needed, also if it is damaged."""
     broken = fakes.add(then="exit 7")
     session, events = opened(), list[Any]()
     found = locate(session, fetch=False)
     (folder,) = {Path(found.command[0]).parents[2]}
     assert (found.version, found.where, found.here, folder.exists()) == ("1.0", "component", False, False)
-    assert found.rejected == (f"{broken} is 7.7.1, but a first build fails: nothing", "no bazelisk is on PATH")
+    assert found.rejected == (f"{broken} is 7.7.1, but a test build fails: nothing", "no bazelisk is on PATH")
     there = locate(session, listener=events.append)
     assert there.here
     assert there.command == found.command

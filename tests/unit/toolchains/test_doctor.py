@@ -1,4 +1,4 @@
-"""What a machine has: tools whatever they say, what is missing for which tests, what is about to vanish."""
+"""Examine a machine: its programs, what tests lack, and releases that will vanish."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_tests_that_cannot_run(tmp_path: Path) -> None:
     session = opened(tmp_path, components_more=rolling.component("more", "1.0", rolling.UNLOCKED), **known(more="4.0"))
     found = suite(session)
     assert (found["blocked"], found["to_fetch"]) == (2, 1)
-    reason = "more@4.0 has no lock; make one with: matrix toolchain lock more@4.0"
+    reason = "more@4.0 has no lock file; make one with: matrix toolchain lock more@4.0"
     assert found["reasons"] == [{"reason": reason, "tests": 2}]
     states = {each["name"]: each["state"] for each in doctor.examine(session)["environments"]}
     assert (states["tool"], states["own"]) == ("unavailable", "missing")
@@ -136,7 +136,7 @@ def vanishing(session: Session) -> dict[str, tuple[bool, bool, str]]:
 
 
 def test_what_vanishes_is_looked_for_by_hash(tmp_path: Path) -> None:
-    """What is installed is not what it was made of; of a wheel nobody knows the size."""
+    """An installed package differs from its archives; the size of a wheel is unknown."""
     rolls = rolling.component("tool", "1.0").replace("[sid]", "[sid], durability: rolling")
     wheel = 'description: A wheel.\nreleases:\n  - {release: "1.0", durability: rolling}\n'
     session = opened(
@@ -160,7 +160,7 @@ def test_what_vanishes_is_looked_for_by_hash(tmp_path: Path) -> None:
 
 
 def test_what_vanishes_and_cannot_be_had(tmp_path: Path) -> None:
-    """No environment has it, or it has no lock, or only one environment keeps to it: the rest is told all the same."""
+    """Without an environment or a lock file, or with a pin of one environment only, the others are still reported."""
     lonely = 'description: Nobody has it.\nreleases:\n  - {release: "1.0", durability: rolling}\n'
     tool = rolling.component("tool", "1.0", rolling.UNLOCKED).replace(
         '"4.0", suites: [sid]', '"4.0", suites: [sid], durability: rolling'
@@ -169,8 +169,8 @@ def test_what_vanishes_and_cannot_be_had(tmp_path: Path) -> None:
     session = opened(tmp_path, components_lonely=lonely, components_tool=tool, **{"known-good": text})
     assert vanishing(session) == {
         "lonely@1.0": (
-            False, False, "no environment has the component lonely: nothing says what belongs to it",
+            False, False, "no environment has the component lonely; add one to toolchains/environments",
         ),
-        "tool@4.0": (False, False, "tool@4.0 has no lock; make one with: matrix toolchain lock tool@4.0"),
+        "tool@4.0": (False, False, "tool@4.0 has no lock file; make one with: matrix toolchain lock tool@4.0"),
     }  # fmt: skip
     assert [pin["environment"] for pin in doctor.examine(session)["vanishing"]] == ["", "own"]

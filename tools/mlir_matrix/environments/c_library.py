@@ -1,7 +1,7 @@
-"""The C library of a target as a package: the first run that links builds it, and all action caches of a home share it.
+"""Install the C library of a target as a package, which the first run builds and all action caches of a home share.
 
-The name of its folder has the digest of everything that decides its bytes: the packages that build it, the target, and the
-code of the builder. The interpreter and the code that runs actions decide none of them.
+Its folder name has the digest of everything that determines its bytes: the packages that build it, the target and
+``link_kit``.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from pathlib import Path
 
 from mlir_matrix.actions.tools import link_kit
 from mlir_matrix.digest import digest_file, digest_value
-from mlir_matrix.environments.install.integrity import damaged_files, remove, write_manifest
+from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, remove, write_manifest
 from mlir_matrix.environments.install.prefix import OURS
-from mlir_matrix.environments.install.unpack import UnpackedFile
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
-from mlir_matrix.environments.package import Archive
 from mlir_matrix.files import AT_ONCE, beside, holds, locked, unwritable
 
-#: Raised when the same inputs make a different folder.
+#: Raise it when the same inputs give a different folder.
 _LAYOUT = 1
 _FILE = "runtime.o"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CLibrary:
-    """What ``link_kit`` makes as ``runtime`` for one target."""
+    """The C library that ``link_kit`` builds for one target."""
 
     triple: str
     #: The identities of the packages that build it, sorted.
     built_by: tuple[tuple[str, ...], ...]
+
+    #: Nothing to download: runs build it.
+    archives = ()
 
     @classmethod
     def of(cls, triple: str, packages: Iterable[WheelPackage]) -> CLibrary:
@@ -42,23 +43,16 @@ class CLibrary:
         return cls(triple=triple, built_by=tuple(sorted(tuple(package.identity) for package in packages)))
 
     @property
-    def archives(self) -> tuple[Archive, ...]:
-        """No files to download: runs build it."""
-        return ()
-
-    @property
     def label(self) -> str:
-        """What people read."""
         return f"C library {self.triple}"
 
     @cached_property
     def folder(self) -> str:
-        """The name of its folder."""
         digest = digest_value([_LAYOUT, self.triple, self.built_by, digest_file(Path(link_kit.__file__))])
         return f"c-library-{self.triple}-{digest[:12]}"
 
     def find(self, packages: Path) -> Path | None:
-        """Return the path of the object, or None where it is not installed or damaged."""
+        """Return the path of the object, or None if it is missing or damaged."""
         folder = packages / self.folder
         return folder / _FILE if folder.is_dir() and not damaged_files(folder, thorough=True) else None
 

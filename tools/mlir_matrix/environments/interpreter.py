@@ -1,4 +1,4 @@
-"""Python interpreters for environments: the one that runs this program, others on PATH, or Debian's in a prefix."""
+"""Find a Python interpreter for an environment: our own, another one on PATH, or Debian's in a prefix."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from mlir_matrix.environments.lockfiles.debian import (
     read_debian_lock,
 )
 
-#: What environments are locked for; anything else is named in the reason of the tests that need it.
+#: Wheel tags that environments are locked for.
 SUPPORTED = ("cp311", "cp312")
 
-#: The component whose locked releases serve where this machine has no interpreter that does.
+#: The component that is used if no interpreter of this machine fits.
 COMPONENT = "cpython"
 _RELEASE = re.compile(rf"{COMPONENT}-(\d+\.\d+\.\d+)-")
 
@@ -44,48 +44,45 @@ class Interpreter:
     path: str
     version: str
     libc: str
-    #: What it is part of where it is not the machine's; ``path`` is empty, then.
+    #: Its prefix, unless it is the host's; ``path`` is then empty.
     prefix: DebianRelease | None = None
 
     @property
     def tag(self) -> str:
-        """The wheel tag, e.g. ``cp311``."""
+        """Return the wheel tag, e.g. ``cp311``."""
         major, minor = self.version.split(".")[:2]
         return f"cp{major}{minor}"
 
     def identity(self) -> list[str]:
-        """What of it belongs into an environment's digest."""
+        """Return its part of an environment's digest."""
         own = [self.prefix.made] if self.prefix else []
         return ["cpython", self.version, self.libc, platform.machine(), *own]
 
     def command(self, store: Path, *, at: Path | None = None) -> list[str]:
-        """The words that start it, where the folders of ``store`` are at ``at`` by then: here, unless it is said."""
+        """Return its command line; ``at``: where the packages in ``store`` are mounted when it runs."""
         if self.prefix is None:
             return [self.path]
         root = (at or store) / self.prefix.folder
         words = read_prefix(store / self.prefix.folder).argv(os.path.abspath(root), f"python{version_of(self.tag)}")
-        # It finds its library by where it is called from.
+        # Python finds its library by its argv[0].
         words[words.index("--argv0") + 1] = words[-1]
         return words
 
 
 def version_of(tag: str) -> str:
-    """Of a wheel tag the version of Python: ``3.11`` of ``cp311``."""
+    """Return the version of Python of a wheel tag: ``3.11`` of ``cp311``."""
     return f"{tag[2]}.{tag[3:]}"
-
-
-def _libc_version() -> str:
-    try:
-        return os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
-    except (OSError, ValueError):
-        return "musl"
 
 
 @cache
 def own() -> Interpreter:
-    """The interpreter under the virtual environment that this program runs in."""
+    """Return the base interpreter of the virtual environment that this program runs in."""
     path = os.path.realpath(getattr(sys, "_base_executable", sys.executable) or sys.executable)
-    return Interpreter(path=path, version=platform.python_version(), libc=_libc_version())
+    try:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
+    except (OSError, ValueError):
+        libc = "musl"
+    return Interpreter(path=path, version=platform.python_version(), libc=libc)
 
 
 @cache
@@ -97,13 +94,13 @@ def _probe(command: str) -> Interpreter | None:
         done = subprocess.run([path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=20, check=True)
         executable, version, name, libc = map(str, json.loads(done.stdout))
     except (OSError, ValueError, TypeError, subprocess.SubprocessError):
-        # A version manager's shim for a version that is not installed is on PATH but does not run.
+        # For example a version manager's shim for a version that is not installed.
         return None
     return Interpreter(path=executable, version=version, libc=libc) if name == "cpython" and "." in version else None
 
 
 def find(tags: tuple[str, ...]) -> Interpreter | None:
-    """An interpreter for one of these wheel tags, ours where it fits, else the first on PATH that runs."""
+    """Return an interpreter for one of these wheel tags: our own, else the first on PATH that runs."""
     if own().tag in tags:
         return own()
     for tag in tags:
@@ -117,23 +114,11 @@ def find_locked(tags: Sequence[str], folders: Sequence[Path]) -> Interpreter | N
     """Return the newest locked interpreter for the first of these wheel tags that has one."""
     for tag in tags:
         for folder in folders:
-            locks = [
-                read_debian_lock(path)
-                for release in _releases(folder, tag)
-                if (path := debian_lock_file(folder, COMPONENT, release)).is_file()
-            ]
-            if locks:
-                return of_lock(locks[-1])
+            matches = (_RELEASE.match(path.name) for path in debian_lock_files(folder, COMPONENT) if path.is_file())
+            releases = [match[1] for match in matches if match and match[1].startswith(f"{version_of(tag)}.")]
+            if releases:
+                lock = read_debian_lock(debian_lock_file(folder, COMPONENT, max(releases, key=number)))
+                # The prefix need not be installed: the lock file states its C library.
+                libc = next((package.version for package in lock.packages if package.name == "libc6"), "unknown")
+                return Interpreter(path="", version=lock.release, libc=f"glibc {libc.partition('-')[0]}", prefix=lock)
     return None
-
-
-def of_lock(lock: DebianRelease) -> Interpreter:
-    """Return the interpreter of a prefix that need not be installed: its lock file states its C library."""
-    libc = next((package.version for package in lock.packages if package.name == "libc6"), "unknown")
-    return Interpreter(path="", version=lock.release, libc=f"glibc {libc.partition('-')[0]}", prefix=lock)
-
-
-def _releases(folder: Path, tag: str) -> list[str]:
-    wanted = f"{version_of(tag)}."
-    found = {match[1] for path in debian_lock_files(folder, COMPONENT) if (match := _RELEASE.match(path.name))}
-    return sorted((release for release in found if release.startswith(wanted)), key=number)

@@ -1,88 +1,101 @@
-"""From an environment's name to what it is on this machine: an interpreter, locked packages and prefixes, or why not."""
+"""Resolve an environment on this machine: an interpreter, locked packages and prefixes, or why it is unavailable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
 from mlir_matrix.catalog.releases import nearest_release
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments import interpreter as interpreters
-from mlir_matrix.environments.host import HostTool
-from mlir_matrix.environments.interpreter import Interpreter
+from mlir_matrix.environments.host import HostTool, find_tool
+from mlir_matrix.environments.interpreter import SUPPORTED, Interpreter
+from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, read_lock
-from mlir_matrix.environments.package import Package, is_missing, with_needs
-from mlir_matrix.environments.providers import Providers, Unavailable
-from mlir_matrix.environments.releases import Releases, distributions, provider_of, unlocked
+from mlir_matrix.environments.package import (
+    Package,
+    Provider,
+    Releases,
+    distributions,
+    filled,
+    is_missing,
+    provider_of,
+    unlocked,
+    with_needs,
+)
+from mlir_matrix.environments.source.package import SourceBuild, source_build
 
-#: Bytes of a package whose lock does not say.
+#: Assumed bytes of a package whose lock file states no size.
 _TYPICAL = 5_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedEnvironment:
-    """An environment that can be made here."""
+    """An environment that this machine can have."""
 
     name: str
     interpreter: Interpreter
     packages: tuple[WheelPackage, ...]
-    #: Releases that are programs: prefixes of their own with all that they need, or the machine's.
+    #: Prefixes and host tools.
     prefixes: tuple[Package, ...] = ()
-    #: For what may vanish, by its label: the nearest other release, as ``--pin`` takes it.
+    #: By label of a package: the nearest other release, as ``--pin`` takes it.
     nearest: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @cached_property
     def digest(self) -> str:
-        """Address of its content: equal digests, equal behaviour, whatever it is called."""
+        """Return the digest of the content: the name and the paths are not part of it."""
         packages = sorted(package.identity for package in self.packages)
         value = {"interpreter": self.interpreter.identity(), "packages": packages}
         if self.prefixes:
-            value["prefixes"] = [unit.identity for unit in self.prefixes]
+            value["prefixes"] = [package.identity for package in self.prefixes]
         return digest_value(value)
 
     @cached_property
     def units(self) -> tuple[Package, ...]:
-        """Everything that it is made of, each after what it needs."""
+        """Return all packages, the interpreter's prefix included, each after its needs."""
         interpreter = [self.interpreter.prefix] if self.interpreter.prefix else []
         return tuple(with_needs([*interpreter, *self.packages, *self.prefixes]))
 
+    @cached_property
+    def folders(self) -> dict[str, Package]:
+        """Return its packages by the names of their folders, without host tools."""
+        return {name: each for each in self.units if (name := each.folder_for(self.interpreter.tag))}
+
     def sites(self, store: Path) -> list[str]:
-        """The folders that go on ``sys.path``, one a package."""
-        return [str(store / package.folder(self.interpreter.tag)) for package in self.packages]
+        """Return the folders for ``sys.path``, one per wheel."""
+        return [str(store / package.folder_for(self.interpreter.tag)) for package in self.packages]
 
     def roots(self, store: Path) -> list[str]:
-        """The folders of its prefixes."""
-        return [str(store / name) for unit in self.prefixes if (name := unit.folder_for(self.interpreter.tag))]
+        """Return the folders of its prefixes."""
+        return [str(store / name) for package in self.prefixes if (name := package.folder_for(self.interpreter.tag))]
 
     def host_programs(self) -> list[str]:
-        """Its programs that are the machine's: ``NAME@RELEASE=PATH``."""
-        return [program for unit in self.prefixes if isinstance(unit, HostTool) for program in unit.words]
+        """Return its host tools as a worker's command line has them: ``NAME@RELEASE=PATH``."""
+        return [word for package in self.prefixes if isinstance(package, HostTool) for word in package.words]
 
     @property
     def is_locked(self) -> bool:
-        """Whether locks alone decide what it is, and no program that was found on PATH."""
-        if not self.prefixes:
-            return self.interpreter == interpreters.own()
-        from mlir_matrix.environments.lockfiles.debian import DebianRelease  # few environments have any
-
-        locked = all(isinstance(unit, WheelPackage | DebianRelease) for unit in self.units)
+        """Return whether lock files alone determine it, without programs found on PATH."""
+        locked = all(isinstance(package, WheelPackage | DebianRelease) for package in self.units)
         return locked and self.interpreter == interpreters.own()
 
     @property
     def size(self) -> int:
-        """Bytes to fetch where nothing is there; a guess where a lock does not say."""
-        return sum(unit.size or _TYPICAL for unit in self.units)
+        """Return the bytes to download in all, estimated where a lock file states none."""
+        return sum(package.size or _TYPICAL for package in self.units)
 
     def missing(self, store: Path) -> tuple[Package, ...]:
-        """Units that are not installed yet."""
-        return tuple(unit for unit in self.units if is_missing(unit, store, self.interpreter.tag))
+        """Return the packages that are not installed."""
+        return tuple(package for package in self.units if is_missing(package, store, self.interpreter.tag))
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnavailableEnvironment:
-    """An environment that this machine cannot have, and what would serve."""
+    """An environment that this machine cannot have; ``reason`` names the remedy."""
 
     name: str
     reason: str
@@ -97,42 +110,50 @@ def resolve(
     pins: str = "",
     sealed: bool = False,
 ) -> ResolvedEnvironment | UnavailableEnvironment:
-    """What the environment ``name`` is here. Environments without components need the interpreter alone.
+    """Resolve the environment ``name``; one without components is the interpreter alone.
 
-    ``needs``: releases of what some of its releases are built with. ``pins``: what of them is not the default, for advice
-    (``llvm=19,numpy=2``). ``sealed``: nothing of it is this machine's, so that it is the same in a container and elsewhere.
+    ``needs``: releases that source builds need. ``pins``: those that are not the default, for advice (``llvm=19,numpy=2``).
+    ``sealed``: no interpreter and no program of the host, so that a container has the same environment.
     """
+    providers = [provider_of(entry.document, release) for entry, release in releases]
     prefixes: tuple[Package, ...] = ()
-    if any(provider_of(entry.document, release) != "pypi" for entry, release in releases):
+    if any(provider is not Provider.PYPI for provider in providers):
         try:
-            prefixes = Providers(lock_folders, needs).packages(releases)
-        except Unavailable as error:
+            prefixes = _Providers(lock_folders, needs).packages(releases)
+        except _Unavailable as error:
             return UnavailableEnvironment(name=name, reason=str(error))
-    if sealed and (ours := _of_machine(releases)):
-        return UnavailableEnvironment(name=name, reason=f"{ours} is a program of this machine, which is nowhere else")
-    wanted = distributions(releases)
-    locked = _locks(name, wanted, lock_folders) if wanted else {}
-    if wanted and not locked:
-        return UnavailableEnvironment(name=name, reason=unlocked(name, wanted, pins))
-    found = _interpreter(tuple(locked), lock_folders, sealed=sealed)
-    if found is None:
-        return UnavailableEnvironment(name=name, reason=_unsuitable(name, releases, locked, sealed=sealed))
-    packages: tuple[WheelPackage, ...] = ()
-    if wanted:
-        # What the environment is named for is most of what has to be fetched: it goes first.
-        packages = tuple(
-            sorted(
-                read_lock(locked[found.tag], wanted),
-                key=lambda package: (-(package.size or 0), package.name.lower().replace("_", "-") not in wanted),
-            )
+    if sealed and Provider.HOST in providers:
+        host = releases[providers.index(Provider.HOST)][0].name
+        return UnavailableEnvironment(
+            name=name, reason=f"{host} is a program of this machine; a container cannot have it"
         )
+    wanted = distributions(releases)
+    locked: dict[str, Path] = {}
+    if wanted:
+        tags = SUPPORTED
+        locked = {tag: path for tag in tags if (path := find_lock(lock_folders, name, tag, wanted))}
+        if not locked:
+            return UnavailableEnvironment(name=name, reason=unlocked(name, wanted, pins))
+    interpreter = _interpreter(tuple(locked), lock_folders, sealed=sealed)
+    if interpreter is None:
+        return UnavailableEnvironment(name=name, reason=_no_interpreter(name, releases, locked, sealed=sealed))
+    packages = read_lock(locked[interpreter.tag], wanted) if wanted else ()
     return ResolvedEnvironment(
-        name=name, interpreter=found, packages=packages, prefixes=prefixes, nearest=dict(_nearest(releases))
+        name=name,
+        interpreter=interpreter,
+        # Large ones first: the wheels that the environment is named for are most of its bytes.
+        packages=tuple(sorted(packages, key=lambda each: (-(each.size or 0), _normal(each.name) not in wanted))),
+        prefixes=prefixes,
+        nearest=dict(_nearest(releases)),
     )
 
 
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
 def _nearest(releases: Releases) -> Iterator[tuple[str, str]]:
-    """What could serve instead of each release, by the labels of its units; best what will stay."""
+    """Yield for each release, by label of its package, another one to use; permanent ones are preferred."""
     for entry, release in releases:
         others = [other for other in entry.document.releases if other.release != release.release]
         lasting = [other for other in others if other.durability == "permanent"]
@@ -143,29 +164,87 @@ def _nearest(releases: Releases) -> Iterator[tuple[str, str]]:
 
 
 def _interpreter(tags: tuple[str, ...], folders: Sequence[Path], *, sealed: bool) -> Interpreter | None:
-    """One for any of these wheel tags, or, without any, one that there are locks for."""
+    """Return an interpreter for any of these wheel tags; for any supported one if there are none."""
     if not sealed and (found := interpreters.find(tags) if tags else interpreters.own()):
         return found
-    return interpreters.find_locked(tags or interpreters.SUPPORTED, folders)
+    return interpreters.find_locked(tags or SUPPORTED, folders)
 
 
-def _of_machine(releases: Releases) -> str:
-    """A release that is the machine's own; empty where there is none."""
-    found = (entry.name for entry, release in releases if provider_of(entry.document, release) == "host")
-    return next(found, "")
-
-
-def _locks(name: str, wanted: Mapping[str, str], folders: Sequence[Path]) -> dict[str, Path]:
-    """The lock for each interpreter that there is one for."""
-    return {tag: path for tag in interpreters.SUPPORTED if (path := find_lock(folders, name, tag, wanted))}
-
-
-def _unsuitable(name: str, releases: Releases, locked: Mapping[str, Path], *, sealed: bool) -> str:
-    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in locked or interpreters.SUPPORTED)
+def _no_interpreter(name: str, releases: Releases, locked: Mapping[str, Path], *, sealed: bool) -> str:
+    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in locked or SUPPORTED)
     if sealed:
-        return f"environment {name} needs {wanted}, and the component cpython has no lock of a release of that"
+        return f"environment {name} needs {wanted}, but the component cpython has no lock file of such a release"
     components = ", ".join(entry.name for entry, _ in releases)
     return (
-        f"environment {name} ({components}) is locked for {wanted}; this is CPython "
-        f"{interpreters.own().version}. A python{interpreters.version_of(min(locked))} on PATH would serve"
+        f"environment {name} ({components}) is locked for {wanted}; this is CPython {interpreters.own().version}; "
+        f"put a python{interpreters.version_of(min(locked))} on PATH"
     )
+
+
+class _Unavailable(Exception):
+    """A release that this machine cannot have; the message names the remedy."""
+
+
+class _Providers:
+    """Finds packages; ``needs`` are the releases that other releases are built with."""
+
+    def __init__(self, lock_folders: Sequence[Path], needs: Releases) -> None:
+        self._folders = lock_folders
+        self._needs = {entry.name: (entry, release) for entry, release in needs}
+        self._under_way: list[str] = []
+
+    def packages(self, releases: Releases) -> tuple[Package, ...]:
+        """Return the packages of all releases that are not wheels. Raise _Unavailable."""
+        return tuple(
+            self._package(entry, release)
+            for entry, release in releases
+            if provider_of(entry.document, release) is not Provider.PYPI
+        )
+
+    def _package(self, entry: Entry[Component], release: Release) -> Package:
+        provider = provider_of(entry.document, release)
+        if provider is Provider.DEB:
+            return self._debian(entry, release)
+        if provider is Provider.HOST:
+            names = filled(release.programs or entry.document.programs, release.release)
+            found = find_tool(entry.name, release.release, names)
+            if isinstance(found, str):
+                raise _Unavailable(found)
+            return found
+        return self._source(entry, release)
+
+    def _debian(self, entry: Entry[Component], release: Release) -> DebianRelease:
+        for folder in self._folders:
+            path = debian_lock_file(folder, entry.name, release.release)
+            if path.is_file():
+                lock = read_debian_lock(path)
+                return replace(lock, patcher=self._patcher()) if lock.in_place else lock
+        raise _Unavailable(unlocked(f"{entry.name}@{release.release}"))
+
+    def _patcher(self) -> WheelPackage:
+        """Return the wheel with the program that patches prefixes; it is the same for every interpreter."""
+        if PATCHER not in self._needs:
+            raise _Unavailable(f"no component '{PATCHER}', which patches programs for their prefix")
+        wanted = distributions([self._needs[PATCHER]])
+        for tag in SUPPORTED:
+            path = find_lock(self._folders, PATCHER, tag, wanted)
+            if path is not None:
+                return read_lock(path, wanted)[0]
+        raise _Unavailable(unlocked(PATCHER, wanted))
+
+    def _source(self, entry: Entry[Component], release: Release) -> SourceBuild:
+        if entry.document.build is None:
+            raise _Unavailable(f"{entry.name}@{release.release} cannot be built: its component file has no 'build'")
+        if entry.name in self._under_way:
+            raise _Unavailable(f"circular needs: {' needs '.join([*self._under_way, entry.name])}")
+        self._under_way.append(entry.name)
+        needs = {}
+        for name in entry.document.build.needs:
+            if name not in self._needs:
+                raise _Unavailable(f"{entry.name} needs {name}, which is not a component")
+            owner, needed = self._needs[name]
+            if provider_of(owner.document, needed) not in (Provider.DEB, Provider.SOURCE):
+                raise _Unavailable(f"{entry.name} needs {name} {needed.release}, which has no prefix")
+            needs[name] = (self._package(owner, needed), needed.release)
+        self._under_way.pop()
+        return source_build(entry, release, needs)

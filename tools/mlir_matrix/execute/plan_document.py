@@ -10,8 +10,7 @@ from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.cost import cost_of
-from mlir_matrix.environments.package import Package
-from mlir_matrix.environments.releases import Releases, distributions
+from mlir_matrix.environments.package import Package, Releases, distributions
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import input_names, tool_modules

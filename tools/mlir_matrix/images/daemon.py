@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ from mlir_matrix.errors import InfrastructureError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: Seconds that a daemon may take to answer; loading an image of 2 GB takes it some 20.
-_PATIENCE_S = 600
+#: Loading an image of 2 GB takes some 20 s.
+_TIMEOUT_S = 600
 _START = "start one (systemctl start docker, or podman system service), or set DOCKER_HOST to the address of one"
 
 
@@ -55,7 +55,6 @@ class Daemon:
             yield from self._api.get_image(reference)
 
     def tag(self, reference: str, tag: str) -> None:
-        """Add a tag to an image."""
         name, _, short = tag.rpartition(":")
         with self.plainly(f"naming the image {tag}"):
             self._api.tag(reference, name, short)
@@ -63,46 +62,42 @@ class Daemon:
     def push(self, tag: str) -> None:
         """Push an image to the registry of its tag."""
         name, _, short = tag.rpartition(":")
-        self._watch(f"bringing {tag} to its registry", lambda: self._api.push(name, short, stream=True, decode=True))
+        self._watch(f"pushing {tag}", lambda: self._api.push(name, short, stream=True, decode=True))
 
     def pull(self, tag: str) -> None:
         """Pull an image from the registry of its tag."""
         name, _, short = tag.rpartition(":")
-        self._watch(f"taking {tag} from its registry", lambda: self._api.pull(name, short, stream=True, decode=True))
+        self._watch(f"pulling {tag}", lambda: self._api.pull(name, short, stream=True, decode=True))
 
     def load(self, archive: Iterable[bytes]) -> None:
-        """Load the images of a docker-archive. Raise InfrastructureError."""
+        """Load the images of a docker-archive."""
         self._watch("loading images", lambda: self._api.load_image(iter(archive)))
 
     def _watch(self, doing: str, ask: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
         """Read the progress of a request. Errors come in the middle, under one of two keys."""
         with self.plainly(doing):
-            for said in ask():
-                if trouble := said.get("error") or said.get("message"):
-                    raise _trouble(doing, str(trouble))
+            for event in ask():
+                if message := event.get("error") or event.get("message"):
+                    raise _trouble(doing, str(message))
 
-    @contextmanager
-    def plainly(self, doing: str) -> Iterator[None]:
+    def plainly(self, doing: str) -> AbstractContextManager[None]:
         """Turn errors of the daemon into an InfrastructureError; ``doing`` names the operation."""
-        with _plainly(doing, self.address):
-            yield
+        return _plainly(doing, self.address)
 
     def close(self) -> None:
-        """Close the connections."""
         self.client.close()
 
 
 def connect() -> Daemon:
     """Connect to the daemon of ``DOCKER_HOST``, else to a local one. Raise InfrastructureError."""
+    address = os.environ.get("DOCKER_HOST", "") or next(_sockets(), "")
+    if not address:
+        raise InfrastructureError(f"no container daemon is running; {_START}")
     from docker import DockerClient
 
-    named = os.environ.get("DOCKER_HOST", "")
-    address = named or next(_sockets(), "")
-    if not address:
-        raise InfrastructureError(f"no container daemon is running: {_START}")
     with _plainly("connecting", address):
         environment: Mapping[str, str] = {**os.environ, "DOCKER_HOST": address}
-        client = DockerClient.from_env(version="auto", timeout=_PATIENCE_S, environment=environment)
+        client = DockerClient.from_env(version="auto", timeout=_TIMEOUT_S, environment=environment)
         client.ping()
     return Daemon(client, address)
 
@@ -111,14 +106,10 @@ def _sockets() -> Iterator[str]:
     """Yield the addresses of existing sockets, Docker's first."""
     own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     places = ("/var/run/docker.sock", f"{own}/docker.sock", f"{own}/podman/podman.sock", "/run/podman/podman.sock")
-    return (f"unix://{place}" for place in places if _is_there(place))
-
-
-def _is_there(place: str) -> bool:
-    try:
-        return Path(place).is_socket()
-    except OSError:
-        return False
+    for place in places:
+        with suppress(OSError):
+            if Path(place).is_socket():
+                yield f"unix://{place}"
 
 
 @contextmanager
@@ -138,14 +129,14 @@ def _explained(error: Exception, doing: str, address: str) -> InfrastructureErro
 
     if isinstance(error, APIError) and error.explanation:
         return _trouble(doing, str(error.explanation))
-    number = next((code for code in _numbers(error)), 0)
+    number = next(_numbers(error), 0)
     if number in (errno.EACCES, errno.EPERM):
         return InfrastructureError(
-            f"the container daemon at {address} refuses this user: join its group "
-            "(usermod --append --groups docker USER, then log in again), or set DOCKER_HOST to the address of another"
+            f"the container daemon at {address} refuses this user; join its group "
+            "(usermod --append --groups docker USER, then log in again), or set DOCKER_HOST to another daemon"
         )
     if number in (errno.ENOENT, errno.ECONNREFUSED):
-        return InfrastructureError(f"no container daemon answers at {address}: {_START}")
+        return InfrastructureError(f"no container daemon answers at {address}; {_START}")
     return InfrastructureError(f"the container daemon at {address} does not answer as expected, {doing}: {error}")
 
 
@@ -158,9 +149,9 @@ def _numbers(error: BaseException | None) -> Iterator[int]:
         error = error.__cause__ or error.__context__
 
 
-def _trouble(doing: str, said: str) -> InfrastructureError:
-    if "no space left" in said.lower():
+def _trouble(doing: str, message: str) -> InfrastructureError:
+    if "no space left" in message.lower():
         return InfrastructureError(
-            f"the container daemon's disk is full, {doing}: docker system df shows what takes the space"
+            f"the container daemon's disk is full, {doing}; for the largest objects, run: docker system df"
         )
-    return InfrastructureError(f"the container daemon reports an error, {doing}: {said.strip()}")
+    return InfrastructureError(f"the container daemon reports an error, {doing}: {message.strip()}")

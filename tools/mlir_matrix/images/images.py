@@ -1,25 +1,31 @@
-"""Images of environments: find them in the daemon, make the others, pull from and push to a registry."""
+"""Images of environments: select, find, make and load them; pull from and push to a registry."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from mlir_matrix.catalog.models.containers import Containers
+from mlir_matrix.catalog.pins import PINS_MARK, read_pins
+from mlir_matrix.digest import canonical
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import PackageListener, PackageProgress
-from mlir_matrix.images.archive import archive
 from mlir_matrix.images.daemon import Daemon
-from mlir_matrix.images.layers import PACKAGES, known, measure
-from mlir_matrix.images.spec import ImageSpec, draw, tag_of
+from mlir_matrix.images.layers import PACKAGES, Layer, known, measure
+from mlir_matrix.images.spec import ImageSpec, draw, layer_members, tag_of
+from mlir_matrix.images.tar import Member, in_pieces, pack, size_of, text
 from mlir_matrix.images.verify import differences, doubts
+from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.paths import Home
+from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 
-__all__ = ["PACKAGES", "Image", "ensure", "find", "pull", "push"]
+#: Called after each layer with the number of written and of all layers.
+Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +46,9 @@ def ensure(
     listener: PackageListener,
     settings: Containers | None = None,
 ) -> dict[str, Image]:
-    """Return images of these sealed environments by digest; absent ones are made and loaded.
+    """Return images of these sealed environments by digest; make and load absent ones. Raise InfrastructureError.
 
-    All packages must be in ``home.packages``. Raise InfrastructureError.
+    All packages must be in ``home.packages``.
     """
     # Environments with different names may have the same digest.
     wanted = {environment.name: environment for environment in environments}.values()
@@ -52,24 +58,26 @@ def ensure(
     absent = [spec for spec, image in zip(drawn, images, strict=True) if image is None]
     if absent:
         _make(absent, home=home, daemon=daemon, listener=listener)
-        images += [_made(spec, daemon) for spec in absent]
+        images += [find(spec, daemon) for spec in absent]
+        for spec, image in zip(absent, images[-len(absent) :], strict=True):
+            if image is None:
+                raise InfrastructureError(f"the container daemon loaded {spec.tag}, but does not have this image")
     return {image.environment_digest: image for image in images if image}
 
 
 def find(spec: ImageSpec, daemon: Daemon) -> Image | None:
-    """Return the daemon's image if it is what the spec says, else None."""
-    said = daemon.image(spec.tag)
-    if said is None or differences(spec, said):
+    """Return the daemon's image if it matches the spec, else None."""
+    described = daemon.image(spec.tag)
+    if described is None or differences(spec, described):
         return None
-    return Image(id=said["Id"], tag=spec.tag, environment_digest=spec.environment.digest)
+    return Image(id=described["Id"], tag=spec.tag, environment_digest=spec.environment.digest)
 
 
 def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: PackageListener) -> None:
     """Compute unknown digests of layers; a gigabyte takes a second."""
     todo: dict[str, Package] = {}
     for environment in environments:
-        units = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
-        todo |= {folder: unit for unit, folder in units if folder and known(unit, folder, home) is None}
+        todo |= {name: unit for name, unit in environment.folders.items() if known(unit, name, home) is None}
     label = f"digests of {counted(len(todo), 'layer')}"
     for number, (folder, unit) in enumerate(todo.items()):
         listener(PackageProgress(package=label, received=number, total=len(todo), building=True))
@@ -89,13 +97,6 @@ def _make(specs: Sequence[ImageSpec], *, home: Home, daemon: Daemon, listener: P
     listener(PackageProgress(package=label, done=True))
 
 
-def _made(spec: ImageSpec, daemon: Daemon) -> Image:
-    image = find(spec, daemon)
-    if image is None:
-        raise InfrastructureError(f"the container daemon loaded {spec.tag} but has another image, or none")
-    return image
-
-
 def pull(environment: ResolvedEnvironment, spec: ImageSpec | None, registry: str, daemon: Daemon) -> str:
     """Pull the image of an environment. Return why it is not used, or an empty string.
 
@@ -106,17 +107,99 @@ def pull(environment: ResolvedEnvironment, spec: ImageSpec | None, registry: str
         daemon.pull(f"{registry}/{tag}")
     except InfrastructureError as error:
         return str(error)
-    said = daemon.image(f"{registry}/{tag}")
-    if said is None:
+    described = daemon.image(f"{registry}/{tag}")
+    if described is None:
         return f"the container daemon pulled {tag} from {registry} but does not have it"
-    wrong = differences(spec, said) if spec else doubts(environment, said)
+    wrong = differences(spec, described) if spec else doubts(environment, described)
     if wrong:
-        return f"{registry}/{tag} is not what the locks give: {wrong[0]}"
-    daemon.tag(said["Id"], tag)
+        return f"{registry}/{tag} does not match the lock files: {wrong[0]}"
+    daemon.tag(described["Id"], tag)
     return ""
 
 
 def push(tag: str, registry: str, daemon: Daemon) -> None:
-    """Push an image. Raises InfrastructureError."""
+    """Push an image. Raise InfrastructureError."""
     daemon.tag(tag, f"{registry}/{tag}")
     daemon.push(f"{registry}/{tag}")
+
+
+def archive(specs: Sequence[ImageSpec], home: Home, tell: Tell = lambda _done, _of: None) -> Iterator[bytes]:
+    """Yield the docker-archive of images in pieces, each shared layer once.
+
+    Raise InfrastructureError if a package has changed since its layer was measured.
+    """
+    return in_pieces(_archive(specs, home, tell))
+
+
+def _archive(specs: Sequence[ImageSpec], home: Home, tell: Tell) -> Iterator[bytes]:
+    layers = {layer.digest: (layer, spec) for spec in specs for layer in spec.layers}
+    for number, (layer, spec) in enumerate(layers.values()):
+        tell(number, len(layers))
+        yield from _layer(layer, layer_members(layer, spec, home))
+    manifest = []
+    for spec in specs:
+        name = f"{spec.id.removeprefix('sha256:')}.json"
+        yield from text(name, spec.config.decode()).pieces()
+        places = [_place(layer) for layer in spec.layers]
+        manifest.append({"Config": name, "RepoTags": [spec.tag], "Layers": places})
+    yield from pack([text("manifest.json", canonical(manifest).decode())])
+    tell(len(layers), len(layers))
+
+
+def _layer(layer: Layer, listed: Sequence[Member]) -> Iterator[bytes]:
+    """Yield a layer as a file of the archive."""
+    changed = InfrastructureError(
+        f"{layer.label} has changed since its layer was measured; run: matrix toolchain verify"
+    )
+    if size_of(listed) != layer.size:
+        raise changed
+    yield Member(path=_place(layer), mode=0o644, size=layer.size).header
+    state = hashlib.sha256()
+    # A layer is whole blocks and needs no padding.
+    for piece in in_pieces(pack(listed)):
+        state.update(piece)
+        yield piece
+    if state.hexdigest() != layer.digest:
+        raise changed
+
+
+def _place(layer: Layer) -> str:
+    return f"{layer.digest}.tar"
+
+
+def chosen(session: Session, names: Iterable[str]) -> tuple[list[ResolvedEnvironment], list[str]]:
+    """Return the sealed environments of names, and why some are unavailable. Raise UsageError for an unknown name."""
+    from mlir_matrix.expand.select import is_suite  # not needed by executors
+
+    references: dict[str, None] = {}
+    for name in names:
+        base = name.partition(PINS_MARK)[0]
+        if base in session.catalog.environments or (is_suite(base) and base not in session.catalog.suites):
+            references[reference_of(session, name)] = None
+        else:
+            references |= dict.fromkeys(session.references(name))
+    return sealed(session, list(references))
+
+
+def sealed(session: Session, references: Sequence[str]) -> tuple[list[ResolvedEnvironment], list[str]]:
+    """Return sealed environments by reference, and why some are unavailable."""
+    found, reasons = [], []
+    for reference in references:
+        environment = session.environment(reference, sealed=True)
+        if isinstance(environment, ResolvedEnvironment):
+            found.append(environment)
+        else:
+            reasons.append(environment.reason)
+    return found, list(dict.fromkeys(reasons))
+
+
+def reference_of(session: Session, name: str) -> str:
+    """Return an environment's name as plans have it, from ``mlir@llvm=19``. Raise UsageError."""
+    base, mark, suffix = name.partition(PINS_MARK)
+    if base not in session.catalog.environments:
+        near = did_you_mean(base, [*session.catalog.environments, *session.catalog.suites])
+        raise UsageError(f"there is no environment or suite '{printable(base)}'{near}")
+    if not mark:
+        return session.pins.reference(base)
+    pins = read_pins(session.catalog, suffix.split(","), printable(name))
+    return session.pins.override(",".join(f"{key}={value}" for key, value in pins.items())).reference(base)

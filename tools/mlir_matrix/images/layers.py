@@ -1,7 +1,7 @@
 """Layers of an image: one with the root's skeleton, then one per package of the environment.
 
-A layer depends on the content of its folder alone, which the lock decides. So images of several environments share layers.
-A digest is computed once, which reads every byte, and kept.
+A layer depends only on the content of its folder, so images of several environments share layers. Its digest is computed
+once, which reads every byte, and kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Layer:
 
 
 def root_members(interpreter: str, user: int) -> list[Member]:
-    """Return the first layer: links to the folder ``interpreter``, whose C library is the system's, and a user."""
+    """Return the first layer: a user, and links to the C library in the folder ``interpreter``."""
     listed = [Member(path=path, folder=True) for path in _EMPTY]
     listed += [Member(path="tmp", mode=0o1777, folder=True), Member(path="work", folder=True, owner=user)]
     listed += [Member(path=name, mode=0o777, target=f"matrix/packages/{interpreter}/{name}") for name in _SYSTEM]
@@ -61,7 +61,7 @@ def unit_members(folder: Path) -> list[Member]:
     """Return the layer of a package. Raise InfrastructureError for a file that no image can hold."""
     at = PACKAGES.relative_to("/") / folder.name
     edits: dict[str, Callable[[bytes], bytes] | None] = {FILE: partial(settled, mtime_s=MTIME)}
-    # The same bytes, whichever installer and time.
+    # The same bytes whatever the installer and the time.
     for path in folder.glob("*.dist-info/*"):
         name = path.relative_to(folder).as_posix()
         if path.name == "RECORD":
@@ -88,13 +88,13 @@ def known(unit: Package, folder: str, home: Home) -> Layer | None:
 
 
 def measure(unit: Package, folder: str, home: Home) -> Layer:
-    """Compute a package's layer. Every byte is read twice: against its hashes, and as it will be sent."""
+    """Compute a package's layer. Every byte is read twice: to check its hash, and for the archive. Raise InfrastructureError."""
     place = home.packages / folder
     damaged: Sequence[str] = damaged_files(place, thorough=True) if place.is_dir() else ["its folder is missing"]
     if damaged:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise InfrastructureError(
-            f"{unit.label} is damaged ({damaged[0]}{more}): matrix toolchain verify removes it, and it is installed again"
+            f"{unit.label} is damaged ({damaged[0]}{more}); remove it by: matrix toolchain verify"
         )
     listed = unit_members(place)
     found = Layer(label=unit.label, folder=folder, digest=digest_of(listed), size=size_of(listed))

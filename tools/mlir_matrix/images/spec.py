@@ -13,7 +13,17 @@ from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.digest import canonical, digest_bytes
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.images.layers import FORMAT, Layer, known, measure, root_layer, unit_layer
+from mlir_matrix.images.layers import (
+    FORMAT,
+    Layer,
+    known,
+    measure,
+    root_layer,
+    root_members,
+    unit_layer,
+    unit_members,
+)
+from mlir_matrix.images.tar import Member
 from mlir_matrix.paths import Home
 
 #: A constant time of creation, the same as that of files.
@@ -39,12 +49,10 @@ class ImageSpec:
 
     @property
     def tag(self) -> str:
-        """Return the tag of the image."""
         return tag_of(self.environment)
 
     @property
     def size(self) -> int:
-        """Return the bytes of all layers."""
         return sum(layer.size for layer in self.layers)
 
     @property
@@ -87,6 +95,13 @@ class ImageSpec:
         )
 
 
+def layer_members(layer: Layer, spec: ImageSpec, home: Home) -> list[Member]:
+    """Return the members of a layer. Raise InfrastructureError for a file that no image can hold."""
+    if layer.folder:
+        return unit_members(home.packages / layer.folder)
+    return root_members(spec.interpreter, spec.user)
+
+
 def tag_of(environment: ResolvedEnvironment) -> str:
     """Return the tag of an environment's image, ``mlir-matrix/mlir-llvm-19.1.7:0a1b2c3d4e5f``."""
     name = re.sub(r"[^a-z0-9]*[^a-z0-9.][^a-z0-9]*|\.{2,}", "-", environment.name.lower()).strip("-")
@@ -95,14 +110,13 @@ def tag_of(environment: ResolvedEnvironment) -> str:
 
 def can_draw(environment: ResolvedEnvironment, home: Home) -> bool:
     """Return whether the spec can be made now: each package is installed, or its layer known."""
-    tag = environment.interpreter.tag
-    return all(known(unit, unit.folder_for(tag), home) for unit in environment.missing(home.packages))
+    missing = ((folder, unit) for folder, unit in environment.folders.items() if not (home.packages / folder).is_dir())
+    return all(known(unit, folder, home) for folder, unit in missing)
 
 
 def is_measured(environment: ResolvedEnvironment, home: Home) -> bool:
     """Return whether the spec can be made without reading a package."""
-    named = ((unit, unit.folder_for(environment.interpreter.tag)) for unit in environment.units)
-    return all(known(unit, folder, home) for unit, folder in named if folder)
+    return all(known(unit, folder, home) for folder, unit in environment.folders.items())
 
 
 def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, anew: bool = False) -> ImageSpec:
@@ -128,5 +142,4 @@ def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Pac
         name = unit.label.partition(" ")[0].lower().replace("_", "-")
         return unit is not environment.interpreter.prefix, place.get(name, len(place)), unit.label
 
-    folders = {unit.folder_for(environment.interpreter.tag): unit for unit in environment.units}
-    return sorted((unit for folder, unit in folders.items() if folder), key=key)
+    return sorted(environment.folders.values(), key=key)

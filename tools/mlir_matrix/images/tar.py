@@ -1,6 +1,6 @@
-"""Archives whose bytes depend on their content alone: not on order, times, owners, umask or machine.
+"""Write tar archives whose bytes depend on the content of files alone: not on order, times, owners, umask or machine.
 
-Content is read while the archive is written. The size is known before.
+Files are read while the archive is written; its size is known before.
 """
 
 from __future__ import annotations
@@ -87,12 +87,17 @@ def members(root: Path, at: str, edits: Edits = MappingProxyType({})) -> list[Me
     targets = {member.path: member.target for member in found if member.target}
     for path in targets:
         if leads_out(path, targets):
-            raise InfrastructureError(
-                f"{root}: {path} is a link that leads out of the folder; it has no place in an image"
-            )
-    edited = (_edited(member, edits.get(member.path, _as_it_is)) for member in found)
-    kept = (replace(member, path=f"{at}/{member.path}") for member in edited if member)
-    return [Member(path=at, folder=True), *kept]
+            raise InfrastructureError(f"{root}/{path} is a link that leads out of the folder; images cannot contain it")
+    listed = [Member(path=at, folder=True)]
+    for member in found:
+        edit = edits.get(member.path)
+        kept = replace(member, path=f"{at}/{member.path}")
+        if edit and member.source:
+            content = edit(b"".join(_content(member.source, member.size)))
+            kept = replace(kept, source=None, content=content, size=len(content))
+        if edit or member.path not in edits:
+            listed.append(kept)
+    return listed
 
 
 def size_of(listed: Iterable[Member]) -> int:
@@ -137,24 +142,11 @@ def _members(root: Path) -> Iterator[Member]:
                 mode = 0o755 if status.st_mode & 0o111 else 0o644
                 yield Member(path=path, mode=mode, source=Path(place), size=status.st_size)
             else:
-                raise InfrastructureError(f"{place} is neither a file nor a folder; it has no place in an image")
+                raise InfrastructureError(f"{place} is neither a file nor a folder; images cannot contain it")
 
 
 def _fail(error: OSError) -> None:
     raise error
-
-
-def _as_it_is(content: bytes) -> bytes:
-    return content
-
-
-def _edited(member: Member, edit: Callable[[bytes], bytes] | None) -> Member | None:
-    if edit is None:
-        return None
-    if member.source is None or edit is _as_it_is:
-        return member
-    content = edit(b"".join(_content(member.source, member.size)))
-    return replace(member, source=None, content=content, size=len(content))
 
 
 def _content(path: Path, size: int) -> Iterator[bytes]:
@@ -170,7 +162,7 @@ def _content(path: Path, size: int) -> Iterator[bytes]:
     except OSError as error:
         raise unwritable(f"{path} cannot be read", error) from None
     if left:
-        raise InfrastructureError(f"{path} has changed while it was read")
+        raise InfrastructureError(f"{path} changed while it was read")
 
 
 def digest_of(listed: Sequence[Member]) -> str:

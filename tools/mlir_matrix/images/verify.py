@@ -1,4 +1,4 @@
-"""Compare an image of a daemon with what the locks give: by its description, or file by file."""
+"""Compare an image of a daemon with its spec: by its description, or file by file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import IO, Any, cast
 
 from mlir_matrix.digest import digest_pieces
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.images.archive import layer_members
 from mlir_matrix.images.layers import FORMAT
-from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, ImageSpec
+from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, ImageSpec, layer_members
 from mlir_matrix.images.tar import pack
 from mlir_matrix.paths import Home
 
@@ -28,23 +27,23 @@ _WHITEOUT = ".wh."
 _GZIP = b"\x1f\x8b"
 
 
-def differences(spec: ImageSpec, said: Mapping[str, Any]) -> list[str]:
+def differences(spec: ImageSpec, described: Mapping[str, Any]) -> list[str]:
     """Return what differs, from the daemon's description of the image; empty if it is the same.
 
     Daemons identify an image by the digest of its configuration, which covers everything. Docker with containerd's store uses
     the digest of a manifest of its own; then layers and configuration decide.
     """
-    if said["Id"] == spec.id:
+    if described["Id"] == spec.id:
         return []
-    found = [*_settings(spec, said.get("Config") or {}), *_layers(spec, said)]
-    by_manifest = any(digest.endswith(f"@{said['Id']}") for digest in said.get("RepoDigests") or ())
-    return found if found or by_manifest else [f"its ID is {said['Id']}, not {spec.id}; layers and user are right"]
+    found = [*_settings(spec, described.get("Config") or {}), *_layers(spec, described)]
+    by_manifest = any(digest.endswith(f"@{described['Id']}") for digest in described.get("RepoDigests") or ())
+    return found if found or by_manifest else [f"its ID is {described['Id']}, not {spec.id}; layers and user are right"]
 
 
-def doubts(environment: ResolvedEnvironment, said: Mapping[str, Any]) -> list[str]:
+def doubts(environment: ResolvedEnvironment, described: Mapping[str, Any]) -> list[str]:
     """Return wrong labels of an image, where its layers are unknown."""
     wanted = {LABEL_FORMAT: str(FORMAT), LABEL_DIGEST: environment.digest}
-    labels = (said.get("Config") or {}).get("Labels") or {}
+    labels = (described.get("Config") or {}).get("Labels") or {}
     return list(_labels(wanted, {key: labels[key] for key in wanted if key in labels}))
 
 
@@ -65,8 +64,8 @@ def _labels(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str
             yield f"its label {key} is {_shown(found.get(key))}, not {_shown(wanted.get(key))}"
 
 
-def _layers(spec: ImageSpec, said: Mapping[str, Any]) -> Iterator[str]:
-    found = (said.get("RootFS") or {}).get("Layers") or []
+def _layers(spec: ImageSpec, described: Mapping[str, Any]) -> Iterator[str]:
+    found = (described.get("RootFS") or {}).get("Layers") or []
     for layer, digest in zip_longest(spec.layers, found):
         if layer is None:
             yield f"it has an extra layer, {digest}"
@@ -94,8 +93,8 @@ def changed_files(spec: ImageSpec, found: Sequence[str], saved: Iterable[bytes],
     for digest, listing in _saved_layers(_Stream(iter(saved))):
         if digest not in spec.diff_ids:
             strange |= listing
-    said = list(_compared(wanted, strange))
-    return said[:_MOST] + ([f"and {len(said) - _MOST} more"] if len(said) > _MOST else [])
+    changes = list(_compared(wanted, strange))
+    return changes[:_MOST] + ([f"and {len(changes) - _MOST} more"] if len(changes) > _MOST else [])
 
 
 def _compared(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
@@ -143,8 +142,7 @@ def _listed(stream: _Stream) -> tuple[Listing, str]:
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    while piece := file.read(_CHUNK):
-        yield piece
+    return iter(lambda: file.read(_CHUNK), b"")
 
 
 def _uncompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Protocol
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.users import remember
 from mlir_matrix.events import Event, Listener, ignore
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.local_pool import LocalPool
@@ -19,7 +18,7 @@ from mlir_matrix.judge.result_maker import ResultMaker
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Environment, Session
+from mlir_matrix.session import Environment, Session, remember
 
 
 class Executor(Protocol):

@@ -1,1 +1,1 @@
-"""What a person names of a toolchain, and what this machine has."""
+"""Select toolchains by name and examine the machine."""

@@ -1,7 +1,7 @@
-"""Choose a Bazel: what ``MATRIX_BAZEL`` names, else the first on PATH that works, else the component ``bazel``.
+"""Choose a Bazel: the one in ``MATRIX_BAZEL``, else the first on PATH that works, else the component ``bazel``.
 
-A Bazel on PATH is asked for its version and builds a tiny workspace. The build shows what a version does not: modules that
-cannot be fetched, a Java that is too old, a home that is read-only. The answer is remembered until the program changes.
+A Bazel on PATH must report its version and build a tiny workspace. The build finds modules that cannot be downloaded, an
+old Java and a read-only home. The result is kept until the program changes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ OVERRIDE = "MATRIX_BAZEL"
 COMPONENT = "bazel"
 _NAMES = ("bazel", "bazelisk")
 
-#: Modules with extensions, and ``--target_pattern_file`` among what a run needs, as one release.
+#: The first release with everything that a run needs, such as module extensions and ``--target_pattern_file``.
 OLDEST = 7
-#: Bazelisk may have to fetch a Bazel before it can say which one.
+#: Bazelisk may have to download a Bazel first.
 _VERSION_S = 60.0
-#: A first start unpacks Bazel and fetches the modules that its own tools are; this is generous, and waited for once.
+#: A first start unpacks Bazel and downloads the modules of its own tools.
 _BUILD_S = 60.0
 _VERSION = re.compile(r"^bazel (?P<text>(?P<major>\d+)\.\d\S*)", re.MULTILINE)
 _DAY_S = 86_400
 _FILE = "bazel-probes.json"
-#: What is built: a rule that needs what an extension made.
+#: A rule that needs a repository of a module extension.
 WORKSPACE = {
     "MODULE.bazel": (
         'module(name = "probe")\n\next = use_extension("//:probe.bzl", "ext")\nuse_repo(ext, "probed")\n'
@@ -75,24 +75,23 @@ probe = rule(implementation = _probe_impl, attrs = {"said": attr.string()})
 class Bazel:
     """The chosen Bazel."""
 
-    #: The words that start it; its own follow.
+    #: First words of its command line.
     command: tuple[str, ...]
     version: str
-    #: What brought it: the variable, PATH, or the component.
+    #: ``MATRIX_BAZEL``, ``PATH`` or ``component``.
     where: str
-    #: Whether it is here; a component may have to be fetched.
+    #: Whether it is installed; a component may be missing.
     here: bool = True
-    #: Others that were looked at, each with the reason why it is not used.
+    #: The reasons why others are not used.
     rejected: tuple[str, ...] = ()
 
 
 def locate(session: Session, *, fetch: bool = True, listener: Listener = ignore) -> Bazel:
-    """Return the Bazel to use. The component is downloaded if needed, unless ``fetch`` is false.
+    """Return the Bazel to use. The component is installed if needed, unless ``fetch`` is false.
 
     Raise UsageError if ``MATRIX_BAZEL`` names none, InfrastructureError if there is none at all.
     """
-    named = os.environ.get(OVERRIDE, "")
-    if named:
+    if named := os.environ.get(OVERRIDE, ""):
         return _named(session, named)
     rejected = []
     for name in _NAMES:
@@ -108,10 +107,10 @@ def locate(session: Session, *, fetch: bool = True, listener: Listener = ignore)
 
 
 def _named(session: Session, named: str) -> Bazel:
-    """Return the Bazel that the user names. It is not tried: its builds report what fails."""
+    """Return the Bazel in ``MATRIX_BAZEL``, without a test build."""
     path = shutil.which(named)
     if path is None:
-        raise UsageError(f"{OVERRIDE}: there is no program {named}; name the path of a Bazel, or unset it")
+        raise UsageError(f"{OVERRIDE}: there is no program {named}; set it to the path of a Bazel, or unset it")
     found = probe(Path(path), session.home.state, build=False)
     if found.reason:
         raise UsageError(f"{OVERRIDE}: {path} {found.reason}")
@@ -142,12 +141,12 @@ class Probe:
 
     version: str = ""
     reason: str = ""
-    #: The reason may pass: a network that is down, a disk that is full.
+    #: The reason may be temporary, such as a full disk.
     passing: bool = False
 
 
 def probe(program: Path, state: Path, *, build: bool = True) -> Probe:
-    """Return what a Bazel is, remembered below ``state``. ``build``: try a build, too."""
+    """Return version and usability of a Bazel, kept below ``state``; ``build``: with a test build."""
     try:
         status = program.stat()
     except OSError as error:
@@ -161,13 +160,13 @@ def probe(program: Path, state: Path, *, build: bool = True) -> Probe:
         kept = {name: asdict(each) for name, each in known.items()}
         text = json.dumps({"day": day, "known": kept}, indent=1, sort_keys=True)
         with suppress(InfrastructureError):
-            # Where nothing can be remembered it is found out anew each time.
+            # Without a writable folder, the next run probes again.
             write_text(state / _FILE, text + "\n")
     return known[key]
 
 
 def _known(state: Path, day: int) -> dict[str, Probe]:
-    """Return remembered probes; of an earlier day only those that stay true."""
+    """Return kept probes; of an earlier day only those that are not temporary."""
     try:
         value = json.loads((state / _FILE).read_bytes())
         known = {key: Probe(**each) for key, each in value["known"].items()}
@@ -179,32 +178,32 @@ def _known(state: Path, day: int) -> dict[str, Probe]:
 def ask(program: Path) -> Probe:
     """Return the version, and whether it is new enough."""
     with tempfile.TemporaryDirectory(prefix="matrix-bazel-") as folder:
-        # A repository around us might ask for another version.
-        code, said = _call([str(program), "--version"], Path(folder), _VERSION_S)
+        # The current folder may request another version.
+        code, output = _call([str(program), "--version"], Path(folder), _VERSION_S)
     if code is None:
         return Probe(reason=f"does not report its version within {_VERSION_S:.0f} seconds", passing=True)
-    found = _VERSION.search(said)
+    found = _VERSION.search(output)
     if code != 0 or found is None:
-        return Probe(reason=f"reports no version; its output: {_last(said)}", passing=True)
+        return Probe(reason=f"reports no version; its output: {_last(output)}", passing=True)
     if int(found["major"]) < OLDEST:
         return Probe(version=found["text"], reason=f"is {found['text']}: {OLDEST} or newer is needed")
     return Probe(version=found["text"])
 
 
 def _try(program: Path) -> Probe:
-    """Return the version, and whether it builds."""
-    said = ask(program)
-    if said.reason:
-        return said
+    """Return the version, and whether a test build succeeds."""
+    found = ask(program)
+    if found.reason:
+        return found
     with tempfile.TemporaryDirectory(prefix="matrix-bazel-", ignore_cleanup_errors=True) as folder:
         reason = _build(program, Path(folder))
     if reason:
-        return Probe(version=said.version, reason=f"is {said.version}, but {reason}", passing=True)
-    return said
+        return Probe(version=found.version, reason=f"is {found.version}, but {reason}", passing=True)
+    return found
 
 
 def _build(program: Path, folder: Path) -> str:
-    """Return why a build fails, or an empty string. The server, which would stay, is ended."""
+    """Return why a build fails, or an empty string. End the server."""
     workspace, base = folder / "workspace", folder / "base"
     workspace.mkdir()
     for name, text in WORKSPACE.items():
@@ -212,15 +211,15 @@ def _build(program: Path, folder: Path) -> str:
     start = [str(program), f"--output_user_root={folder / 'root'}", f"--output_base={base}", "--max_idle_secs=10"]
     options = ["--lockfile_mode=off", "--noenable_workspace", "--color=no", "--curses=no", "--noshow_progress"]
     try:
-        code, said = _call([*start, "build", *options, "//:probe"], workspace, _BUILD_S)
+        code, output = _call([*start, "build", *options, "//:probe"], workspace, _BUILD_S)
         if code is None:
-            return f"a first build is not finished after {_BUILD_S:.0f} seconds"
+            return f"a test build takes more than {_BUILD_S:.0f} seconds"
         if code != 0:
-            return f"a first build fails: {_last(said)}"
-        return "" if (workspace / "bazel-bin/probe.txt").is_file() else "a first build makes no output"
+            return f"a test build fails: {_last(output)}"
+        return "" if (workspace / "bazel-bin/probe.txt").is_file() else "a test build has no output"
     finally:
         _end_server(base)
-        # What is unpacked there may be read-only.
+        # Bazel unpacks read-only folders.
         for path, _, _ in os.walk(folder):
             with suppress(OSError):
                 os.chmod(path, 0o700)
@@ -228,7 +227,7 @@ def _build(program: Path, folder: Path) -> str:
 
 
 def _call(command: Sequence[str], folder: Path, seconds: float) -> tuple[int | None, str]:
-    """Return exit code and output; no code if it took too long and was ended with all that it started."""
+    """Return exit code and output; after ``seconds``, kill the process group and return no code."""
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
@@ -251,15 +250,15 @@ def _call(command: Sequence[str], folder: Path, seconds: float) -> tuple[int | N
 
 
 def _end_server(base: Path) -> None:
-    """Kill the server, which is in a session of its own and would go on for a while."""
+    """Kill the server, which has its own session."""
     with suppress(OSError, ValueError):
         pid = int((base / "server/server.pid.txt").read_text(encoding="utf-8"))
-        # Nobody else has our folder among its words.
+        # The process ID may be of another process by now.
         if os.fsencode(base) in Path(f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGKILL)
 
 
-def _last(said: str) -> str:
-    """Return the most telling line of an output."""
-    lines = complaints(said) or said.strip().splitlines()[-1:]
+def _last(output: str) -> str:
+    """Return the first complaint in an output, else its last line."""
+    lines = complaints(output) or output.strip().splitlines()[-1:]
     return f"«{lines[0][:300]}»" if lines else "nothing"

@@ -1,4 +1,4 @@
-"""What this machine has, what is fetched, what is missing for which tests, which pins are about to vanish."""
+"""Examine the machine: its programs, installed packages, what tests lack, and pins whose releases will vanish."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.isolation import NOTHING_HELD
@@ -32,52 +31,47 @@ from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import bytes_in, is_downloaded, of_release, state_of
 
 SCHEMA = "mlir-matrix/doctor/v1"
-#: Programs of the machine, what they are for, and how they say their version. None is needed to run the suite smoke.
+#: Programs of the machine and their use. The suite smoke needs none of them.
 TOOLS = {
-    "apt-get": ("locking Debian packages", ("--version",)),
-    "git": ("the provider source", ("--version",)),
-    "cmake": ("the provider source", ("--version",)),
-    "ninja": ("the provider source", ("--version",)),
-    "c++": ("the provider source", ("--version",)),
-    "ccache": ("the provider source, to build the same again faster", ("--version",)),
-    "docker": ("running actions in containers", ("--version",)),
-    "bazel": ("running plans by Bazel", ("--version",)),
-    "nvidia-smi": ("GPUs", ("--version",)),
+    "apt-get": "locking Debian packages",
+    "git": "the provider source",
+    "cmake": "the provider source",
+    "ninja": "the provider source",
+    "c++": "the provider source",
+    "ccache": "the provider source, to build the same again faster",
+    "docker": "running actions in containers",
+    "bazel": "running plans by Bazel",
+    "nvidia-smi": "GPUs",
 }
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 def examine(session: Session) -> dict[str, Any]:
-    """Everything, as a value that ``json`` can write; keys may join, these stay."""
-    home = session.home
+    """Return the report as JSON. Keys may be added; these stay."""
+    home, own = session.home, interpreters.own()
+    folders = {"packages": home.packages, "artifacts": home.artifacts, "actions": home.actions}
     return {
         "schema": SCHEMA,
-        # The interpreter that this program runs in, which is of an environment of its own.
+        # That of the program's own virtual environment.
         "python": sys.executable,
-        "interpreter": _interpreter(),
+        "interpreter": {
+            "version": platform.python_version(),
+            "path": own.path,
+            "libc": own.libc,
+            "tag": own.tag,
+            "supported": own.tag in interpreters.SUPPORTED,
+        },
         "machine": _machine(home),
         "tools": _tools(),
         "bazel": _bazel(session),
         "home": {
             "cache": str(home.cache),
             "state": str(home.state),
-            "bytes": {name: bytes_in(path) for name, path in _folders(session).items()},
+            "bytes": {name: bytes_in(path) for name, path in folders.items()},
         },
         "environments": _environments(session),
         "suites": [_suite(session, name) for name in session.catalog.suites],
         "vanishing": _vanishing(session),
-    }
-
-
-def _interpreter() -> dict[str, Any]:
-    """What environments are made for here."""
-    own = interpreters.own()
-    return {
-        "version": platform.python_version(),
-        "path": own.path,
-        "libc": own.libc,
-        "tag": own.tag,
-        "supported": own.tag in interpreters.SUPPORTED,
     }
 
 
@@ -94,46 +88,37 @@ def _machine(home: Home) -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "free_bytes": shutil.disk_usage(there).free,
         "namespaces": lost != NOTHING_HELD,
-        # What actions can do here that they should not be able to, as a clause; empty where that is nothing.
+        # Which isolation of actions this machine lacks, as a clause.
         "isolation_lost": lost,
     }
 
 
 def _tools() -> dict[str, dict[str, Any]]:
     with ThreadPoolExecutor(len(TOOLS)) as pool:
-        versions = pool.map(lambda name: _version(name, TOOLS[name][1]), TOOLS)
-    return {
-        name: {"path": shutil.which(name), "version": version, "for": TOOLS[name][0]}
-        for name, version in zip(TOOLS, versions, strict=True)
-    }
+        versions = dict(zip(TOOLS, pool.map(_version, TOOLS), strict=True))
+    return {name: {"path": shutil.which(name), "version": versions[name], "for": use} for name, use in TOOLS.items()}
 
 
-def _version(name: str, arguments: tuple[str, ...]) -> str | None:
+def _version(name: str) -> str | None:
     path = shutil.which(name)
     if path is None:
         return None
     try:
-        done = subprocess.run([path, *arguments], capture_output=True, timeout=10, check=False)
+        done = subprocess.run([path, "--version"], capture_output=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
-    # Whoever's language it is in.
     found = _VERSION.search((done.stdout + done.stderr).decode(errors="replace"))
     return found[0] if found else None
 
 
 def _bazel(session: Session) -> dict[str, Any]:
-    """The Bazel that plans would be run by, and why no other."""
+    """Return the Bazel that runs plans, and why others are not used."""
     from mlir_matrix.toolchains.bazel import locate
 
     try:
         return asdict(locate(session, fetch=False))
     except MatrixError as error:
         return {"command": [], "version": "", "where": "", "here": False, "rejected": [str(error)]}
-
-
-def _folders(session: Session) -> dict[str, Path]:
-    home = session.home
-    return {"packages": home.packages, "artifacts": home.artifacts, "actions": home.actions}
 
 
 def _environments(session: Session) -> list[dict[str, Any]]:
@@ -154,7 +139,7 @@ def _environments(session: Session) -> list[dict[str, Any]]:
 
 
 def _suite(session: Session, name: str) -> dict[str, Any]:
-    """How many of a suite's tests can run here now, need something fetched first, or cannot run, and why."""
+    """Count the tests of a suite that can run now, need downloads first, or cannot run, and why."""
     plan = session.plan(choose(session.catalog, [name], pins=session.pins).tests())
     resolved = session.environments(action.environment for action in plan.graph.actions.values())
     lacking = {
@@ -186,11 +171,11 @@ def _suite(session: Session, name: str) -> dict[str, Any]:
 
 
 def _needs(graph: Graph) -> dict[str, frozenset[str]]:
-    """The environments that each action, and all before it, runs in."""
+    """Return the environments of each action and of all actions before it."""
     known: dict[str, frozenset[str]] = {}
-    # Many actions have the same.
+    # Saves memory: many actions have the same set.
     shared: dict[frozenset[str], frozenset[str]] = {}
-    # Sources come before what reads them.
+    # Actions come after their sources.
     for identifier, action in graph.actions.items():
         found = frozenset({action.environment}).union(*(known[source] for source in action.sources))
         known[identifier] = shared.setdefault(found, found)
@@ -198,7 +183,7 @@ def _needs(graph: Graph) -> dict[str, frozenset[str]]:
 
 
 def _vanishing(session: Session) -> list[dict[str, Any]]:
-    """Pins that will vanish: whether their archives are kept, by which they could be made again, and what is installed."""
+    """Return the pins whose releases will vanish, and whether they are downloaded and installed."""
     return [
         {
             "component": entry.name, "release": release.release, "environment": environment,
@@ -209,10 +194,7 @@ def _vanishing(session: Session) -> list[dict[str, Any]]:
 
 
 def _rolling(catalog: Catalog) -> Iterator[tuple[Entry[Component], Release, str]]:
-    """Releases that pins or suites name and that will vanish from where they come from.
-
-    With each the environment, where only one keeps to it.
-    """
+    """Yield the rolling releases that pins or suites name, each with its environment if only one pins it."""
     general = catalog.default_pins("")
     for name, entry in catalog.components.items():
         pinned = {general[name]: ""}
@@ -231,14 +213,14 @@ def _rolling(catalog: Catalog) -> Iterator[tuple[Entry[Component], Release, str]
 
 def _kept(session: Session, entry: Entry[Component], release: Release, environment: str) -> dict[str, Any]:
     try:
-        thing = (
+        found = (
             session.environment(environment) if environment else of_release(session, entry, release).resolve(session)
         )
     except UsageError as error:
-        # Nothing says what belongs to it: nobody can fetch it, and no test has it.
+        # No environment has the component.
         return {"fetched": False, "installed": False, "reason": str(error)}
-    if not isinstance(thing, ResolvedEnvironment):
-        return {"fetched": False, "installed": False, "reason": thing.reason}
+    if not isinstance(found, ResolvedEnvironment):
+        return {"fetched": False, "installed": False, "reason": found.reason}
     store = Artifacts(session.home.artifacts)
-    kept, here = all(is_downloaded(unit, store) for unit in thing.units), not thing.missing(session.home.packages)
-    return {"fetched": kept, "installed": here, "reason": ""}
+    downloaded = all(is_downloaded(package, store) for package in found.units)
+    return {"fetched": downloaded, "installed": not found.missing(session.home.packages), "reason": ""}

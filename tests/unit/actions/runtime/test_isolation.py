@@ -189,7 +189,7 @@ def test_a_granted_device_is_there_beside_the_others(folder: Path, nobody: bool,
 
 @pytest.mark.namespaces
 def test_what_is_declared_keeps_its_path(folder: Path) -> None:
-    """Links on the way to it, too; and nothing beside it is there."""
+    """Links on the way to it, too; and nothing beside it is there. The folder is in /tmp, which is the action's own."""
     (folder / "home/packages/x").mkdir(parents=True)
     (folder / "home/packages/x/it").write_text("x")
     (folder / "home/secret").write_text("x")
@@ -198,12 +198,17 @@ def test_what_is_declared_keeps_its_path(folder: Path) -> None:
         f"""
         found["read"] = open({str(folder / "link/x/it")!r}).read()
         found["seen"] = [sorted(os.listdir({str(folder)!r} + path)) for path in ("", "/home", "/link/")]
+        for path in ("/tmp/new", {str(folder / "link/x/it")!r}):
+            try: open(path, "w").close(); found[path] = "written"
+            except OSError as error: found[path] = error.strerror
         """,
         folder,
         declared=[str(folder / "link/x")],
     )
     assert found["read"] == "x"
     assert found["seen"] == [["home", "link"], ["packages"], ["x"]]
+    assert (found["/tmp/new"], found[str(folder / "link/x/it")]) == ("written", "Read-only file system")
+    assert not Path("/tmp/new").exists()
 
 
 @pytest.mark.namespaces

@@ -40,12 +40,6 @@ def test_library_is_the_same_bytes_in_another_folder(
         assert trace.encode() not in made
 
 
-@pytest.mark.slow
-def test_runtime_is_the_same_bytes_in_another_folder(tmp_path: Path, kit: Mapping[str, Path]) -> None:
-    build(tmp_path / "elsewhere-and-longer", {}, "runtime")
-    assert (tmp_path / "elsewhere-and-longer" / "runtime.o").read_bytes() == kit["runtime"].read_bytes()
-
-
 def test_outputs_hold_no_path_of_the_machine(kit: Mapping[str, Path], cache: Path) -> None:
     for path in kit.values():
         data = path.read_bytes()

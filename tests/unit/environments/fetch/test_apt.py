@@ -1,4 +1,4 @@
-"""Solving with apt: with a stand-in that says what apt said, and with the real one where there is one."""
+"""Solve with apt: a fake one, and the real one if the machine has it."""
 
 from __future__ import annotations
 
@@ -35,21 +35,10 @@ esac
 """
 FAKE_CACHE = f"""#!/bin/sh
 case "$*" in
-*policy*) cat <<'X'
-tool:
-  Installed: (none)
-  Candidate: 1:2.0-1+b1
-  Version table:
-     1:2.0-1+b1 100
-        100 http://mirror.invalid/debian sid-backports/main amd64 Packages
-     1:1.9-1 500
-        500 http://mirror.invalid/debian sid/main amd64 Packages
-libx:
-  Installed: (none)
-  Candidate: 1~rc
-  Version table:
-     1~rc 500
-        500 http://mirror.invalid/debian sid/main amd64 Packages
+*madison*) cat <<'X'
+      tool | 1:2.0-1+b1 | http://mirror.invalid/debian sid-backports/main amd64 Packages
+      tool |    1:1.9-1 | http://mirror.invalid/debian sid/main amd64 Packages
+      libx |       1~rc | http://mirror.invalid/debian sid/main amd64 Packages
 X
 ;;
 *) cat <<'X'
@@ -138,6 +127,14 @@ def test_solution(fake: Path, tmp_path: Path) -> None:
     assert "sid-backports main\ndeb [arch=amd64]" in (state / "sources.list").read_text()
 
 
+def test_keyring(fake: Path, tmp_path: Path) -> None:
+    mirrors = replace(MIRRORS, signed_by="/usr/share/keyrings/some.gpg")
+    solve(asked(), state=tmp_path / "state", mirrors=mirrors)
+    (sources,) = (tmp_path / "state").glob("*/sources.list")
+    options = "[arch=amd64 signed-by=/usr/share/keyrings/some.gpg]"
+    assert sources.read_text().splitlines()[1] == f"deb {options} http://mirror.invalid/debian sid main"
+
+
 def test_what_is_left_out(fake: Path, tmp_path: Path) -> None:
     """Counts as installed, each time only what is asked for now."""
     for without in (("doc", "jdk"), ("jdk",)):
@@ -159,11 +156,11 @@ def test_another_release(fake: Path, tmp_path: Path) -> None:
 
 def test_what_is_not_there(fake: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        InfrastructureError, match=r"no solution for nothing in .*; apt says: E: Unable to locate package nothing"
+        InfrastructureError, match=r"no solution for nothing in .*; apt reports: E: Unable to locate package nothing"
     ):
         solve(asked("nothing"), state=tmp_path / "state", mirrors=MIRRORS)
     (fake / "down").touch()
-    with pytest.raises(InfrastructureError, match="apt has no index of sid-backports, sid: E: no Release file"):
+    with pytest.raises(InfrastructureError, match="apt has no index of sid-backports and sid: E: no Release file"):
         solve(asked(), state=tmp_path / "state", mirrors=MIRRORS)
 
 
@@ -175,13 +172,13 @@ def test_no_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_place(fake: Path, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("in the way")
-    with pytest.raises(InfrastructureError, match="apt's state cannot be kept"):
+    with pytest.raises(InfrastructureError, match="the state of apt cannot be written"):
         solve(asked(), state=tmp_path / "state", mirrors=MIRRORS)
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
 def test_nothing_unsigned(tmp_path: Path) -> None:
-    """The real apt refuses an archive that nobody signed."""
+    """The real apt refuses an unsigned archive."""
     (tmp_path / "debian/dists/sid/main/binary-amd64").mkdir(parents=True)
     (tmp_path / "debian/dists/sid/main/binary-amd64/Packages").write_text("")
     (tmp_path / "debian/dists/sid/Release").write_text(

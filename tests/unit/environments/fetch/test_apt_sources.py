@@ -1,4 +1,4 @@
-"""Finding Debian's mirror among what apt is configured with."""
+"""Find Debian's mirror in apt's configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from mlir_matrix.environments.fetch.apt_sources import (
     parse_list,
     routes,
     settings,
-    source_line,
 )
 from mlir_matrix.environments.fetch.http import Routes
 from mlir_matrix.errors import InfrastructureError
@@ -93,12 +92,12 @@ def test_override(tmp_path: Path) -> None:
     folder = etc(tmp_path, debian__sources=DEB822)
     found = find_mirrors(etc=folder, environment={"MATRIX_DEB_MIRROR": " file:///mnt/debian/ http://x.invalid "})
     assert found == Mirrors(bases=("file:///mnt/debian", "http://x.invalid"), signed_by=KEYS)
-    with pytest.raises(InfrastructureError, match="MATRIX_DEB_MIRROR: '/mnt/debian' is no address of a mirror"):
+    with pytest.raises(InfrastructureError, match="MATRIX_DEB_MIRROR: '/mnt/debian' is not the URL of a mirror"):
         find_mirrors(etc=folder, environment={"MATRIX_DEB_MIRROR": "/mnt/debian"})
 
 
 def test_none(tmp_path: Path) -> None:
-    """Says what would do."""
+    """Name the remedy."""
     for folder in (tmp_path / "absent", etc(tmp_path / "apt", a__list="deb http://x.invalid/ubuntu jammy main")):
         with pytest.raises(InfrastructureError, match=r"apt's configuration .*MATRIX_DEB_MIRROR.*--from DIR"):
             find_mirrors(etc=folder, environment={})
@@ -109,8 +108,6 @@ def test_keys_that_are_no_file() -> None:
     for value in ("\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mQ", "ABCDEF", "/a /b", "/a]b", "$(id)"):
         (source,) = parse_deb822(f"Types: deb\nURIs: {MIRROR}\nSuites: sid\nComponents: main\nSigned-By: {value}\n")
         assert source.signed_by == ""
-    assert source_line(MIRROR, "sid", "") == f"deb [arch=amd64] {MIRROR} sid main\n"
-    assert source_line(MIRROR, "sid", KEYS) == f"deb [arch=amd64 signed-by={KEYS}] {MIRROR} sid main\n"
 
 
 def test_settings_that_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""The store of downloaded files: by hash, also from colleagues' folders, with damage found."""
+"""Store files by hash, find them in other folders, and find damage."""
 
 from __future__ import annotations
 
@@ -57,14 +57,13 @@ def test_a_colleagues_store(tmp_path: Path, place: str) -> None:
     assert store.find(good, 5) is None
     assert store.find(bad, 3) is None
     assert store.passed_over == {
-        other / place / bad: f"{other / place / bad} is damaged, or another file, and was passed over: "
-        f"its sha256 is {digest(b'BAD')}, expected {bad}",
+        other / place / bad: f"{other / place / bad} is ignored: its sha256 is {digest(b'BAD')}, expected {bad}",
     }
     assert not store.folder.exists()
 
 
 def test_a_plain_folder(tmp_path: Path) -> None:
-    """Whatever its files are called: by size, then by hash."""
+    """Find files with any name, by size and then by hash."""
     put(tmp_path / "debs", b"one", "a_1%3a2_amd64.deb")
     put(tmp_path / "debs", b"two", "b.whl")
     (tmp_path / "debs" / "folder").mkdir()
@@ -94,7 +93,7 @@ def test_damage(tmp_path: Path) -> None:
 
 
 def test_what_somebody_is_fetching_is_no_leftover(tmp_path: Path) -> None:
-    """Its lock ends with whoever fetches."""
+    """The lock of a part ends with the process that downloads it."""
     store = Artifacts(tmp_path)
     busy, left, damaged = (store.part(digest(name)) for name in (b"busy", b"left", b"damaged"))
     damaged = damaged.with_suffix(".damaged")

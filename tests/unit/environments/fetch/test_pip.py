@@ -1,4 +1,4 @@
-"""The size of a wheel and of what is in it, from its list of members alone, wherever it is."""
+"""Compute the sizes of a wheel from its list of members alone."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_sizes(server: Behaviour, transport: Transport, tmp_path: Path) -> None:
 def test_without_parts_of_files(server: Behaviour, transport: Transport) -> None:
     """Sizes are not worth the whole wheel."""
     server.ranges = False
-    with pytest.raises(InfrastructureError, match="the index does not give parts of files"):
+    with pytest.raises(InfrastructureError, match="the index does not support ranges"):
         wheel_sizes(f"{server.address}/w.whl", transport)
 
 
 def test_without_a_length(server: Behaviour, transport: Transport) -> None:
     server.length = False
-    with pytest.raises(InfrastructureError, match="does not say how large its files are"):
+    with pytest.raises(InfrastructureError, match="does not state the sizes of files"):
         wheel_sizes(f"{server.address}/w.whl", transport)
 
 
@@ -66,5 +66,5 @@ def test_trouble(server: Behaviour, transport: Transport, tmp_path: Path, troubl
         server.cut = [0] * 99
     else:
         address = "http://127.0.0.1:1/w.whl"
-    with pytest.raises(InfrastructureError, match="the size of a wheel cannot be found out"):
+    with pytest.raises(InfrastructureError, match="the size of a wheel is unknown"):
         wheel_sizes(address, transport)

@@ -1,4 +1,4 @@
-"""From lock to prefix with a mirror in a folder: complete or not there, found damaged and repaired, moved and run."""
+"""Install Debian releases from a local mirror: complete or not at all; find and repair damage; move and run."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_prefix(stage: Stage) -> None:
 
 
 def test_programs(stage: Stage) -> None:
-    """Run by hand and by us, wherever the prefix is moved."""
+    """By scripts and by command line, also after moving the prefix."""
     moved = stage.root / "a $place; with 'names'"
     shutil.move(stage.provide(), moved)
     assert damaged_files(moved, thorough=False) == []
@@ -101,7 +101,7 @@ def test_programs(stage: Stage) -> None:
 
 
 def test_damage(stage: Stage) -> None:
-    """Found by a quick look or a thorough one, and gone once it is taken away and made again."""
+    """Found by quick and thorough checks; repaired by removing and installing."""
     made = stage.provide()
     (made / "usr/lib/1.so").write_bytes(b"\1" * 4999 + b"\2")
     (made / "usr/lib/l2").unlink()
@@ -172,7 +172,7 @@ def test_a_description_of_what_cannot_be(stage: Stage) -> None:
 
 
 def test_bytecode_is_no_damage(stage: Stage) -> None:
-    """Of people who try its Python; anything else that was added is."""
+    """Bytecode is not damage; any other added file is."""
     made = stage.provide()
     for name in ("opt/t/bin/__pycache__/say.pyc", "opt/new"):
         (made / name).parent.mkdir(exist_ok=True)
@@ -202,14 +202,14 @@ def test_what_others_have(stage: Stage) -> None:
 
 
 def test_gone(stage: Stage) -> None:
-    """Says which package, and what would do; nothing half done stays, and other mirrors are asked."""
+    """Name the package and the remedy, leave nothing, and try other mirrors."""
     package = stage.lock.packages[1]
     away = stage.root / "away"
     shutil.copytree(stage.mirror.root, away)
     (stage.mirror.root / package.path).unlink()
     with pytest.raises(NotFoundError, match=r"^tool 2\.0: lib1 1:2\.0\+b1~x-3: ") as caught:
         stage.provide()
-    assert f"{stage.mirror.base} does not have {package.path}; sid may have a newer one" in str(caught.value)
+    assert f"{stage.mirror.base} does not have {package.path}; sid may have a newer version" in str(caught.value)
     assert all(word in str(caught.value) for word in ("MATRIX_DEB_MIRROR", "--from DIR", "toolchain lock tool"))
     assert stage.left == []
     stage.bases = ("file://me:secret@localhost/none", stage.mirror.base)
@@ -246,7 +246,7 @@ def test_another_file_than_locked(stage: Stage) -> None:
     package = stage.lock.packages[1]
     file = stage.mirror.root / package.path
     file.write_bytes(file.read_bytes()[:-1] + b"?")
-    with pytest.raises(InfrastructureError, match=r"^tool 2\.0: lib1 .*another hash than the lock has"):
+    with pytest.raises(InfrastructureError, match=r"^tool 2\.0: lib1 .*another hash than in the lock file"):
         stage.provide()
     assert stage.left == []
 
@@ -254,13 +254,13 @@ def test_another_file_than_locked(stage: Stage) -> None:
 def test_hostile(stage: Stage) -> None:
     """One package is enough to refuse all of it."""
     evil = stage.mirror.add("evil", link("./usr/lib/out", "../../../../evil"))
-    with pytest.raises(BadArchive, match=r"^tool 2\.0: evil .*: usr/lib/out: is a link that leads out"):
+    with pytest.raises(BadArchive, match=r"^tool 2\.0: evil .*: usr/lib/out: link that leads out"):
         stage.provide(dataclasses.replace(stage.lock, packages=(*stage.lock.packages, evil)))
     assert stage.left == []
 
 
 def test_no_programs(stage: Stage) -> None:
-    with pytest.raises(InfrastructureError, match="no programs in usr/bin; name the folders that have"):
+    with pytest.raises(InfrastructureError, match="no programs in usr/bin; correct 'programs'"):
         stage.provide(dataclasses.replace(stage.lock, programs=("usr/bin",)))
 
 
@@ -362,7 +362,7 @@ LOADED = Prefix(
 
 
 def test_by_the_loader(tmp_path: Path) -> None:
-    """The words, and the script that says the same."""
+    """Compare the command line with the script."""
     root = str(tmp_path / "p q")
     argv = LOADED.argv(root, "opt")
     libraries = f"{root}/usr/lib/t/lib:{root}/lib/x y"
@@ -383,7 +383,6 @@ def test_by_the_loader(tmp_path: Path) -> None:
 
 
 def test_the_manifest_is_data(stage: Stage) -> None:
-    """For whoever checks it with other means."""
     made = stage.provide()
     files = json.loads((made / ".matrix/files.json").read_text())["files"]
     for path, (size, sha256, *_) in files.items():

@@ -1,4 +1,4 @@
-"""Headers of programs and libraries."""
+"""Read headers of programs and libraries."""
 
 from __future__ import annotations
 

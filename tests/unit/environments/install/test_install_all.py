@@ -1,4 +1,4 @@
-"""Environments are installed whole, and whoever waits hears of it in a thread of their own."""
+"""Install whole environments, with events in the caller's thread."""
 
 from __future__ import annotations
 

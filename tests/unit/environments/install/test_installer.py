@@ -1,4 +1,4 @@
-"""Installing with the real pip, from a folder of wheels made here: whole or not at all, checked, in parallel, and ended at once."""
+"""Install local wheels with the real pip: complete or not at all, checked, in parallel, and cancelled at once."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_packages_arrive(wheels: Path, store: Path) -> None:
     """Each in a folder of its own, once, though two environments ask for it."""
     one, two, both = (wheel(wheels, name) for name in ("one", "two", "both"))
     events = install(store, environment(one, both), environment(two, both))
-    assert left(store) == {package.folder(own().tag) for package in (one, two, both)}
-    assert (store / one.folder(own().tag) / "one.py").read_text() == "x" * 10
+    assert left(store) == {package.folder_for(own().tag) for package in (one, two, both)}
+    assert (store / one.folder_for(own().tag) / "one.py").read_text() == "x" * 10
     assert sorted(event.package for event in events if event.done) == ["both 1.0", "one 1.0", "two 1.0"]
     assert not [event for event in events if event.error]
     assert install(store, environment(one, two, both)) == []
@@ -68,8 +68,8 @@ def test_another_hash(wheels: Path, store: Path) -> None:
     one, good = wheel(wheels, "one"), wheel(wheels, "good")
     bad = WheelPackage(name="one", version="1.0", hashes=("0" * 64,))
     (error,) = [event.error for event in install(store, environment(bad, good)) if event.error]
-    assert error == "one 1.0 was offered with another hash than the lock has; it was not installed"
-    assert left(store) == {good.folder(own().tag)}
+    assert error == "one 1.0 has another hash than in the lock file; not installed"
+    assert left(store) == {good.folder_for(own().tag)}
     assert one.hashes != bad.hashes
 
 
@@ -94,7 +94,7 @@ def test_a_broken_wheel(wheels: Path, store: Path) -> None:
     (wheels / "one-1.0-py3-none-any.whl").write_bytes(b"no archive")
     digest = hashlib.sha256(b"no archive").hexdigest()
     events = install(store, environment(WheelPackage(name="one", version="1.0", hashes=(digest,))))
-    assert events[-1].error.startswith("one 1.0 cannot be installed; pip says: "), events
+    assert events[-1].error.startswith("one 1.0 cannot be installed; pip reports: "), events
     assert left(store) == set()
     assert artifacts(store).entries() == []
 
@@ -128,21 +128,21 @@ def test_prefixes_and_packages_together(wheels: Path, store: Path, monkeypatch: 
     events = install(store, both, environment(one))
     assert sorted(event.package for event in events if event.done) == ["one 1.0", lock.label]
     assert both.missing(store) == ()
-    assert left(store) == {one.folder(own().tag), lock.folder}
+    assert left(store) == {one.folder_for(own().tag), lock.folder}
     (script,) = (Path(root, ".matrix", "bin", "say") for root in both.roots(store))
     assert subprocess.run([script, "hello"], capture_output=True, text=True, check=True).stdout == "said say hello\n"
 
 
 def test_what_a_killed_run_left_is_removed(wheels: Path, store: Path) -> None:
     one = wheel(wheels, "one")
-    stale = store / f".new-{one.folder(own().tag)}-abc"
+    stale = store / f".new-{one.folder_for(own().tag)}-abc"
     (stale / "site").mkdir(parents=True)
     install(store, environment(one))
-    assert left(store) == {one.folder(own().tag)}
+    assert left(store) == {one.folder_for(own().tag)}
 
 
 def test_no_place_to_put_it(wheels: Path, store: Path) -> None:
-    """The thread says so, rather than ending in silence while the run waits."""
+    """Report an unexpected error instead of ending the thread silently."""
     (store / ".locks").write_text("in the way")
     events = install(store, environment(wheel(wheels, "one")))
     assert "one 1.0 cannot be installed" in events[-1].error
@@ -209,7 +209,7 @@ def test_closing_ends_what_goes_on(slow: Path, store: Path) -> None:
 
 
 def test_closing_does_not_wait_for_bytes(wheels: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a connection on which none come; what has come is gone on with the next time."""
+    """Cancel a stalled download; the next one resumes it."""
     one = wheel(wheels, "one", size=400_000)
     with loopback.serve(wheels) as server:
         monkeypatch.setenv("no_proxy", "*")
@@ -237,7 +237,7 @@ def test_closing_does_not_wait_for_others(wheels: Path, store: Path) -> None:
     """Somebody else is installing the same package and takes for ever."""
     one = wheel(wheels, "one")
     (store / ".locks").mkdir()
-    with open(store / ".locks" / one.folder(own().tag), "w") as held:
+    with open(store / ".locks" / one.folder_for(own().tag), "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         events: list[PackageProgress] = []
         installer = Installer(store, events.append, artifacts=artifacts(store))
@@ -254,12 +254,12 @@ def test_waiting_for_others(wheels: Path, store: Path) -> None:
     one = wheel(wheels, "one")
     (store / ".locks").mkdir()
     events: list[PackageProgress] = []
-    with open(store / ".locks" / one.folder(own().tag), "w") as held:
+    with open(store / ".locks" / one.folder_for(own().tag), "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         installer = Installer(store, events.append, artifacts=artifacts(store))
         installer.request([environment(one)])
         wait_for(events)
-        (store / one.folder(own().tag)).mkdir()
+        (store / one.folder_for(own().tag)).mkdir()
     installer.finish()
     assert events[-1].done
-    assert not list((store / one.folder(own().tag)).iterdir())
+    assert not list((store / one.folder_for(own().tag)).iterdir())

@@ -1,4 +1,4 @@
-"""Damage to what is installed, found by a look or by reading everything."""
+"""Find damage in installed packages, quickly or by reading everything."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Unit:
 
 
 def flip(path: Path) -> None:
-    """One byte, and the time that the file had."""
+    """Change one byte; keep size and time."""
     status, data = path.stat(), bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
@@ -83,7 +83,7 @@ def test_damage(unit: Unit, harm: Callable[[Path], None], at_a_look: bool) -> No
 
 
 def test_all_of_it(unit: Unit) -> None:
-    """An empty folder is no installed unit, nor is one whose list is gone."""
+    """An empty folder, or one without a list of files, is damaged."""
     folder, _thing, _ = unit
     for path in (*folder.glob("*.dist-info/RECORD"), *folder.glob(".matrix/files.json")):
         path.unlink()
@@ -96,7 +96,7 @@ def test_all_of_it(unit: Unit) -> None:
 
 
 def test_additions(unit: Unit) -> None:
-    """Files and links that nobody listed; bytecode is left by whoever tries a module, and nothing looks at it."""
+    """Added files and links are damage, bytecode is not."""
     folder, _thing, _ = unit
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "w.cpython-311.pyc").write_bytes(b"x")
@@ -136,7 +136,7 @@ def test_a_damaged_list(tmp_path: Path, harm: Callable[[str], str]) -> None:
 
 
 def test_rows_of_pips_own(tmp_path: Path) -> None:
-    """Of packages that it had installed: programs are beside the rest, but listed as elsewhere. Odd hashes are none."""
+    """RECORD lists programs in another folder. Unknown hashes are damage."""
     folder, _thing, _ = a_wheel(tmp_path)
     (folder / "bin").mkdir()
     (folder / "bin" / "w").write_text("#!")
@@ -150,7 +150,7 @@ def test_rows_of_pips_own(tmp_path: Path) -> None:
 
 
 def test_removing(unit: Unit) -> None:
-    """What is damaged, and at once; where somebody else was faster there is nothing to do."""
+    """Remove damaged packages atomically, unless another process was faster."""
     folder, _thing, name = unit
     remove(folder)
     assert damaged_files(folder, thorough=True) == [], "what is whole stays"
@@ -180,7 +180,7 @@ def test_made_again_while_it_was_to_be_removed(unit: Unit) -> None:
 
 
 def test_who_holds_the_lock_has_decided(unit: Unit) -> None:
-    """Nothing waits for itself, and what nobody needs is removed though it is whole."""
+    """A caller with the lock does not wait for itself, and may remove a whole package."""
     folder, _, _ = unit
     with locked(folder.parent / ".locks" / folder.name):
         remove(folder)

@@ -1,4 +1,4 @@
-"""What makes Debian's Bazel run from a prefix: its jars with those that they name, its rc file, its launcher."""
+"""Patch Debian's Bazel: its list of jars, its rc file and its launcher."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def test_modules(root: Path) -> None:
 
 def test_other_packages(root: Path) -> None:
     (root / "usr/lib/jvm/java-21/bin/java").unlink()
-    with pytest.raises(InfrastructureError, match=r"no Java in usr/lib/jvm: the lock must have a JRE"):
+    with pytest.raises(InfrastructureError, match=r"no Java in usr/lib/jvm; add a JRE"):
         finish(root, "/there", PREFIX)
     (root / "usr/lib/jvm/java-21/bin/java").touch()
     (root / "usr/share/java/a.jar").write_bytes(b"no jar")
     with pytest.raises(InfrastructureError, match=r"usr/share/java/a.jar cannot be read"):
         finish(root, "/there", PREFIX)
     (root / CLASSPATH).unlink()
-    with pytest.raises(InfrastructureError, match=r"this is not Debian's Bazel"):
+    with pytest.raises(InfrastructureError, match=r"which is part of Debian's Bazel"):
         finish(root, "/there", PREFIX)

@@ -1,4 +1,4 @@
-"""Prefixes that are patched for their place: what is patched and what is not, and that they are known to be of use there only."""
+"""Patch prefixes for their path: what is patched, what is not, and that they are damaged anywhere else."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_it_cannot_be_moved(stage: Stage) -> None:
     (stage.root / "other").symlink_to(made)
     assert damaged_files(stage.root / "other", thorough=True) == []
     copy = shutil.copytree(made, stage.root / "copy", symlinks=True)
-    assert damaged_files(copy, thorough=False) == [f"everything: it was made for {made}"]
+    assert damaged_files(copy, thorough=False) == [f"all files: the prefix only works at {made}"]
     assert lost(str(copy)) == "it was made for another place, which its programs name"
 
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_patched(stage: Stage, text: str, said: str) -> None:
 
 def test_without_a_loader(stage: Stage) -> None:
     del stage.members[-1]
-    with pytest.raises(InfrastructureError, match=r"must have the C library, libc6"):
+    with pytest.raises(InfrastructureError, match=r"add the C library, libc6"):
         stage.provide()
 
 

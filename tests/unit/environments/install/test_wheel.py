@@ -1,4 +1,4 @@
-"""Wheels: where pip finds them, how they are fetched, and what is said where they are not."""
+"""Install wheels: find them by pip, download them, and report errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def provide(tmp_path: Path, artifacts: Artifacts) -> Iterator[Provide]:
 
     def run(thing: WheelPackage, *, store: Artifacts | None = None, cancelled: threading.Event | None = None) -> Path:
         event = cancelled or threading.Event()
-        destination = tmp_path / "packages" / thing.folder(own().tag)
+        destination = tmp_path / "packages" / thing.folder_for(own().tag)
         workshop = Workshop(
             packages=destination.parent, artifacts=store or artifacts, pip=Pip(event), transport=transport,
             listener=lambda _progress: None, cancelled=event,
@@ -68,7 +68,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behaviour]:
-    """The folder of wheels, served; pip is told where."""
+    """A server of wheels that pip is configured with."""
     monkeypatch.setenv("no_proxy", "*")
     with serve(wheels) as behaviour:
         monkeypatch.setattr(
@@ -100,7 +100,7 @@ def test_for_another_interpreter(wheels: Path) -> None:
     address, value = locate(wanted, interpreter, Pip(threading.Event()))
     assert f"-{tag}-" in address
     assert (value,) == wanted.hashes
-    with pytest.raises(InfrastructureError, match="was offered with another hash than the lock has"):
+    with pytest.raises(InfrastructureError, match="another hash than in the lock file"):
         locate(wanted, own(), Pip(threading.Event()))
 
 
@@ -175,7 +175,7 @@ def test_where_an_index_wants_to_know_who_asks(
 
 
 def test_where_only_pip_knows_the_way(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a proxy of its own, say."""
+    """For example by its own proxy."""
     one = wheel(wheels, "one")
     monkeypatch.setattr(module, "locate", lambda thing, *_given: ("http://127.0.0.1:1/f", thing.hashes[0]))
     assert (provide(one) / "one.py").is_file()
@@ -184,9 +184,11 @@ def test_where_only_pip_knows_the_way(wheels: Path, provide: Provide, monkeypatc
 @pytest.mark.usefixtures("nobody")
 @pytest.mark.parametrize("refusals", [[404], [500] * 3])
 def test_pip_is_asked_for_nothing_else(server: Behaviour, wheels: Path, provide: Provide, refusals: list[int]) -> None:
-    """What is gone, or broken, is so for pip as well."""
+    """pip is not tried if the server answers that the file is missing or broken."""
     server.refuse = [*refusals]
-    with pytest.raises(InfrastructureError, match="is no longer there" if refusals == [404] else "the answer is '500"):
+    with pytest.raises(
+        InfrastructureError, match="is no longer available" if refusals == [404] else "the server answers '500"
+    ):
         provide(wheel(wheels, "one"))
 
 
@@ -198,15 +200,15 @@ def test_a_full_disk(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(downloads, "_write", full)
-    with pytest.raises(InfrastructureError, match=r"one 1\.0 cannot be kept: the disk is full"):
+    with pytest.raises(InfrastructureError, match=r"one 1\.0 cannot be stored: the disk is full"):
         provide(wheel(wheels, "one"))
 
 
 def test_the_size_that_the_lock_has(server: Behaviour, wheels: Path, provide: Provide, artifacts: Artifacts) -> None:
-    """Nothing longer is taken; of one of several builds nobody knows which size it is."""
+    """Refuse a longer file; with several builds, the size is unknown."""
     one = wheel(wheels, "one", size=5000)
     size = (wheels / "one-1.0-py3-none-any.whl").stat().st_size
-    with pytest.raises(InfrastructureError, match=f"{size} bytes are offered, the lock has {size - 1}"):
+    with pytest.raises(InfrastructureError, match=f"the file has {size} bytes, expected {size - 1}"):
         provide(replace(one, size=size - 1))
     folder = provide(replace(one, size=size - 1, hashes=(*one.hashes, "0" * 64)))
     os.rename(folder, folder.with_name("away"))
@@ -221,16 +223,16 @@ def test_the_size_that_the_lock_has(server: Behaviour, wheels: Path, provide: Pr
 def test_another_file_at_the_address(wheels: Path, provide: Provide, artifacts: Artifacts) -> None:
     one = wheel(wheels, "one")
     wheel(wheels, "one", size=11)
-    with pytest.raises(InfrastructureError, match="another hash than the lock has"):
+    with pytest.raises(InfrastructureError, match="another hash than in the lock file"):
         provide(one)
     assert artifacts.entries() == artifacts.leftovers() == []
 
 
 def test_another_hash_than_the_lock_has(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though pip should have said so."""
+    """Check the hash even if pip does not."""
     one = wheel(wheels, "one")
     monkeypatch.setattr(module, "locate", lambda *_given: ("file:///x", "1" * 64))
-    with pytest.raises(InfrastructureError, match="was offered with another hash"):
+    with pytest.raises(InfrastructureError, match="another hash than in the lock file"):
         provide(one)
 
 
@@ -252,7 +254,7 @@ def test_cancelled(wheels: Path, provide: Provide, artifacts: Artifacts) -> None
     ],
 )
 def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], words: str) -> None:
-    """Is called that, not a package that nobody has: what is nearest to it could not be had either."""
+    """Report the network, not a missing package, and suggest no other release."""
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_RETRIES", "1")
     monkeypatch.setenv("no_proxy", "")
@@ -261,7 +263,7 @@ def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: 
     with pytest.raises(InfrastructureError) as caught:
         locate(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), own(), Pip(threading.Event()))
     assert not isinstance(caught.value, NotFoundError)
-    assert str(caught.value).startswith("one 1.0 cannot be fetched: there is no network, or a package index")
+    assert str(caught.value).startswith("one 1.0 cannot be downloaded: no network, or a package index")
     assert words in str(caught.value)
     assert "Retry(" not in str(caught.value)
 
@@ -269,12 +271,12 @@ def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("WARNING: Retrying after timed out\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "another hash than the lock"),
+        ("WARNING: Retrying after timed out\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "another hash than in the lock"),
         ("WARNING: Retrying\nERROR: [Errno 28] No space left on device", "the disk is full"),
         ("WARNING: There was a problem: SSLError(SSLCertVerificationError)\nERROR: No matching distribution", "no network"),
-        ("ERROR: No matching distribution found", "not on the package indexes"), ("", "pip says: nothing"),
+        ("ERROR: No matching distribution found", "not on the package indexes"), ("", "pip reports: nothing"),
     ],
 )  # fmt: skip
 def test_what_pip_says(said: str, words: str) -> None:
     """What is certain goes before what may have been a moment's trouble."""
-    assert words in str(module._explain(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), said))
+    assert words in str(module._explained(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), said))

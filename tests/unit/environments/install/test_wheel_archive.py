@@ -1,4 +1,4 @@
-"""Wheels as archives: what of them is unpacked and where, what is listed, and that nothing hostile gets beside its folder."""
+"""Unpack wheels: paths, RECORD, and hostile members."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def unpacked(path: Path, cancelled: threading.Event | None = None) -> Path:
 
 
 def beside(folder: Path) -> list[str]:
-    """What lies around the folder that was to be filled."""
+    """Return the paths around the folder."""
     return sorted(path.name for path in folder.parent.iterdir()) + sorted(
         path.name for path in folder.parents[1].iterdir()
     )
@@ -93,22 +93,22 @@ FILE = stat.S_IFREG | 0o644
 @pytest.mark.parametrize(
     ("members", "words"),
     [
-        ([("/etc/passwd", FILE)], "'/etc/passwd' would lie elsewhere"),
-        ([("../x", FILE)], "'../x' would lie elsewhere"),
-        ([("a/../../x", FILE)], "would lie elsewhere"),
-        ([("w.data/purelib/../../../x", FILE)], "would lie elsewhere"),
-        ([("..\\x", FILE)], "would lie elsewhere"),
-        ([("C:\\x", FILE)], "would lie elsewhere"),
-        ([(".", FILE)], "would lie elsewhere"),
-        ([("x", LINK)], "'x' is no plain file"),
-        ([("x", LINK), ("x/y", FILE)], "'x' is no plain file"),
-        ([("x", stat.S_IFIFO)], "'x' is no plain file"),
-        ([("x", stat.S_IFCHR)], "'x' is no plain file"),
-        ([("x", FILE), ("x", FILE)], "several of its members would lie at 'x'"),
-        ([("y/x", FILE), ("w.data/purelib/y/x", FILE)], "several of its members would lie at 'y/x'"),
-        ([("x", FILE), ("x/y", FILE)], "several of its members would lie at 'x"),
-        ([("x/y", FILE), ("x", FILE)], "several of its members would lie at 'x'"),
-        ([("w.dist-info/RECORD/x", FILE)], "several of its members would lie at 'w.dist-info/RECORD'"),
+        ([("/etc/passwd", FILE)], "'/etc/passwd' leads out of the folder"),
+        ([("../x", FILE)], "'../x' leads out of the folder"),
+        ([("a/../../x", FILE)], "leads out of the folder"),
+        ([("w.data/purelib/../../../x", FILE)], "leads out of the folder"),
+        ([("..\\x", FILE)], "leads out of the folder"),
+        ([("C:\\x", FILE)], "leads out of the folder"),
+        ([(".", FILE)], "leads out of the folder"),
+        ([("x", LINK)], "'x' is not a regular file"),
+        ([("x", LINK), ("x/y", FILE)], "'x' is not a regular file"),
+        ([("x", stat.S_IFIFO)], "'x' is not a regular file"),
+        ([("x", stat.S_IFCHR)], "'x' is not a regular file"),
+        ([("x", FILE), ("x", FILE)], "several members have the path 'x'"),
+        ([("y/x", FILE), ("w.data/purelib/y/x", FILE)], "several members have the path 'y/x'"),
+        ([("x", FILE), ("x/y", FILE)], "several members have the path 'x"),
+        ([("x/y", FILE), ("x", FILE)], "several members have the path 'x'"),
+        ([("w.dist-info/RECORD/x", FILE)], "several members have the path 'w.dist-info/RECORD'"),
     ],
 )
 def test_hostile_wheels(tmp_path: Path, members: list[tuple[str, int]], words: str) -> None:
@@ -137,14 +137,14 @@ def broken(name: str, data: bytes) -> bytes:
 def test_archives_that_are_none(tmp_path: Path, name: str) -> None:
     path = archive(tmp_path / "w.whl", ("x.py", bytes(range(200)), FILE))
     path.write_bytes(broken(name, path.read_bytes()))
-    with pytest.raises(InfrastructureError, match=r"^w 1\.0 is no wheel that can be unpacked: "):
+    with pytest.raises(InfrastructureError, match=r"^w 1\.0 is not a valid wheel: "):
         unpacked(path)
 
 
 def test_a_record_that_nobody_can_read(tmp_path: Path) -> None:
     for number, data in enumerate((b"\xff\n", b'"' + b"x" * 200_000)):
         path = archive(tmp_path / f"w{number}.whl", ("w.dist-info/RECORD", data, FILE))
-        with pytest.raises(InfrastructureError, match="is no wheel that can be unpacked"):
+        with pytest.raises(InfrastructureError, match="is not a valid wheel"):
             unpack_wheel(path, tmp_path / f"{number}", "w 1.0", threading.Event())
 
 
@@ -157,7 +157,7 @@ def test_cancelled_while_unpacking(tmp_path: Path) -> None:
 
 
 def test_the_record_has_all_of_them(tmp_path: Path) -> None:
-    """Also what the wheel's own does not list, or lists as nobody can read: else it would look as if somebody had added it."""
+    """RECORD lists every file, also those that the wheel's own RECORD omits or misspells."""
     more = {
         "w/unlisted.py": b"a",
         "w/short.py": b"b",

@@ -1,4 +1,4 @@
-"""Locks of Debian packages: read strictly, because their words become addresses and folders."""
+"""Read lock files of Debian packages strictly, because their values become URLs and folders."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_in_place(word: str, finish: str) -> None:
 
 
 def test_digest() -> None:
-    """What it is, not where it was found; the folder also says what is made of it."""
+    """It covers content, not suite and path; the folder also depends on the programs."""
     lock = parse_debian_lock(HEAD + GOOD, "f")
     moved = parse_debian_lock(HEAD + GOOD.replace("bookworm", "trixie").replace("pool/main/z", "pool/updates/z"), "f")
     other = parse_debian_lock(HEAD + GOOD.replace(A, "b" * 64), "f")
@@ -167,7 +167,7 @@ def test_the_whole(text: str, problem: str) -> None:
 
 
 def test_it_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever reads it meanwhile has the old one."""
+    """A concurrent reader gets the old file."""
     lock = parse_debian_lock(HEAD + GOOD, "f")
     path = debian_lock_file(tmp_path / "c" / "toolchains" / "locks", lock.component, lock.release)
     write_debian_lock(path, lock, made=DAY)
@@ -194,7 +194,7 @@ def test_files(tmp_path: Path) -> None:
     locks.mkdir(parents=True)
     path = locks / "llvm-19.1.8-linux-x86_64.yaml"
     path.write_text(HEAD + GOOD)
-    with pytest.raises(CatalogError, match=rf"^{path}:1:1: is the lock of llvm@19\.1\.7"):
+    with pytest.raises(CatalogError, match=rf"^{path}:1:1: locks llvm@19\.1\.7"):
         read_debian_lock(path)
     (tmp_path / "out").write_text(HEAD + GOOD)
     link = locks / "llvm-19.1.7-linux-x86_64.yaml"

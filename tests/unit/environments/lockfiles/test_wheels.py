@@ -1,4 +1,4 @@
-"""Locks: pip's own format, read strictly, because names become folders and a stranger may have written them."""
+"""Read lock files in pip's format strictly, because names become folders and anybody may have written them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_longest_names_become_folders(tmp_path: Path) -> None:
     (package,) = read_lock(
         lock(tmp_path, f"{'n' * 101}=={'1' * 100} --hash=sha256:{A}  # size=1 installed=9999999999999\n")
     )
-    (tmp_path / f".new-{package.folder('cp311')}-damaged-4194304").mkdir()
+    (tmp_path / f".new-{package.folder_for('cp311')}-damaged-4194304").mkdir()
     assert package.installed == 9_999_999_999_999
 
 
@@ -120,21 +120,21 @@ def test_the_longest_names_become_folders(tmp_path: Path) -> None:
 def test_twice(tmp_path: Path, again: str) -> None:
     """However it is written."""
     path = lock(tmp_path, f"a-b==1 --hash=sha256:{A}\nc==1 --hash=sha256:{A}\n{again} --hash=sha256:{A}\n")
-    with pytest.raises(CatalogError, match=rf"^{path}:3:1: '{again.split('=', maxsplit=1)[0]}' is there twice"):
+    with pytest.raises(CatalogError, match=rf"^{path}:3:1: duplicate package '{again.split('=', maxsplit=1)[0]}'"):
         read_lock(path)
 
 
 @pytest.mark.parametrize(
     ("pins", "column", "words"),
     [
-        ("a==1 c==1", 14, "c==1 is pinned, but this lock does not have c"), ("a==2", 9, "a==2 is pinned, but this lock has a==1.0"),
-        ("a==1+cpu", 9, "but this lock has a==1.0"), ("B-b==2.13", 9, "but this lock has b_b==2.13.1+cpu"),
+        ("a==1 c==1", 14, "c==1 is pinned, but this lock file does not have c"),
+        ("a==2", 9, "a==2 is pinned, but this lock file has a==1.0"),
+        ("a==1+cpu", 9, "but this lock file has a==1.0"), ("B-b==2.13", 9, "but this lock file has b_b==2.13.1+cpu"),
         ("a", 9, "expected «name==version», got 'a'"),
         ("a==1 ../b==1", 14, "expected «name==version»"),
     ],
 )  # fmt: skip
 def test_pins_that_it_does_not_have(tmp_path: Path, pins: str, column: int, words: str) -> None:
-    """It is found by what it says that it pins."""
     path = lock(
         tmp_path, f"# Made by: x\n# Pins: {pins}\na==1.0 --hash=sha256:{A}\nb_b==2.13.1+cpu --hash=sha256:{A}\n"
     )
@@ -150,10 +150,10 @@ def test_pins_that_it_has(tmp_path: Path, pins: str) -> None:
 
 
 def test_what_it_must_have_where_it_does_not_say(tmp_path: Path) -> None:
-    """What it is wanted for; what it says itself goes before."""
+    """The pins that it states have priority over those that are expected."""
     path = lock(tmp_path, f"a==1.0 --hash=sha256:{A}\n")
     assert len(read_lock(path, {"a": "1"})) == len(read_lock(path)) == 1
-    with pytest.raises(CatalogError, match=rf"^{path}:1:1: b==1 is pinned, but this lock does not have b$"):
+    with pytest.raises(CatalogError, match=rf"^{path}:1:1: b==1 is pinned, but this lock file does not have b$"):
         read_lock(path, {"a": "1.0", "b": "1"})
     path.write_text(f"# Pins: a==1.0\n{path.read_text()}")
     assert len(read_lock(path, {"b": "1"})) == 1
@@ -194,7 +194,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_a_link_that_leaves_the_catalog(tmp_path: Path) -> None:
-    """Its content, say of /etc/passwd, would be quoted in the message."""
+    """The message would quote the content of the file, for example of /etc/passwd."""
     (tmp_path / "secret").write_text("secret")
     path = locks(tmp_path) / "x.txt"
     path.symlink_to(tmp_path / "secret")
@@ -212,7 +212,7 @@ def test_a_link_that_stays(tmp_path: Path) -> None:
 def test_names() -> None:
     package = WheelPackage(name="torch", version="2.13.0+cpu", hashes=(A, B))
     assert package.requirement == f"torch==2.13.0+cpu --hash=sha256:{A} --hash=sha256:{B}"
-    assert package.folder("cp311") == "torch-2.13.0+cpu-cp311-aaaaaaaaaaaa"
+    assert package.folder_for("cp311") == "torch-2.13.0+cpu-cp311-aaaaaaaaaaaa"
     assert lock_file(Path("/l"), "mlir", "cp312") == Path("/l/mlir-cp312-linux-x86_64.txt")
     assert lock_file(Path("/l"), "iree", "cp312", {"b": "2", "a": "1"}).name == "iree@a=1,b=2-cp312-linux-x86_64.txt"
 

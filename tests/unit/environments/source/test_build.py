@@ -1,4 +1,4 @@
-"""Builds of sources: real repositories, made here, built by the machine's own compiler."""
+"""Build local git repositories with the host's compiler."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_an_error_of_the_compiler(home: Path, repository: Repository) -> None:
     assert "said 0.1 cannot be built: " in error
     assert "error:" in error
     log = home / "logs" / f"{found.folder}.log"
-    assert error.endswith(f"all of it is in {log}")
+    assert error.endswith(f"see the log {log}")
     assert "say.cpp" in log.read_text()
 
 
@@ -205,7 +205,7 @@ def test_an_error_of_cmake(home: Path, repository: Repository) -> None:
 def test_nothing_to_run(home: Path, repository: Repository) -> None:
     text = "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
     error = failure(home, build(repository, repository.commit(CMakeLists_txt=text)))
-    assert error == "said 0.1 was built, but there are no programs in bin of it"
+    assert error == "said 0.1 was built, but has no programs in bin"
 
 
 @needs_compiler
@@ -235,7 +235,7 @@ def test_no_such_commit(home: Path, repository: Repository) -> None:
 def test_hooks_and_variables_of_others_play_no_part(
     home: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a template, of a git that runs us, of flags that somebody has set."""
+    """Variables of git hooks, templates and flags of the user have no effect."""
     found = build(repository, repository.says("one"))
     template = tmp_path / "template"
     (template / "hooks").mkdir(parents=True)
@@ -259,7 +259,7 @@ def test_hooks_and_variables_of_others_play_no_part(
     [
         ({"cmake"}, "it needs a cmake on PATH"),
         ({"ninja", "git"}, "it needs a git on PATH; a ninja on PATH"),
-        ({"c++", "g++", "clang++"}, "it needs a C++ compiler on PATH (c++, g++ or clang++), or one in what it needs"),
+        ({"c++", "g++", "clang++"}, "it needs a C++ compiler on PATH (c++, g++ or clang++), or in 'needs'"),
     ],
     ids=["cmake", "ninja and git", "compilers"],
 )
@@ -336,7 +336,7 @@ def with_compiler(home: Path, loader: str) -> tuple[SourceBuild, Path]:
 
 @pytest.mark.parametrize("loader", ["lib64/ld-linux-x86-64.so.2", "usr/lib64/ld-linux-x86-64.so.2"])
 def test_the_loader_of_what_is_built(home: Path, loader: str) -> None:
-    """Is that of the prefix, wherever it has it; a name where it is only shown and the prefix is not there yet."""
+    """A dry run prints the loader of the prefix, or a placeholder if it is not installed."""
     found, prefix = with_compiler(home, loader)
     places = Places(home / "packages", home, found)
 
@@ -348,7 +348,7 @@ def test_the_loader_of_what_is_built(home: Path, loader: str) -> None:
     assert not [line for line in dry_run(places) if "LOADER" in line]
     shutil.rmtree(prefix)
     assert linked() == {str(prefix / "LOADER")}
-    assert f"# LOADER: as {prefix}/.matrix/prefix.json says, once that is there" in list(dry_run(places))
+    assert f"# LOADER: see {prefix}/.matrix/prefix.json once it is installed" in list(dry_run(places))
 
 
 @needs_compiler
@@ -356,13 +356,13 @@ def test_a_prefix_that_cannot_link(home: Path) -> None:
     """Of a Debian whose /lib64 is a link that another package has."""
     found, prefix = with_compiler(home, "usr/lib64/ld-linux-x86-64.so.2")
     (error,) = [event.error for event in provide(home, found) if event.error]
-    assert f"g++-14 of {prefix.name}: there is no lib64/ld-linux-x86-64.so.2" in error
+    assert f"g++-14 of {prefix.name}: it has no lib64/ld-linux-x86-64.so.2" in error
     assert "base-files" in error
 
 
 @needs_compiler
 def test_what_a_killed_git_left(home: Path, repository: Repository) -> None:
-    """Locks that would be waited for in vain, for ever; the mirror's own lock says that no git is at work there."""
+    """Lock files of git would block for ever; our own lock shows that no git is running."""
     one, two = (build(repository, repository.says(word)) for word in ("one", "two"))
     assert not [event.error for event in provide(home, one) if event.error]
     places = Places(home / "packages", home, two)

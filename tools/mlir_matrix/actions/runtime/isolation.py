@@ -254,8 +254,8 @@ class Spaces:
             mounts.check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
             if trees:
                 root.mount_devices(trees)
-            for place in laid.empty:
-                root.mount_empty(place)
+            for place, kept in laid.empty.items():
+                root.mount_empty(place, kept)
             if alone and not laid.folder:
                 root.mount_empty(os.path.dirname(folder))
                 os.mkdir(folder)

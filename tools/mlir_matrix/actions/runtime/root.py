@@ -12,7 +12,7 @@ import pwd
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir_matrix.actions.runtime import mounts
@@ -46,8 +46,8 @@ class Laid:
 
     #: Where an action's folder goes; empty: where it is.
     folder: str
-    #: Where each action gets an empty file system.
-    empty: Sequence[str]
+    #: Where each action gets an empty file system, with the paths that it nevertheless sees there.
+    empty: Mapping[str, Sequence[str]]
     #: Whether each action can have a /proc of its own process namespace.
     new_proc: bool
 
@@ -214,9 +214,11 @@ def build(paths: Iterable[str]) -> Laid:
         mounts.set_attributes("/", _FIXED, inside=False)
     finally:
         os.umask(mask)
-    # One of these that contains declared paths has only those.
-    empty = [place for place in TEMPORARY if not any(_is_inside(path, place) for path in (*real, *links))]
-    return Laid(folder=FOLDER, empty=empty, new_proc=new_proc)
+    visible = [*real, *(link for link in links if os.path.islink(link))]
+    empty = {place: [path for path in visible if _is_inside(path, place)] for place in TEMPORARY}
+    # A temporary folder that is declared itself stays as it is.
+    kept = {place: paths for place, paths in empty.items() if place not in paths}
+    return Laid(folder=FOLDER, empty=kept, new_proc=new_proc)
 
 
 def inherit() -> Laid:
@@ -224,7 +226,7 @@ def inherit() -> Laid:
     devices = open_devices()
     mounts.set_attributes("/", _FIXED)
     mount_devices(devices)
-    return Laid(folder="", empty=[_SHARED_MEMORY], new_proc=_can_mount_proc())
+    return Laid(folder="", empty={_SHARED_MEMORY: ()}, new_proc=_can_mount_proc())
 
 
 def _is_device(path: str) -> bool:
@@ -287,21 +289,31 @@ def mount_devices(devices: dict[str, int]) -> None:
 def _add_devices(devices: dict[str, int]) -> None:
     os.makedirs("/dev", exist_ok=True)
     for path, tree in devices.items():
-        if stat.S_ISDIR(os.fstat(tree).st_mode):
-            os.makedirs(path)
-        else:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            open(path, "wb").close()
-        mounts.move_mount(tree, path)
+        _attach(tree, path, is_folder=stat.S_ISDIR(os.fstat(tree).st_mode))
         mounts.set_attributes(path, mounts.RDONLY | mounts.NOSUID | mounts.NOEXEC)
-        os.close(tree)
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")
 
 
-def mount_empty(place: str) -> None:
-    """Mount an empty file system of limited size."""
+def mount_empty(place: str, kept: Iterable[str] = ()) -> None:
+    """Mount a file system of limited size that has only ``kept``, mounts and links of the old one."""
+    links = {path: os.readlink(path) for path in kept if os.path.islink(path)}
+    trees = {path: (mounts.open_tree(path), os.path.isdir(path)) for path in kept if path not in links}
     mounts.mount("tmpfs", place, _NOT_RUN, _SMALL)
+    for path, (tree, is_folder) in trees.items():
+        _attach(tree, path, is_folder=is_folder)
+    for path, target in links.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink(target, path)
+
+
+def _attach(tree: int, path: str, *, is_folder: bool) -> None:
+    """Attach a mount at a path, which is created, and close its descriptor."""
+    os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
+    if not is_folder:
+        open(path, "wb").close()
+    mounts.move_mount(tree, path)
+    os.close(tree)
 
 
 def _write_etc() -> None:

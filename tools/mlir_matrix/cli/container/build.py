@@ -14,16 +14,14 @@ from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, pin_option, quiet_option, session
 from mlir_matrix.cli.toolchain.fetch import install_and_show
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import PackageProgress, Tick
 from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.images import ensure, find, pull
+from mlir_matrix.images.images import chosen, ensure, find, pull
 from mlir_matrix.images.images import push as push_image
-from mlir_matrix.images.select import chosen
 from mlir_matrix.images.spec import ImageSpec, can_draw, draw, tag_of
 from mlir_matrix.report.layout import columns, print_lines, stdout_console
-from mlir_matrix.session import Session
+from mlir_matrix.session import Session, remember
 from mlir_matrix.text import megabytes
 
 images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]|SUITE|GLOB]...")

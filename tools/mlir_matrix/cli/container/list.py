@@ -17,7 +17,7 @@ from mlir_matrix.cli.options import catalog_option, format_option, pin_option, s
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.select import chosen, reference_of, sealed
+from mlir_matrix.images.images import chosen, reference_of, sealed
 from mlir_matrix.images.spec import LABEL_FORMAT, LABEL_NAME, draw, is_measured, tag_of
 from mlir_matrix.images.verify import differences, doubts
 from mlir_matrix.report.layout import columns, print_lines, stdout_console

@@ -12,7 +12,7 @@ from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, pin_option, session
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.select import chosen
+from mlir_matrix.images.images import chosen
 from mlir_matrix.images.spec import draw, tag_of
 from mlir_matrix.images.verify import differences
 from mlir_matrix.session import Session

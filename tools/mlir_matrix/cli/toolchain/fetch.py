@@ -23,18 +23,16 @@ from mlir_matrix.cli.options import (
     sealed_option,
     session,
 )
-from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.users import remember
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event, PackageProgress
 from mlir_matrix.files import locked
-from mlir_matrix.session import Session
+from mlir_matrix.session import Session, remember
 from mlir_matrix.text import counted
-from mlir_matrix.toolchains.names import things
+from mlir_matrix.toolchains.names import selections
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
 
@@ -168,6 +166,7 @@ def install_and_show(
 ) -> None:
     """Have everything brought that is missing in ``packages``; what goes wrong is added to ``errors``."""
     from mlir_matrix.environments.fetch.artifacts import Artifacts
+    from mlir_matrix.environments.install.installer import install_all
     from mlir_matrix.report.progress import shown
 
     artifacts = Artifacts(current.home.artifacts, others)
@@ -190,7 +189,7 @@ def resolved(
 ) -> tuple[list[ResolvedEnvironment], list[str]]:
     """What names stand for here, and why some of it cannot be had."""
     found, missing = [], []
-    for thing in things(current, names):
+    for thing in selections(current, names):
         environment = thing.resolve(current, sealed=sealed)
         if isinstance(environment, ResolvedEnvironment):
             found.append(environment)
@@ -205,9 +204,8 @@ def installed(current: Session, environments: Iterable[ResolvedEnvironment]) -> 
     """Every unit of some environments that is installed, by its folder."""
     found: dict[Path, Package] = {}
     for environment in environments:
-        for unit in environment.units:
-            name = unit.folder_for(environment.interpreter.tag)
-            if name and (current.home.packages / name).is_dir():
+        for name, unit in environment.folders.items():
+            if (current.home.packages / name).is_dir():
                 found[current.home.packages / name] = unit
     return found
 

@@ -16,10 +16,9 @@ from mlir_matrix.cli.options import catalog_option, session
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.environments.package import Installed
-from mlir_matrix.environments.users import others
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import AT_ONCE, Cancelled, acquire, is_held, locked
-from mlir_matrix.session import Session, session_of
+from mlir_matrix.session import Session, others, session_of
 from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import bytes_in, locked_units
 

@@ -15,7 +15,7 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, format_option, pin_option, session
 from mlir_matrix.environments.cost import cost_of
-from mlir_matrix.environments.releases import provider_of
+from mlir_matrix.environments.package import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import did_you_mean, printable

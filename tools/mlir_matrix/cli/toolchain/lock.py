@@ -16,11 +16,11 @@ from mlir_matrix.cli.options import catalog_option, pin_option, session
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
-from mlir_matrix.environments.releases import distributions, filled, provider_of
+from mlir_matrix.environments.package import Provider, distributions, filled, provider_of
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import Thing, things
+from mlir_matrix.toolchains.names import Selection, selections
 
 
 @click.command(
@@ -52,7 +52,7 @@ def lock(names: tuple[str, ...], tags: tuple[str, ...], pins: tuple[str, ...], c
     """
     current = session(catalogs, pins=pins)
     failed = False
-    for thing in things(current, names or sorted(current.catalog.environments)):
+    for thing in selections(current, names or sorted(current.catalog.environments)):
         for entry, release in _by_apt(current, thing):
             failed |= not _say(f"{entry.name} {release.release}", partial(_lock_packages, current, entry, release))
         if thing.environment:
@@ -76,10 +76,10 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _by_apt(current: Session, thing: Thing) -> list[tuple[Entry[Component], Release]]:
+def _by_apt(current: Session, thing: Selection) -> list[tuple[Entry[Component], Release]]:
     """The releases of Debian packages that are named, not those that an environment happens to have."""
     return (
-        [(entry, release) for entry, release in thing.releases if provider_of(entry.document, release) == "deb"]
+        [(entry, release) for entry, release in thing.releases if provider_of(entry.document, release) is Provider.DEB]
         if thing.component
         else []
     )
@@ -113,7 +113,7 @@ def _lock_packages(current: Session, entry: Entry[Component], release: Release) 
     return f"{_shown(path)}: {counted(len(found.packages), 'package')}, {size}"
 
 
-def _lock_environment(current: Session, thing: Thing, tags: tuple[str, ...], *, named: bool) -> bool:
+def _lock_environment(current: Session, thing: Selection, tags: tuple[str, ...], *, named: bool) -> bool:
     """Lock what of an environment pip provides. One interpreter that it can be had for is enough."""
     entry = current.catalog.environments[thing.environment]
     pins = distributions(thing.releases)

@@ -20,7 +20,7 @@ from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.package import Installed
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted, megabytes
-from mlir_matrix.toolchains.names import c_libraries, locked_things
+from mlir_matrix.toolchains.names import c_libraries, locked_packages
 
 
 @click.command(
@@ -40,7 +40,7 @@ def verify(names: tuple[str, ...], pins: tuple[str, ...], form: str, catalogs: t
     Exit code: 0 nothing is damaged; 3 something is damaged.
     """
     current = session(catalogs, pins=pins)
-    held = _named(current, names) if names else list(locked_things(current))
+    held = _named(current, names) if names else list(locked_packages(current))
     packages, store = current.home.packages, Artifacts(current.home.artifacts)
     folders = {packages / folder: unit for _, folder, unit in held if folder and (packages / folder).is_dir()}
     archives = [archive for _, _, unit in held for archive in unit.archives]

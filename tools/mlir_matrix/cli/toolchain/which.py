@@ -13,7 +13,7 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.options import catalog_option, pin_option, session
-from mlir_matrix.environments.releases import provider_of
+from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.names import did_you_mean, printable
@@ -46,7 +46,7 @@ def which(tool: str, pins: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
             raise InfrastructureError(environment.reason)
         if environment.missing(current.home.packages):
             what = f"{entry.name} {release.release}"
-            if provider_of(entry.document, release) == "source":
+            if provider_of(entry.document, release) is Provider.SOURCE:
                 what += ", which is built from its source,"
             advice = f"matrix toolchain fetch {entry.name}@{release.release}"
             raise InfrastructureError(f"{what} is not here; {advice}")
@@ -87,11 +87,11 @@ def _meant(current: Session, entry: Entry[Component], name: str, wanted: str) ->
         return [release_of(entry, current.pins.overrides[entry.name])]
     pinned = current.catalog.default_pins("")[entry.name]
     named = [each for each in entry.document.releases if name in each.programs]
-    if named and provider_of(entry.document, release_of(entry, pinned)) == "host":
+    if named and provider_of(entry.document, release_of(entry, pinned)) is Provider.HOST:
         return named
     own = [pins[entry.name] for pins in _own_pins(current) if entry.name in pins]
     found = [release_of(entry, each) for each in dict.fromkeys([pinned, *own])]
-    wheels = [each for each in found if entry.document.programs and provider_of(entry.document, each) == "pypi"]
+    wheels = [each for each in found if entry.document.programs and provider_of(entry.document, each) is Provider.PYPI]
     return [each for each in found if each not in wheels] or found
 
 

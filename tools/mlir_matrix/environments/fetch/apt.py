@@ -1,7 +1,7 @@
-"""Find the closure of Debian packages for a lock: apt solves, with a state of our own, and installs nothing.
+"""Find the closure of Debian packages for a lock file: apt solves, with a state of our own, and installs nothing.
 
-A status file of our own makes the closure complete down to the C library, so that a prefix runs on any distribution. The
-machine's own lists, preferences, hooks and installed packages play no part; its proxies, certificates and keys do.
+Our own status file makes the closure complete down to the C library, so that a prefix runs on any distribution. The
+machine's lists, preferences, hooks and installed packages are not used; its proxies, certificates and keys are.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 import shutil
 import subprocess
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.digest import digest_value
-from mlir_matrix.environments.fetch.apt_sources import Mirrors, find_mirrors, kept_settings, settings, source_line
+from mlir_matrix.environments.fetch.apt_sources import Mirrors, find_mirrors, kept_settings, settings
 from mlir_matrix.environments.lockfiles.debian import DebianPackage
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import locked, unwritable
@@ -31,160 +31,7 @@ Version: 9999:1
 Description: left out
 
 """
-_URI = re.compile(r"'(?P<address>[^']+)' (?P<file>\S+) (?P<size>\d+)(?: \S*)?")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a lock is made for: packages with all that they need, and some without (``alone``)."""
-
-    packages: tuple[str, ...]
-    alone: tuple[str, ...] = ()
-    #: Taken for installed: neither they are taken nor what only they need.
-    without: tuple[str, ...] = ()
-    suites: tuple[str, ...] = ()
-    #: The upstream version that packages of the first one's source must have; any where this is empty.
-    release: str = ""
-
-
-def solve(asked: Asked, *, state: Path, mirrors: Mirrors | None = None) -> tuple[DebianPackage, ...]:
-    """The packages for a lock, sorted. The first suite is preferred. Raises InfrastructureError with apt's words."""
-    if shutil.which("apt-get") is None:
-        raise InfrastructureError("there is no apt-get on PATH: locks of Debian packages are made on a Debian machine")
-    mirrors = mirrors or find_mirrors()
-    try:
-        apt = _Apt(asked.suites, state, mirrors)
-        with locked(apt.folder.with_suffix(".lock")):
-            return apt.solve(asked)
-    except OSError as error:
-        raise unwritable("apt's state cannot be kept", error) from None
-
-
-def upstream(version: str) -> str:
-    """The upstream part of a Debian version: ``1:19.1.7-3~deb12u1`` is 19.1.7."""
-    rest = version.partition(":")[2] or version
-    return rest.rpartition("-")[0] or rest
-
-
-def is_release(version: str, release: str) -> bool:
-    """Whether a Debian version is of ``release``: repacked sources (``+ds``) are, candidates (``~rc1``) are not."""
-    return upstream(version).partition("+")[0] == release or upstream(version) == release
-
-
-class _Apt:
-    """One state of apt: for these suites of this mirror."""
-
-    def __init__(self, suites: Sequence[str], state: Path, mirrors: Mirrors) -> None:
-        self._suites = suites
-        self._mirrors = mirrors
-        key = digest_value([list(suites), list(mirrors.bases), mirrors.signed_by])[:8]
-        self.folder = Path(os.path.abspath(state)) / f"{'+'.join(suites)}-{key}"
-        for name in ("lists/partial", "cache/archives/partial"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-
-    def solve(self, asked: Asked) -> tuple[DebianPackage, ...]:
-        # Left out is what is installed already, whatever version is asked for.
-        (self.folder / "status").write_text("".join(map(_INSTALLED.format, asked.without)), encoding="utf-8")
-        self._update()
-        chosen = self._closure(asked)
-        versions = {name: version for name, version, _ in chosen}
-        stanzas = list(self._stanzas(f"{name}={version}" for name, version, _ in chosen))
-        _check_release(asked, stanzas)
-        suites = dict(self._found_in(versions))
-        packages = []
-        for name, version, path in chosen:
-            stanza = next((each for each in stanzas if each["Package"] == name and each["Filename"] == path), None)
-            if stanza is None or stanza["Version"] != version or "SHA256" not in stanza:
-                raise InfrastructureError(
-                    f"apt would fetch {name} {version} from {path}, but its index does not have that"
-                )
-            packages.append(
-                DebianPackage(
-                    name=name,
-                    version=version,
-                    size=int(stanza["Size"]),
-                    installed=int(stanza.get("Installed-Size", "0")) * 1024,
-                    sha256=stanza["SHA256"],
-                    suite=suites.get(name, self._suites[0]),
-                    path=path,
-                )
-            )
-        return tuple(sorted(packages))
-
-    def _update(self) -> None:
-        for base in self._mirrors.bases:
-            self._configure(base)
-            # Errors of a mirror are warnings to apt as long as it has an older index.
-            code, out, error = self._call("apt-get", "update", "-o", "APT::Update::Error-Mode=any")
-            if code == 0:
-                return
-        words = [line for line in (out + error).splitlines() if line.startswith(("E:", "W:", "Err:"))]
-        hint = "" if _knows_suites(error) else f"; is there a suite {' and '.join(self._suites)} on the mirror?"
-        raise InfrastructureError(f"apt has no index of {', '.join(self._suites)}: {' '.join(words[:3])}{hint}")
-
-    def _configure(self, base: str) -> None:
-        # Not the machine's own configuration: its hooks would run, and clean up what is not ours.
-        lines = [source_line(base, suite, self._mirrors.signed_by) for suite in self._suites]
-        (self.folder / "sources.list").write_text("".join(lines), encoding="utf-8")
-        (self.folder / "apt.conf").write_text(_configuration(self.folder) + kept_settings(settings()), encoding="utf-8")
-
-    def _closure(self, asked: Asked) -> list[tuple[str, str, str]]:
-        """Name, version and path of each package."""
-        found = {}
-        for command, names in (("install", asked.packages), ("download", asked.alone)):
-            if not names:
-                continue
-            code, out, error = self._call("apt-get", "-y", "--print-uris", *self._prefer(), command, "--", *names)
-            if code != 0:
-                words = [line for line in (out + error).splitlines() if line.startswith(("E:", " "))]
-                where = " and ".join(self._suites)
-                raise InfrastructureError(f"no solution for {', '.join(names)} in {where}; apt says: {_few(words)}")
-            for match in filter(None, map(_URI.fullmatch, out.splitlines())):
-                name, version = urllib.parse.unquote(match["file"]).split("_")[:2]
-                found[name] = (name, version, _path(match["address"]))
-        return list(found.values())
-
-    def _stanzas(self, names: Iterator[str]) -> Iterator[dict[str, str]]:
-        """What the index has about each."""
-        _, out, _ = self._call("apt-cache", "show", *names)
-        for stanza in out.split("\n\n"):
-            fields = dict(line.split(": ", 1) for line in stanza.splitlines() if ": " in line and line[0] != " ")
-            if {"Package", "Version", "Filename", "Size"} <= fields.keys():
-                yield fields
-
-    def _found_in(self, versions: dict[str, str]) -> Iterator[tuple[str, str]]:
-        """The suite of each, by ``apt-cache policy``: a line for the version, and below it those that have it."""
-        _, out, _ = self._call("apt-cache", *self._prefer(), "policy", *versions)
-        name = version = ""
-        for line in out.splitlines():
-            words = line.split()
-            if line and not line[0].isspace():
-                name = line.rstrip(":").partition(":")[0]
-            elif line.startswith((" *** ", "     ")) and len(words) in (2, 3) and words[-1].lstrip("-").isdigit():
-                version = words[-2]
-            elif len(words) >= 3 and "/" in words[2] and versions.get(name) == version:
-                yield name, words[2].partition("/")[0]
-                version = ""
-
-    def _prefer(self) -> tuple[str, ...]:
-        return ("-t", self._suites[0]) if len(self._suites) > 1 else ()
-
-    def _call(self, *command: str) -> tuple[int, str, str]:
-        environment = {**os.environ, "APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
-        done = subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-
-def _configuration(folder: Path) -> str:
-    return f"""\
+_CONFIGURATION = """\
 Dir::Etc::parts "/dev/null";
 Dir::Etc::main "/dev/null";
 Dir::Etc::preferences "/dev/null";
@@ -207,36 +54,150 @@ Acquire::Languages "none";
 Acquire::Retries "3";
 Debug::NoLocking "true";
 """
+_URI = re.compile(r"'(?P<address>[^']+)' (?P<file>\S+) (?P<size>\d+)(?: \S*)?")
+_REQUIRED = {"Package", "Version", "Filename", "Size", "SHA256"}
 
 
-def _check_release(asked: Asked, stanzas: Sequence[dict[str, str]]) -> None:
-    """Suites move on: what has the right name may have another version."""
-    by_name = {stanza["Package"]: stanza for stanza in stanzas}
-    main = by_name.get(asked.packages[0]) if asked.packages else None
-    if not asked.release or main is None:
-        return
-    source = _source(main)
-    for name in (*asked.packages, *asked.alone):
-        stanza = by_name.get(name)
-        if stanza is not None and _source(stanza) == source and not is_release(stanza["Version"], asked.release):
-            raise InfrastructureError(
-                f"{name} is {stanza['Version']} (upstream {upstream(stanza['Version'])}) in {' and '.join(asked.suites)}, "
-                f"not {asked.release}; name a suite that has it, or the release that is there"
-            )
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The request for a lock file: packages with all that they need, and some without (``alone``)."""
+
+    packages: tuple[str, ...]
+    alone: tuple[str, ...] = ()
+    #: Packages to omit: they count as installed.
+    without: tuple[str, ...] = ()
+    suites: tuple[str, ...] = ()
+    #: The upstream version that packages of the first one's source must have; any if empty.
+    release: str = ""
 
 
-def _source(stanza: dict[str, str]) -> str:
+def solve(asked: Asked, *, state: Path, mirrors: Mirrors | None = None) -> tuple[DebianPackage, ...]:
+    """Return the packages for a lock file, sorted. The first suite is preferred. Raise InfrastructureError."""
+    if shutil.which("apt-get") is None:
+        raise InfrastructureError("no apt-get on PATH: only a Debian machine can lock Debian packages")
+    mirrors = mirrors or find_mirrors()
+    key = digest_value([list(asked.suites), list(mirrors.bases), mirrors.signed_by])[:8]
+    folder = Path(os.path.abspath(state)) / f"{'+'.join(asked.suites)}-{key}"
+    try:
+        for name in ("lists/partial", "cache/archives/partial"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        with locked(folder.with_suffix(".lock")):
+            return tuple(sorted(_Apt(asked, folder, mirrors).solve()))
+    except OSError as error:
+        raise unwritable(f"the state of apt cannot be written to {folder}", error) from None
+
+
+def upstream(version: str) -> str:
+    """Return the upstream part of a Debian version: 19.1.7 of ``1:19.1.7-3~deb12u1``."""
+    rest = version.partition(":")[2] or version
+    return rest.rpartition("-")[0] or rest
+
+
+def is_release(version: str, release: str) -> bool:
+    """Return whether a Debian version is of ``release``: repacked sources (``+ds``) are, candidates (``~rc1``) are not."""
+    return upstream(version).partition("+")[0] == release or upstream(version) == release
+
+
+class _Apt:
+    """Calls of apt with the state in ``folder``."""
+
+    def __init__(self, asked: Asked, folder: Path, mirrors: Mirrors) -> None:
+        self._asked = asked
+        self._folder = folder
+        self._mirrors = mirrors
+        self._suites = " and ".join(asked.suites)
+        self._prefer = ("-t", asked.suites[0]) if len(asked.suites) > 1 else ()
+
+    def solve(self) -> Iterator[DebianPackage]:
+        (self._folder / "status").write_text("".join(map(_INSTALLED.format, self._asked.without)), encoding="utf-8")
+        self._update()
+        chosen = list(self._closure())
+        names = [f"{name}={version}" for name, version, _ in chosen]
+        index = {tuple(map(each.get, ("Package", "Version", "Filename"))): each for each in self._stanzas(names)}
+        self._check_release(index.values())
+        suites = self._suites_of([name for name, _, _ in chosen])
+        for name, version, path in chosen:
+            stanza = index.get((name, version, path))
+            if stanza is None:
+                raise InfrastructureError(f"apt would download {name} {version} from {path}, which is not in its index")
+            yield DebianPackage(
+                name=name, version=version, size=int(stanza["Size"]),
+                installed=int(stanza.get("Installed-Size", "0")) * 1024, sha256=stanza["SHA256"],
+                suite=suites.get((name, version), self._asked.suites[0]), path=path,
+            )  # fmt: skip
+
+    def _update(self) -> None:
+        """Download the index from the first mirror that has it."""
+        for base in self._mirrors.bases:
+            # Not the machine's own configuration: its hooks would run, and clean up what is not ours.
+            configuration = _CONFIGURATION.format(folder=self._folder) + kept_settings(settings())
+            (self._folder / "apt.conf").write_text(configuration, encoding="utf-8")
+            options = f"arch=amd64 signed-by={self._mirrors.signed_by}" if self._mirrors.signed_by else "arch=amd64"
+            lines = (f"deb [{options}] {base} {suite} main\n" for suite in self._asked.suites)
+            (self._folder / "sources.list").write_text("".join(lines), encoding="utf-8")
+            # Errors of a mirror are warnings to apt as long as it has an older index.
+            code, out, error = self._call("apt-get", "update", "-o", "APT::Update::Error-Mode=any")
+            if code == 0:
+                return
+        reasons = [line for line in (out + error).splitlines() if line.startswith(("E:", "W:", "Err:"))]
+        unknown = "does not have a Release file" in error or "404" in error
+        hint = f"; does the mirror have the suites {self._suites}?" if unknown else ""
+        raise InfrastructureError(f"apt has no index of {self._suites}: {' '.join(reasons[:3])}{hint}")
+
+    def _closure(self) -> Iterator[tuple[str, str, str]]:
+        """Yield name, version and path of each package."""
+        for command, names in (("install", self._asked.packages), ("download", self._asked.alone)):
+            if not names:
+                continue
+            code, out, error = self._call("apt-get", "-y", "--print-uris", *self._prefer, command, "--", *names)
+            if code != 0:
+                reasons = [line.strip() for line in (out + error).splitlines() if line.startswith(("E:", " "))]
+                raise InfrastructureError(
+                    f"no solution for {', '.join(names)} in {self._suites}; apt reports: {' '.join(reasons[:4]) or 'nothing'}"
+                )
+            for match in filter(None, map(_URI.fullmatch, out.splitlines())):
+                name, version = urllib.parse.unquote(match["file"]).split("_")[:2]
+                yield name, version, "pool/" + urllib.parse.unquote(match["address"]).partition("/pool/")[2]
+
+    def _stanzas(self, names: Iterable[str]) -> Iterator[dict[str, str]]:
+        """Yield the entries of packages in the index."""
+        _, out, _ = self._call("apt-cache", "show", *names)
+        for stanza in out.split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in stanza.splitlines() if ": " in line and line[0] != " ")
+            if fields.keys() >= _REQUIRED:
+                yield fields
+
+    def _suites_of(self, names: Iterable[str]) -> dict[tuple[str, str], str]:
+        """Return the first suite that has each version of these packages."""
+        _, out, _ = self._call("apt-cache", "madison", *names)
+        found: dict[tuple[str, str], str] = {}
+        for line in out.splitlines():
+            # name | version | mirror suite/component architecture Packages
+            name, version, where = (word.strip() for word in line.split("|", 2))
+            found.setdefault((name, version), where.split()[1].partition("/")[0])
+        return found
+
+    def _check_release(self, stanzas: Iterable[Mapping[str, str]]) -> None:
+        """Raise InfrastructureError if the suites have another version than the release."""
+        by_name = {stanza["Package"]: stanza for stanza in stanzas}
+        main = by_name.get(self._asked.packages[0]) if self._asked.packages else None
+        if not self._asked.release or main is None:
+            return
+        for name in (*self._asked.packages, *self._asked.alone):
+            version = by_name.get(name, main)["Version"]
+            if _source(by_name.get(name, main)) == _source(main) and not is_release(version, self._asked.release):
+                raise InfrastructureError(
+                    f"{name} is {version} (upstream {upstream(version)}) in {self._suites}, not {self._asked.release}; "
+                    "name a suite that has it, or the release that these have"
+                )
+
+    def _call(self, *command: str) -> tuple[int, str, str]:
+        environment = {**os.environ, "APT_CONFIG": str(self._folder / "apt.conf"), "LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+
+def _source(stanza: Mapping[str, str]) -> str:
     return stanza.get("Source", stanza["Package"]).partition(" ")[0]
-
-
-def _path(address: str) -> str:
-    """From ``pool/`` on, as the index has it."""
-    return "pool/" + urllib.parse.unquote(address).partition("/pool/")[2]
-
-
-def _few(words: Sequence[str]) -> str:
-    return " ".join(line.strip() for line in words[:4]) or "nothing"
-
-
-def _knows_suites(error: str) -> bool:
-    return "does not have a Release file" not in error and "404" not in error

@@ -1,7 +1,7 @@
-"""Where Debian's mirror is, by the machine's own apt configuration. No address is written down here.
+"""Read apt's configuration: Debian's mirrors, proxies and certificates. No address is written down here.
 
-Machines have other archives in their configuration, too, that call their suites like Debian's. What was said of the
-main archive (its keyring, its updates and backports, a path that ends with ``debian``) decides between them.
+Machines also have other archives whose suites have the names of Debian's. The keyring, updates and backports, and a path
+that ends with ``debian`` tell which one is the main archive.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import shlex
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from email.parser import HeaderParser
 from pathlib import Path
 
 from mlir_matrix.environments.fetch.http import Routes
@@ -25,13 +26,18 @@ _SUITE = re.compile(
     r"(?:-updates|-backports(?:-sloppy)?|-proposed-updates)?"
 )
 _SCHEMES = ("http://", "https://", "file:/")
+_LINE = re.compile(r"\s*deb\s+(?:\[([^]]*)\]\s*)?([^\s#]+)\s+([^\s#]+)\s*([^#]*)(?:#.*)?")
 _PROXY = re.compile(r'Acquire::(?P<scheme>https?)::Proxy(?:::(?P<host>[^\s:]+))? "(?P<proxy>[^"]+)";', re.IGNORECASE)
 _AUTHORITIES = re.compile(r'^Acquire::https::CaInfo "([^"]+)";', re.IGNORECASE | re.MULTILINE)
+#: Settings without which a mirror may be unreachable; no other setting is used.
+_NETWORK = re.compile(
+    r"^Acquire::https?::\S*(?:Proxy|CaInfo|CAInfo|SslCert|SslKey|Verify)\S* \"[^\"\n]*\";$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """An archive of packages that apt knows."""
+    """An archive of packages in apt's configuration."""
 
     base: str
     suites: tuple[str, ...]
@@ -40,7 +46,7 @@ class Source:
 
     @property
     def likeness(self) -> int:
-        """How much it looks like Debian's main archive; 0 for what cannot be it."""
+        """Return how much it looks like Debian's main archive; 0 if it is another one."""
         if "main" not in self.components or not any(_SUITE.fullmatch(suite) for suite in self.suites):
             return 0
         if not self.base.startswith(_SCHEMES) or "security" in self.base.rpartition("/")[2]:
@@ -55,96 +61,88 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirrors:
-    """Addresses of the same archive, the first one first, and the keyring that its index is signed with, if one is named."""
+    """URLs of the same archive in the order of preference, and the keyring of its index, if one is named."""
 
     bases: tuple[str, ...]
     signed_by: str = ""
 
 
 def find_mirrors(*, etc: Path = Path("/etc/apt"), environment: Mapping[str, str] = os.environ) -> Mirrors:
-    """The mirrors of this machine, or those of ``MATRIX_DEB_MIRROR``. Raises InfrastructureError where there are none."""
-    sources = [source for source in read_sources(etc) if source.likeness]
+    """Return the mirrors in ``MATRIX_DEB_MIRROR``, else those of apt. Raise InfrastructureError if there are none."""
+    sources = read_sources(etc)
     best = max((source.likeness for source in sources), default=0)
-    sources = [source for source in sources if source.likeness == best]
+    sources = [source for source in sources if source.likeness == best > 0]
     signed_by = next((source.signed_by for source in sources if source.signed_by), "")
     override = tuple(base.rstrip("/") for base in environment.get(OVERRIDE, "").split())
     for base in override:
         if not base.startswith(_SCHEMES):
             raise InfrastructureError(
-                f"{OVERRIDE}: '{base}' is no address of a mirror; expected http://…, https://… or file:/…"
+                f"{OVERRIDE}: '{base}' is not the URL of a mirror; expected http://…, https://… or file:/…"
             )
     bases = override or tuple(dict.fromkeys(source.base for source in sources))
     if not bases:
         raise InfrastructureError(
-            f"no mirror of Debian is known: there is none in apt's configuration ({etc}); set {OVERRIDE} to the address of "
-            "one, or bring the packages along with --from DIR"
+            f"no Debian mirror in apt's configuration ({etc}); set {OVERRIDE} to the URL of one, or name a folder with "
+            "the packages by --from DIR"
         )
     return Mirrors(bases=bases, signed_by=signed_by)
 
 
 def read_sources(etc: Path) -> list[Source]:
-    """Every source of binary packages, in apt's order. What cannot be read or parsed is left to apt to complain about."""
+    """Return all sources of binary packages in apt's order, without those that cannot be read or parsed."""
     found: list[Source] = []
     parts = etc / "sources.list.d"
     for path in (etc / "sources.list", *(sorted(parts.iterdir()) if parts.is_dir() else ())):
+        parse = {".list": parse_list, ".sources": parse_deb822}.get(path.suffix)
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            found += parse(path.read_text(encoding="utf-8", errors="replace")) if parse else ()
         except OSError:
             continue
-        if path.suffix == ".list":
-            found += parse_list(text)
-        elif path.suffix == ".sources":
-            found += parse_deb822(text)
     return found
 
 
 def parse_list(text: str) -> Iterator[Source]:
-    """Sources of the old form: ``deb [option=value …] address suite component…``."""
-    for line in text.splitlines():
-        match = re.fullmatch(r"\s*deb\s+(?:\[([^]]*)\]\s*)?([^\s#]+)\s+([^\s#]+)\s*([^#]*)(?:#.*)?", line)
-        if match is not None:
-            options = dict(word.partition("=")[::2] for word in (match[1] or "").split())
-            yield Source(
-                base=match[2].rstrip("/"),
-                suites=(match[3],),
-                components=tuple(match[4].split()),
-                signed_by=_keyring(options.get("signed-by", "")),
-            )
+    """Parse one-line entries: ``deb [option=value …] URL suite component…``."""
+    for match in filter(None, map(_LINE.fullmatch, text.splitlines())):
+        options = dict(word.partition("=")[::2] for word in (match[1] or "").split())
+        yield Source(
+            base=match[2].rstrip("/"),
+            suites=(match[3],),
+            components=tuple(match[4].split()),
+            signed_by=_keyring(options.get("signed-by", "")),
+        )
 
 
 def parse_deb822(text: str) -> Iterator[Source]:
-    """Sources of the new form: paragraphs of fields."""
-    for paragraph in re.split(r"\n\s*\n", text):
-        fields = _fields(paragraph.splitlines())
-        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").strip().lower() in (
-            "no",
-            "false",
-        ):
-            continue
-        for address in fields.get("uris", "").split():
+    """Parse entries in deb822 format: paragraphs of fields."""
+    without_comments = re.sub(r"^#.*\n?", "", text, flags=re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n", without_comments):
+        fields = HeaderParser().parsestr(paragraph.lstrip("\n"))
+        enabled = fields.get("Enabled", "yes").strip().lower() not in ("no", "false")
+        for address in fields.get("URIs", "").split() if enabled and "deb" in fields.get("Types", "").split() else ():
             yield Source(
                 base=address.rstrip("/"),
-                suites=tuple(fields.get("suites", "").split()),
-                components=tuple(fields.get("components", "").split()),
-                signed_by=_keyring(fields.get("signed-by", "")),
+                suites=tuple(fields.get("Suites", "").split()),
+                components=tuple(fields.get("Components", "").split()),
+                signed_by=_keyring(fields.get("Signed-By", "")),
             )
 
 
-def source_line(base: str, suite: str, signed_by: str) -> str:
-    """The line for a private ``sources.list``."""
-    options = f"arch=amd64 signed-by={signed_by}" if signed_by else "arch=amd64"
-    return f"deb [{options}] {base} {suite} main\n"
+def _keyring(value: str) -> str:
+    """Return the path of a keyring; empty for a key that is written out or named, which apt finds itself."""
+    words = value.split()
+    return words[0] if len(words) == 1 and words[0].startswith("/") and shlex.quote(words[0]) == words[0] else ""
 
 
 def settings() -> str:
-    """What ``apt-config dump`` says; nothing where there is no apt."""
+    """Return the output of ``apt-config dump``; empty without apt."""
     if shutil.which("apt-config") is None:
         return ""
     return subprocess.run(["apt-config", "dump"], capture_output=True, text=True, errors="replace", check=False).stdout
 
 
 def routes(dump: str) -> Routes:
-    """How apt reaches mirrors: its own proxies and certificates, else those of the environment."""
+    """Return how apt reaches mirrors: its own proxies and certificates, else those of the environment."""
     proxies = urllib.request.getproxies()
     for match in filter(None, map(_PROXY.fullmatch, dump.splitlines())):
         scheme = match["scheme"].lower()
@@ -154,29 +152,5 @@ def routes(dump: str) -> Routes:
 
 
 def kept_settings(dump: str) -> str:
-    """Of ``apt-config dump``, how this machine reaches mirrors at all: proxies and certificates. Nothing else is taken over."""
-    kept = re.compile(r"Acquire::https?::\S*(?:Proxy|CaInfo|CAInfo|SslCert|SslKey|Verify)\S* \"[^\"]*\";")
-    return "".join(f"{line}\n" for line in dump.splitlines() if kept.fullmatch(line))
-
-
-def _fields(lines: Iterable[str]) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    name = ""
-    for line in lines:
-        if line.startswith("#"):
-            continue
-        if line[:1].isspace():
-            fields[name] = fields.get(name, "") + "\n" + line.strip()
-        else:
-            name, _, value = line.partition(":")
-            name = name.strip().lower()
-            fields[name] = value.strip()
-    return fields
-
-
-def _keyring(value: str) -> str:
-    """The file with the keys; a key that is written out, or that is only named, is apt's own business."""
-    words = value.split()
-    if len(words) == 1 and words[0].startswith("/") and shlex.quote(words[0]) == words[0]:
-        return words[0]
-    return ""
+    """Return the proxies and certificates of ``apt-config dump``, as configuration."""
+    return "".join(f"{line}\n" for line in _NETWORK.findall(dump))

@@ -41,7 +41,7 @@ class Artifacts:
         self.folder = folder
         self._others = tuple(others)
         self._hashed: dict[Path, str] = {}
-        #: Warnings by path: files of the others with the right name and another hash.
+        #: Warnings by path: files of ``others`` with the right name and another hash.
         self.passed_over: dict[Path, str] = {}
 
     def path(self, sha256: str) -> Path:
@@ -59,7 +59,7 @@ class Artifacts:
         return _is_file(self.path(sha256), size)
 
     def holds(self, archive: Archive) -> bool:
-        """Return whether the store itself has a file that serves."""
+        """Return whether the store itself has an archive, in one of its builds."""
         size = archive.size if len(archive.hashes) == 1 else None
         return any(self.has(value, size) for value in archive.hashes)
 
@@ -70,19 +70,21 @@ class Artifacts:
     def find(self, sha256: str, size: int | None = None, file: str = "") -> Path | None:
         """Find a file here or in one of the others, whose files are hashed once.
 
-        ``file``: what its own name begins with, where it has one.
+        ``file``: beginning of its own name, if it has one.
         """
         if self.has(sha256, size):
             return self.path(sha256)
-        found = next((path for path in self._candidates(sha256, size) if self._digest(path) == sha256), None)
-        if found is not None:
-            # Of several builds that will do, it was not the one that was asked for first.
-            self.passed_over.pop(found, None)
-            return found
-        for path in self._claimants(sha256, file):
-            if (digest := self._digest(path)) != sha256:
-                is_now = f"its sha256 is {digest or 'not to be read'}, expected {sha256}"
-                self.passed_over[path] = f"{path} is damaged, or another file, and was passed over: {is_now}"
+        named = [path for other in self._others for path in (other / sha256, other / "artifacts" / sha256)]
+        for path in (*named, *self._plain):
+            if _is_file(path, size) and self._digest(path) == sha256:
+                # It was found before as another build of the same wheel.
+                self.passed_over.pop(path, None)
+                return path
+        named += [path for path in self._plain if file and _spelled(path.name).startswith(_spelled(file))]
+        for path in named:
+            if _is_file(path, None) and (digest := self._digest(path)) != sha256:
+                reason = f"its sha256 is {digest}, expected {sha256}" if digest else "it cannot be read"
+                self.passed_over[path] = f"{path} is ignored: {reason}"
         return None
 
     def keep(self, part: Path, sha256: str) -> Path:
@@ -98,7 +100,7 @@ class Artifacts:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise unwritable(f"{sha256} cannot be set aside", error) from None
+            raise unwritable(f"{sha256} cannot be renamed", error) from None
 
     def remove(self, sha256: str) -> int:
         """Delete a file; return the bytes that this freed."""
@@ -132,53 +134,35 @@ class Artifacts:
         """Hash all or some files on all cores; yield those whose hash is not their name."""
         entries = sorted(self.entries() if entries is None else entries, key=lambda entry: -entry.size)
         with ThreadPoolExecutor(parallel or os.cpu_count() or 1, thread_name_prefix="hash") as pool:
-            for entry, digest in zip(entries, pool.map(self._again, entries), strict=True):
+            for entry, digest in zip(
+                entries, pool.map(lambda entry: _digest(self.path(entry.sha256)), entries), strict=True
+            ):
                 if digest != entry.sha256:
                     yield entry
 
-    def _again(self, entry: Artifact) -> str:
-        try:
-            return digest_file(self.path(entry.sha256))
-        except OSError:
-            # Cannot be read: as good as damaged.
-            return ""
-
-    def _candidates(self, sha256: str, size: int | None) -> Iterator[Path]:
-        for other in self._others:
-            for path in (other / sha256, other / "artifacts" / sha256):
-                if _is_file(path, size):
-                    yield path
-        yield from (path for path, length in self._plain if size is None or length == size)
-
-    def _claimants(self, sha256: str, file: str) -> Iterator[Path]:
-        """Yield files of the others with the name of this file, whatever their content is."""
-        for other in self._others:
-            yield from (path for path in (other / sha256, other / "artifacts" / sha256) if _is_file(path, None))
-        if file:
-            yield from (path for path, _ in self._plain if _spelled(path.name).startswith(_spelled(file)))
-
     @cached_property
-    def _plain(self) -> list[tuple[Path, int]]:
-        # Files of the other folders under names of their own: a cache of apt, a folder of wheels.
-        found = []
-        for other in self._others:
-            for path in sorted(other.iterdir()) if other.is_dir() else ():
-                if _NAME.fullmatch(path.name) is None and _is_file(path, None):
-                    found.append((path, path.stat().st_size))
-        return found
+    def _plain(self) -> list[Path]:
+        # Files of the others under other names: a cache of apt, a folder of wheels.
+        paths = (path for other in self._others if other.is_dir() for path in sorted(other.iterdir()))
+        return [path for path in paths if _NAME.fullmatch(path.name) is None and _is_file(path, None)]
 
     def _digest(self, path: Path) -> str:
         if path not in self._hashed:
-            try:
-                self._hashed[path] = digest_file(path)
-            except OSError:
-                self._hashed[path] = ""
+            self._hashed[path] = _digest(path)
         return self._hashed[path]
 
 
 def _spelled(name: str) -> str:
     """Normalize the file name of a wheel or package: apt writes the epoch, mirrors leave it out."""
     return re.sub(r"[-_]+", "_", re.sub(r"_\d+%3a", "_", name)).lower()
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, empty if it cannot be read."""
+    try:
+        return digest_file(path)
+    except OSError:
+        return ""
 
 
 def _is_file(path: Path, size: int | None) -> bool:

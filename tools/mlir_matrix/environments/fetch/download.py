@@ -1,6 +1,6 @@
 """Download one file into the store. Interrupted downloads resume; a file is kept only if its hash is right.
 
-Two processes that want the same file take turns at its ``.part``, whose lock ends with the process that holds it.
+The ``.part`` file is locked, so that only one process downloads it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -20,14 +21,17 @@ from mlir_matrix.environments.fetch.http import HttpStatusError, ProxyError, Str
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import acquire, check, unwritable
 
-#: Small enough that little is lost when it ends, and that little is waited for.
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
+#: Small, so that an interruption loses little and cancelling is fast.
 _READ = 1 << 16
 _ATTEMPTS = 3
 _PAUSE = 0.5
 _GONE = frozenset({404, 410})
 #: The server requires authentication.
-_WHO = frozenset({401, 403, 407})
-#: The server is busy or broken for a moment.
+_UNAUTHORIZED = frozenset({401, 403, 407})
+#: Temporary failures of a server.
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 #: Called with the bytes so far and in total (0 if unknown).
@@ -35,16 +39,16 @@ Progress = Callable[[int, int], None]
 
 
 class NotFoundError(InfrastructureError):
-    """No address has the file any more."""
+    """No URL has the file any more."""
 
 
 class AccessError(InfrastructureError):
-    """The last address requires authentication or cannot be reached; pip may have a password or a proxy for it."""
+    """The last URL requires authentication or cannot be reached; pip may have a password or a proxy for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """A file to download: its label, hash and size, and its addresses in the order of preference."""
+    """A file to download: its label, hash and size, and its URLs in the order of preference."""
 
     name: str
     sha256: str
@@ -54,16 +58,12 @@ class Wanted:
     addresses: tuple[str, ...] = ()
 
 
-class _Again(Exception):
-    """An attempt failed and may be repeated."""
+class _Failed(Exception):
+    """A URL did not give the file. ``access``: another program may get it. ``gone``: the server does not have it."""
 
-
-class _Unreachable(_Again):
-    """There was no answer."""
-
-
-class _Wrong(Exception):
-    """The address has another file; the request is not repeated."""
+    def __init__(self, reason: str, *, retry: bool = False, access: bool = False, gone: bool = False) -> None:
+        super().__init__(reason)
+        self.retry, self.access, self.gone = retry, access, gone
 
 
 def download(
@@ -75,18 +75,18 @@ def download(
     cancelled: threading.Event | None = None,
     pause: float = _PAUSE,
 ) -> Path:
-    """Download a file unless the store has it; return its path. Raises NotFoundError, InfrastructureError, locking.Cancelled."""
+    """Download a file unless the store has it; return its path. Raise InfrastructureError, NotFoundError, Cancelled."""
     own = transport or Transport()
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
         with _part(store, wanted, cancelled) as part:
             if part is None:
                 return store.path(wanted.sha256)
-            return _Download(wanted, store, own, progress or (lambda _received, _total: None), cancelled).into(
-                part, pause
-            )
+            tell = progress or (lambda _received, _total: None)
+            work = _Download(wanted=wanted, store=store, transport=own, progress=tell, cancelled=cancelled)
+            return work.into(part, pause)
     except OSError as error:
-        raise unwritable(f"{wanted.name} cannot be kept", error) from None
+        raise unwritable(f"{wanted.name} cannot be stored", error) from None
     finally:
         if transport is None:
             own.close()
@@ -94,8 +94,7 @@ def download(
 
 def adopt(wanted: Wanted, source: Path, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path:
     """Copy a local file into the store, with the checks of a download."""
-    local = Wanted(name=wanted.name, sha256=wanted.sha256, size=wanted.size, addresses=(source.absolute().as_uri(),))
-    return download(local, store, cancelled=cancelled)
+    return download(replace(wanted, addresses=(source.absolute().as_uri(),)), store, cancelled=cancelled)
 
 
 def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path | None:
@@ -124,173 +123,160 @@ def _part(store: Artifacts, wanted: Wanted, cancelled: threading.Event | None) -
     yield None
 
 
+@dataclass(kw_only=True)
 class _Download:
-    def __init__(
-        self,
-        wanted: Wanted,
-        store: Artifacts,
-        transport: Transport,
-        progress: Progress,
-        cancelled: threading.Event | None,
-    ) -> None:
-        self._wanted = wanted
-        self._store = store
-        self._transport = transport
-        self._progress = progress
-        self._cancelled = cancelled
-        self._state = hashlib.sha256()
-        self._received = 0
-        # Whether it contains unchecked bytes of an earlier process or of another address.
-        self._inherited = False
+    wanted: Wanted
+    store: Artifacts
+    transport: Transport
+    progress: Progress
+    cancelled: threading.Event | None
+    state: Hash = field(default_factory=hashlib.sha256)
+    received: int = 0
+    #: Whether the part contains bytes of an earlier process or of another URL.
+    inherited: bool = False
 
     def into(self, part: FileIO, pause: float) -> Path:
-        """Download the file from one of the addresses."""
+        """Download the file from one of the URLs."""
         try:
             return self._fetch(part, pause)
         except OSError:
-            # Half a file would keep a full disk full.
+            # A full disk needs the space.
             self._drop()
             raise
 
     def _fetch(self, part: FileIO, pause: float) -> Path:
         self._resume(part)
         if self._right:
-            # The process that downloaded it was killed before it could move it.
+            # Another process was killed after the download.
             return self._keep()
-        addresses = list(self._wanted.addresses)
+        addresses = list(self.wanted.addresses)
         gone = 0
-        failure = InfrastructureError("there is no address to fetch it from")
+        failure = _Failed("no URL to download it from")
         for attempt in range(_ATTEMPTS):
             for address in tuple(addresses):
-                check(self._cancelled)
+                check(self.cancelled)
                 try:
                     return self._from_address(address, part)
-                except (_Wrong, _Again, HttpStatusError) as error:
-                    failure = _failure(error, address)
-                    gone += isinstance(error, HttpStatusError) and error.status in _GONE
-                    if error.status not in _LATER if isinstance(error, HttpStatusError) else isinstance(error, _Wrong):
+                except _Failed as error:
+                    failure = error
+                    gone += error.gone
+                    if not error.retry:
                         addresses.remove(address)
             if not addresses or attempt + 1 == _ATTEMPTS:
                 break
-            (self._cancelled or threading.Event()).wait(pause * 2**attempt)
-        if not self._received:
+            (self.cancelled or threading.Event()).wait(pause * 2**attempt)
+        if not self.received:
             self._drop()
-        if gone and gone == len(self._wanted.addresses):
+        if gone and gone == len(self.wanted.addresses):
             raise NotFoundError(
-                f"{self._wanted.name} is no longer there: {', '.join(map(shown, self._wanted.addresses))}"
+                f"{self.wanted.name} is no longer available at {', '.join(map(shown, self.wanted.addresses))}"
             )
-        raise type(failure)(f"{self._wanted.name} cannot be fetched: {failure}")
+        kind = AccessError if failure.access else InfrastructureError
+        raise kind(f"{self.wanted.name} cannot be downloaded: {failure}")
 
     def _from_address(self, address: str, part: FileIO) -> Path:
         self._attempt(address, part)
-        if self._inherited and not self._right:
-            # It began as something else; this address may still have the file.
+        if self.inherited and not self._right:
+            # Its first bytes are of another file; try again from the first byte.
             self._anew(part)
             self._attempt(address, part)
         if self._right:
             return self._keep()
-        found = self._state.hexdigest()
+        found = self.state.hexdigest()
         self._anew(part)
-        raise _Wrong(
-            f"it was offered with another hash than the lock has, and not kept: sha256 {found}, expected {self._wanted.sha256}"
-        )
+        reason = f"the file has another hash than in the lock file: sha256 {found}, expected {self.wanted.sha256}"
+        raise _Failed(f"{reason} ({shown(address)})")
 
     @property
     def _right(self) -> bool:
-        return self._state.hexdigest() == self._wanted.sha256
+        return self.state.hexdigest() == self.wanted.sha256
 
     def _keep(self) -> Path:
-        return self._store.keep(self._store.part(self._wanted.sha256), self._wanted.sha256)
+        return self.store.keep(self.store.part(self.wanted.sha256), self.wanted.sha256)
 
     def _resume(self, part: FileIO) -> None:
         """Hash the bytes of an interrupted download."""
         there = os.fstat(part.fileno()).st_size
-        if self._wanted.size is not None and there > self._wanted.size:
+        if self.wanted.size is not None and there > self.wanted.size:
             self._anew(part)
             return
         part.seek(0)
         while data := part.read(1 << 20):
-            check(self._cancelled)
-            self._state.update(data)
-            self._received += len(data)
-        self._inherited = self._received > 0
+            check(self.cancelled)
+            self.state.update(data)
+            self.received += len(data)
+        self.inherited = self.received > 0
 
     def _anew(self, part: FileIO) -> None:
         part.seek(0)
         part.truncate()
-        self._state, self._received, self._inherited = hashlib.sha256(), 0, False
+        self.state, self.received, self.inherited = hashlib.sha256(), 0, False
 
     def _attempt(self, address: str, part: FileIO) -> None:
-        if self._received and self._received == self._wanted.size:
+        if self.received and self.received == self.wanted.size:
             return
         try:
             try:
-                stream = self._transport.open(address, self._received)
+                stream = self.transport.open(address, self.received)
             except HttpStatusError as error:
-                # The server has no such byte: ours are not the beginning of its file.
-                if error.status != 416 or not self._received:
+                # The server's file is shorter than our part.
+                if error.status != 416 or not self.received:
                     raise
                 self._anew(part)
-                stream = self._transport.open(address)
+                stream = self.transport.open(address)
+        except HttpStatusError as error:
+            raise _Failed(
+                f"the server answers '{error}' ({shown(address)})",
+                retry=error.status in _LATER, access=error.status in _UNAUTHORIZED, gone=error.status in _GONE,
+            ) from None  # fmt: skip
         except OSError as error:
-            check(self._cancelled)
-            raise _Unreachable(_unreachable(error, address)) from None
+            check(self.cancelled)
+            way = f" through the proxy {origin(error.proxy)}" if isinstance(error, ProxyError) else ""
+            reason = f"{origin(address)} cannot be reached{way}: {error.strerror or error}"
+            raise _Failed(reason, retry=True, access=True) from None
         try:
-            self._read(stream, part)
+            self._read(stream, part, shown(address))
         finally:
             stream.close()
 
-    def _read(self, stream: Stream, part: FileIO) -> None:
-        if stream.start != self._received:
+    def _read(self, stream: Stream, part: FileIO, where: str) -> None:
+        if stream.start != self.received:
             # The server does not support ranges.
             self._anew(part)
-        self._inherited = self._received > 0
-        size = self._wanted.size
+        self.inherited = self.received > 0
+        size = self.wanted.size
         if size is not None and stream.size is not None and stream.size != size:
-            raise _Wrong(f"{stream.size} bytes are offered, the lock has {size}")
+            raise _Failed(f"the file has {stream.size} bytes, expected {size} ({where})")
         expected = size if size is not None else stream.size
-        part.seek(self._received)
+        part.seek(self.received)
         while True:
-            check(self._cancelled)
+            check(self.cancelled)
             try:
                 data = stream.read(_READ)
             except OSError as error:
-                check(self._cancelled)
-                raise _Again(f"the connection ended after {self._received} bytes: {error}") from None
+                check(self.cancelled)
+                raise _Failed(
+                    f"the connection failed after {self.received} bytes: {error} ({where})", retry=True
+                ) from None
             if not data:
                 break
-            if expected is not None and self._received + len(data) > expected:
+            if expected is not None and self.received + len(data) > expected:
                 self._anew(part)
-                raise _Wrong(f"it is longer than the {expected} bytes that were promised")
+                raise _Failed(f"the file is longer than {expected} bytes ({where})")
             _write(part, data)
-            self._state.update(data)
-            self._received += len(data)
-            self._progress(self._received, expected or 0)
-        check(self._cancelled)
-        if expected is not None and self._received < expected:
-            raise _Again(f"it ended after {self._received} of {expected} bytes")
+            self.state.update(data)
+            self.received += len(data)
+            self.progress(self.received, expected or 0)
+        check(self.cancelled)
+        if expected is not None and self.received < expected:
+            raise _Failed(f"the connection ended after {self.received} of {expected} bytes ({where})", retry=True)
 
     def _drop(self) -> None:
         with suppress(OSError):
-            os.unlink(self._store.part(self._wanted.sha256))
+            os.unlink(self.store.part(self.wanted.sha256))
 
 
 def _write(part: FileIO, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[part.write(rest) :]
-
-
-def _failure(error: Exception, address: str) -> InfrastructureError:
-    """Return the error of an address that did not have the file."""
-    if isinstance(error, HttpStatusError):
-        withheld, said = error.status in _WHO, f"the answer is '{error}'"
-    else:
-        withheld, said = isinstance(error, _Unreachable), str(error)
-    where = "" if isinstance(error, _Unreachable) else f" ({shown(address)})"
-    return (AccessError if withheld else InfrastructureError)(f"{said}{where}")
-
-
-def _unreachable(error: OSError, address: str) -> str:
-    way = f" through the proxy {origin(error.proxy)}" if isinstance(error, ProxyError) else ""
-    return f"{origin(address)} cannot be reached{way}: {error.strerror or error}"

@@ -12,31 +12,51 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlir_matrix.environments.fetch.http import HttpStatusError, Transport
+from mlir_matrix.environments.interpreter import version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.errors import InfrastructureError
 
 _BUFFER = 1 << 16
 
 
-def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
-    """Every distribution that ``pins`` (distribution → version) need on CPython ``tag``, Linux x86-64, with its hash.
-
-    Nothing is installed. Raises InfrastructureError with pip's words where there is no solution.
-    """
-    version = f"{tag[2]}.{tag[3:]}"
+def options_for(tag: str) -> list[str]:
+    """Return pip's options for CPython ``tag`` on Linux x86-64, whichever interpreter runs pip."""
     platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(17, 40)] + ["manylinux2014_x86_64", "linux_x86_64"]
+    return [
+        *("--only-binary=:all:", "--python-version", version_of(tag), "--implementation", "cp"),
+        *(word for abi in (tag, "abi3", "none") for word in ("--abi", abi)),
+        *(word for platform in platforms for word in ("--platform", platform)),
+    ]
+
+
+def variables() -> dict[str, str]:
+    """Return the environment variables for pip: all but those of Python."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def address_of(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return URL and SHA-256 of a distribution in pip's report."""
+    archive = item["download_info"]["archive_info"]
+    value = archive.get("hashes", {}).get("sha256") or archive.get("hash", "").removeprefix("sha256=")
+    return str(item["download_info"]["url"]), str(value)
+
+
+def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
+    """Return all distributions that ``pins`` (distribution → version) need on CPython ``tag``, Linux x86-64, with hashes.
+
+    Nothing is installed. Raise InfrastructureError with pip's reason if there is no solution.
+    """
     command = [
         *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"),
-        *("--only-binary=:all:", "--disable-pip-version-check", "--target", "unused"),
-        *("--python-version", version, "--implementation", "cp", "--abi", tag, "--abi", "abi3", "--abi", "none"),
-        *(word for platform in platforms for word in ("--platform", platform)),
+        *("--disable-pip-version-check", "--target", "unused", *options_for(tag)),
         *(f"{name}=={pinned}" for name, pinned in pins.items()),
     ]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=variables(), check=False)
     if done.returncode != 0:
-        words = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise InfrastructureError(f"no solution for CPython {version}; pip says: {' '.join(words) or 'nothing'}")
+        reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        raise InfrastructureError(
+            f"no solution for CPython {version_of(tag)}; pip reports: {' '.join(reasons) or 'nothing'}"
+        )
     report: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
     transport = Transport()
     try:
@@ -46,25 +66,18 @@ def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
 
 
 def _package(item: Mapping[str, Any], transport: Transport) -> WheelPackage:
-    archive = item["download_info"]["archive_info"]
-    value = archive.get("hashes", {}).get("sha256") or archive["hash"].removeprefix("sha256=")
-    metadata = item["metadata"]
-    size, installed = _sizes(item["download_info"]["url"], transport)
-    return WheelPackage(
-        name=metadata["name"], version=metadata["version"], hashes=(value,), size=size, installed=installed
-    )
-
-
-def _sizes(address: str, transport: Transport) -> tuple[int, int] | tuple[None, None]:
-    """What a lock says of sizes is for people: where it cannot be found out it is left out."""
+    address, value = address_of(item)
+    name, version = item["metadata"]["name"], item["metadata"]["version"]
     try:
-        return wheel_sizes(address, transport)
+        size, installed = wheel_sizes(address, transport)
     except InfrastructureError:
-        return None, None
+        # A lock file need not state them.
+        return WheelPackage(name=name, version=version, hashes=(value,))
+    return WheelPackage(name=name, version=version, hashes=(value,), size=size, installed=installed)
 
 
 class _RemoteFile(io.RawIOBase):
-    """A file at an address, read in parts."""
+    """A file at a URL, read in parts."""
 
     def __init__(self, address: str, transport: Transport) -> None:
         self._address = address
@@ -73,7 +86,7 @@ class _RemoteFile(io.RawIOBase):
         first = transport.open(address, 0)
         first.close()
         if first.size is None:
-            raise InfrastructureError("the index does not say how large its files are")
+            raise InfrastructureError("the index does not state the sizes of files")
         self.size = first.size
 
     def readable(self) -> bool:
@@ -92,7 +105,7 @@ class _RemoteFile(io.RawIOBase):
         stream = self._transport.open(self._address, self._at)
         try:
             if stream.start != self._at:
-                raise InfrastructureError("the index does not give parts of files")
+                raise InfrastructureError("the index does not support ranges")
             data = stream.read(len(buffer))
         finally:
             stream.close()
@@ -102,10 +115,10 @@ class _RemoteFile(io.RawIOBase):
 
 
 def wheel_sizes(address: str, transport: Transport) -> tuple[int, int]:
-    """Bytes of the wheel at an address, and of what is in it. Raises InfrastructureError."""
+    """Return the bytes of the wheel at a URL, and of its unpacked files. Raise InfrastructureError."""
     try:
         raw = _RemoteFile(address, transport)
         with zipfile.ZipFile(io.BufferedReader(raw, _BUFFER)) as archive:
             return raw.size, sum(member.file_size for member in archive.infolist())
     except (HttpStatusError, zipfile.BadZipFile, OSError) as error:
-        raise InfrastructureError(f"the size of a wheel cannot be found out: {error}") from None
+        raise InfrastructureError(f"the size of a wheel is unknown: {error}") from None

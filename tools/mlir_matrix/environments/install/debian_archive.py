@@ -1,7 +1,7 @@
-"""Read a Debian package: the records of its data archive, one after the other, without writing anything.
+"""Read a Debian package: the records of its data archive, one after the other.
 
-The format is what dpkg itself takes: an ar file whose member ``data.tar.*`` is a tar archive in GNU's format. What
-else tar knows (devices, sparse files, extended headers that may be of any size) no package has, and it is refused.
+The format is that of dpkg: an ar file whose member ``data.tar.*`` is a tar archive in GNU's format. Devices, sparse files
+and extended headers, which may be of any size, are in no package and are refused.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import shutil
 import subprocess
 import tarfile
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal, NoReturn, Protocol
 
 from backports import zstd
 
@@ -29,12 +29,12 @@ from mlir_matrix.names import printable
 _BLOCK = 512
 _LONGEST_NAME = 1 << 16
 _READ = 1 << 20
-#: Larger archives are worth a process: ``xz`` decompresses the blocks of 24 MiB that dpkg writes on all cores. Half of a
-#: release is one or two archives, for which one core would work long after all others are done.
+#: Larger archives are decompressed by ``xz``, which uses all cores for the blocks of 24 MiB that dpkg writes. Half of a
+#: release is one or two archives, so that otherwise one core would work after all others are idle.
 _LARGE = 1 << 20
-#: A dictionary larger than this is nobody's package.
+#: No package has a larger dictionary.
 _MEMORY = 512 << 20
-#: What decompressors raise for wrong bytes; EOFError for missing ones.
+#: Errors of decompressors for damaged data; EOFError for a truncated archive.
 _DAMAGED = (lzma.LZMAError, zlib.error, zstd.ZstdError, ValueError, OSError, EOFError)
 
 Kind = Literal["file", "folder", "link", "hard link"]
@@ -52,16 +52,16 @@ _REFUSED = {
 
 
 class BadArchive(InfrastructureError):
-    """An archive that is damaged, or that would write where it may not; the message names archive and member."""
+    """An archive is damaged or hostile; the message names archive and member."""
 
     def __init__(self, archive: str, problem: str, member: str = "") -> None:
         where = f"{archive}: {printable(member, 200)}" if member else archive
-        super().__init__(f"{where}: {problem}; nothing of it was kept")
+        super().__init__(f"{where}: {problem}; the package was not installed")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A member of the data archive; ``name`` and ``target`` as they are written there."""
+    """A member of the data archive; ``name`` and ``target`` as in the archive."""
 
     name: str
     kind: Kind
@@ -71,7 +71,7 @@ class Record:
 
 
 class DebReader:
-    """The data archive of an open Debian package, as records; of each, :meth:`content` must be taken before the next."""
+    """The data archive of an open Debian package; read the :meth:`content` of each record before the next one."""
 
     def __init__(self, chunks: Iterator[bytes], archive: str) -> None:
         self._chunks = chunks
@@ -80,26 +80,27 @@ class DebReader:
         self._current = "data.tar"
 
     def records(self) -> Iterator[Record]:
-        """Every member. Raises BadArchive."""
+        """Yield every member. Raise BadArchive."""
         long_name = long_target = None
         while (header := self._take(_BLOCK)).count(0) != _BLOCK:
             try:
                 info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
             except tarfile.HeaderError:
-                raise self._bad("what comes after it is no tar record") from None
-            if info.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
-                text = self._long(info.size)
-                if info.type == tarfile.GNUTYPE_LONGNAME:
-                    long_name = text
-                else:
-                    long_target = text
-                continue
-            yield self._record(info, long_name, long_target)
-            long_name = long_target = None
-        self._finish()
+                raise self._bad("invalid tar record after it") from None
+            if info.type == tarfile.GNUTYPE_LONGNAME:
+                long_name = self._long(info.size)
+            elif info.type == tarfile.GNUTYPE_LONGLINK:
+                long_target = self._long(info.size)
+            else:
+                yield self._record(info, long_name, long_target)
+                long_name = long_target = None
+        self._current = "data.tar"
+        # Checksums come last: read to the end.
+        while self._next():
+            pass
 
     def content(self, size: int) -> Iterator[memoryview]:
-        """The content of the record given last."""
+        """Yield the content of the last record in pieces."""
         padding = -size % _BLOCK
         while size:
             piece = self._piece(size)
@@ -113,9 +114,9 @@ class DebReader:
         kind = _KINDS.get(info.type)
         if kind is None:
             what = _REFUSED.get(info.type, f"a record of type {info.type!r}")
-            raise self._bad(f"is {what}; a package may have files, folders and links")
+            raise self._bad(f"is {what}; expected a file, folder or link")
         if info.size < 0 or (kind != "file" and info.size):
-            raise self._bad(f"is a {kind} of {info.size} bytes")
+            raise self._bad(f"is a {kind} with a size of {info.size} bytes")
         return Record(
             name=self._current,
             kind=kind,
@@ -126,7 +127,7 @@ class DebReader:
 
     def _long(self, size: int) -> str:
         if not 0 < size <= _LONGEST_NAME:
-            raise self._bad(f"what comes after it has a name of {size} bytes")
+            raise self._bad(f"the name of the next record has {size} bytes, expected 1 to {_LONGEST_NAME}")
         data = b"".join(self.content(size))
         return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
@@ -138,28 +139,20 @@ class DebReader:
 
     def _piece(self, most: int) -> memoryview:
         while not self._rest:
-            self._rest = memoryview(self._next())
+            self._rest = memoryview(self._next() or self._truncated())
         piece, self._rest = self._rest[:most], self._rest[most:]
         return piece
 
-    def _next(self) -> bytes:
+    def _next(self) -> bytes | None:
         try:
-            return next(self._chunks)
-        except (StopIteration, EOFError):
-            raise self._bad("ends in the middle") from None
+            return next(self._chunks, None)
+        except EOFError:
+            self._truncated()
         except _DAMAGED as error:
             raise self._bad(f"is damaged ({error})") from None
 
-    def _finish(self) -> None:
-        # The checksums come last: what was not read to the end was not checked.
-        self._current = "data.tar"
-        try:
-            for _ in self._chunks:
-                pass
-        except EOFError:
-            raise self._bad("ends in the middle") from None
-        except _DAMAGED as error:
-            raise self._bad(f"is damaged ({error})") from None
+    def _truncated(self) -> NoReturn:
+        raise self._bad("is truncated") from None
 
     def _bad(self, problem: str) -> BadArchive:
         return BadArchive(self._archive, problem, self._current)
@@ -167,28 +160,16 @@ class DebReader:
 
 @contextmanager
 def open_deb(path: Path, *, archive: str) -> Iterator[DebReader]:
-    """Open the package at ``path``, called ``archive`` in messages. Raises BadArchive."""
+    """Open the package at ``path``, called ``archive`` in messages. Raise BadArchive."""
     with open(path, "rb") as file:
         suffix, offset, length = _find_data(file.fileno(), archive)
         part = _Part(file.fileno(), offset, length)
-        opened: IO[bytes] | gzip.GzipFile | bz2.BZ2File | zstd.ZstdFile | io.RawIOBase
         if suffix == ".xz":
             chunks = _xz_on_all_cores(part) if length > _LARGE and shutil.which("xz") else _xz(part)
+        elif suffix in _OPEN:
+            chunks = _chunks(_OPEN[suffix](part))
         else:
-            match suffix:
-                case ".gz":
-                    opened = gzip.GzipFile(fileobj=part)
-                case ".bz2":
-                    opened = bz2.BZ2File(part)
-                case ".zst":
-                    opened = zstd.ZstdFile(part)
-                case "":
-                    opened = part
-                case _:
-                    raise BadArchive(
-                        archive, f"is compressed in a way that is not known here: 'data.tar{printable(suffix)}'"
-                    )
-            chunks = _chunks(opened)
+            raise BadArchive(archive, f"unsupported compression 'data.tar{printable(suffix)}'")
         try:
             yield DebReader(chunks, archive)
         finally:
@@ -211,9 +192,20 @@ class _Part(io.RawIOBase):
         return len(data)
 
 
-def _chunks(
-    file: IO[bytes] | gzip.GzipFile | bz2.BZ2File | zstd.ZstdFile | io.RawIOBase,
-) -> Generator[bytes, None, None]:
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+#: By suffix of the data archive.
+_OPEN: dict[str, Callable[[_Part], _Readable]] = {
+    ".gz": lambda part: gzip.GzipFile(fileobj=part),
+    ".bz2": bz2.BZ2File,
+    ".zst": zstd.ZstdFile,
+    "": lambda part: part,
+}
+
+
+def _chunks(file: _Readable) -> Generator[bytes, None, None]:
     while data := file.read(_READ):
         yield data
 
@@ -236,23 +228,23 @@ def _xz_on_all_cores(part: _Part) -> Generator[bytes, None, None]:
         assert process.stderr is not None
         try:
             yield from _chunks(process.stdout)
-            said = process.stderr.read().decode("utf-8", "replace").strip()
+            message = process.stderr.read().decode("utf-8", "replace").strip()
             if process.wait() != 0:
-                raise EOFError if "Unexpected end of input" in said else ValueError(said.removeprefix("xz: (stdin): "))
+                raise EOFError if "Unexpected end" in message else ValueError(message.removeprefix("xz: (stdin): "))
         finally:
             process.kill()
 
 
 def _find_data(descriptor: int, archive: str) -> tuple[str, int, int]:
-    """Ending of the name, place and length of the data archive."""
+    """Return suffix, offset and length of the data archive."""
     end, offset = os.fstat(descriptor).st_size, 8
     if os.pread(descriptor, 8, 0) != b"!<arch>\n":
-        raise BadArchive(archive, "is no Debian package")
+        raise BadArchive(archive, "not a Debian package")
     while offset < end:
         header = os.pread(descriptor, 60, offset)
         size = header[48:58].strip()
         if len(header) < 60 or header[58:] != b"`\n" or not size.isdigit() or offset + 60 + int(size) > end:
-            raise BadArchive(archive, f"is damaged or cut off at byte {offset}")
+            raise BadArchive(archive, f"is damaged or truncated at byte {offset}")
         name = header[:16].rstrip().rstrip(b"/").decode("ascii", "replace")
         if name.startswith("data.tar"):
             return name.removeprefix("data.tar"), offset + 60, int(size)

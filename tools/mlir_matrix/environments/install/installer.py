@@ -77,7 +77,7 @@ class Installer:
         """Stop all installations; complete packages stay."""
         self._workshop.cancelled.set()
         self._workshop.pip.stop()
-        # Threads that wait for bytes would wait on.
+        # Wake threads that wait for bytes.
         self._workshop.transport.abort()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._workshop.transport.close()
@@ -92,16 +92,16 @@ class Installer:
             return
         except NotFoundError as error:
             other = self._nearest.get(label)
-            hint = f"; the nearest other release is had by --pin {other}" if other else ""
+            hint = f"; use the nearest other release: --pin {other}" if other else ""
             tell(PackageProgress(package=label, error=f"{error}{hint}"))
         except InfrastructureError as error:
             tell(PackageProgress(package=label, error=str(error)))
-        except Exception as error:  # noqa: BLE001 - a thread that ends in silence would leave everyone waiting
+        except Exception as error:  # noqa: BLE001 - otherwise the thread would end without a message
             tell(PackageProgress(package=label, error=f"{label} cannot be installed: {error}"))
 
 
 def install(package: Package, interpreter: Interpreter, workshop: Workshop) -> None:
-    """Install a package and its needs if they are missing. Raises InfrastructureError, Cancelled."""
+    """Install a package and its needs if they are missing. Raise InfrastructureError, Cancelled."""
     if not is_missing(package, workshop.packages, interpreter.tag):
         return
     if isinstance(package, SourceBuild):
@@ -113,11 +113,11 @@ def install(package: Package, interpreter: Interpreter, workshop: Workshop) -> N
 
 
 def dry_run(package: Package, packages: Path, cache: Path) -> Iterator[str]:
-    """Yield what an installation would do: comments, and shell commands where these are all that it runs."""
+    """Yield what an installation would do, as comments and shell commands."""
     if isinstance(package, SourceBuild):
         yield from commands.dry_run(commands.Places(packages, cache, package))
     else:
-        yield f"# {package.label}: would be fetched into {packages}"
+        yield f"# {package.label}: download and install it in {packages}"
 
 
 def install_all(

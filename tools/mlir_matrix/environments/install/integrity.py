@@ -1,8 +1,8 @@
-"""Check that installed packages are still what was installed: prefixes by our manifest, wheels by their RECORD.
+"""Find damage in installed packages: compare prefixes with our manifest and wheels with their RECORD.
 
 A manifest lists every file of a prefix with size, hash, mode and time, and every link with its target. Comparing sizes and
-times takes milliseconds and finds what was edited or lost; only files that look different, as after a copy of the prefix,
-are hashed. A disk that loses bits is found by hashing everything.
+times takes milliseconds and finds edited and missing files; files with another time, as in a copy of the prefix, are
+hashed. Only hashing everything finds lost bits.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,20 +25,39 @@ from typing import Any
 from mlir_matrix.actions.runtime.integrity import damage
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.install.prefix import OURS
-from mlir_matrix.environments.install.unpack import UnpackedFile
 from mlir_matrix.files import holds, locked, unwritable
 
-#: Where it is in a prefix.
+#: Path of the manifest in a prefix.
 FILE = f"{OURS}/files.json"
 _FORMAT = 1
-#: What is known of a file: size, hash, mode, time.
+#: Entry of a file: size, hash, mode, time.
 _ENTRY = [int, str, int, int]
-#: Where pip puts programs, as RECORD spells it: two folders above the packages of an interpreter.
+#: RECORD's prefix of programs: two folders above the packages of an interpreter.
 _PROGRAMS = "../../"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnpackedFile:
+    """A regular file as it was written; ``path`` is relative to the prefix."""
+
+    path: str
+    size: int
+    sha256: str
+    mode: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, prefix: Path, path: Path) -> UnpackedFile:
+        """Return the entry of an existing file."""
+        status = path.stat()
+        return cls(
+            path=path.relative_to(prefix).as_posix(), size=status.st_size, sha256=digest_file(path),
+            mode=stat.S_IMODE(status.st_mode), mtime_ns=status.st_mtime_ns,
+        )  # fmt: skip
+
+
 def write_manifest(prefix: Path, files: Iterable[UnpackedFile], links: Mapping[str, str], *, place: str = "") -> None:
-    """Write down what was unpacked, and what is in our own folder by now; ``place`` for what is of use there only."""
+    """Write the manifest; add the files in our own folder. ``place``: the only path where the prefix can be used."""
     ours = (UnpackedFile.of(prefix, path) for path in sorted((prefix / OURS).rglob("*")) if path.is_file())
     known = {file.path: [file.size, file.sha256, file.mode, file.mtime_ns] for file in chain(files, ours)}
     value: dict[str, Any] = {
@@ -51,7 +71,7 @@ def write_manifest(prefix: Path, files: Iterable[UnpackedFile], links: Mapping[s
 
 
 def settled(manifest: bytes, *, mtime_s: int) -> bytes:
-    """The same list where all that was files' own, but for being executable, is gone: written at one time, by one umask."""
+    """Return a manifest with this time for all files, and the modes of umask 022."""
     value = json.loads(manifest)
     for path, (size, sha256, mode, _) in value["files"].items():
         value["files"][path] = [size, sha256, 0o755 if mode & 0o111 else 0o644, mtime_s * 10**9]
@@ -59,40 +79,47 @@ def settled(manifest: bytes, *, mtime_s: int) -> bytes:
 
 
 def damaged_files(folder: Path, *, thorough: bool) -> list[str]:
-    """Return the damaged files of an installed package; ``thorough``: read every byte, find added files as well."""
+    """Return the damaged files of an installed package; ``thorough``: read every byte, and find added files."""
     look = _damaged_prefix if (folder / OURS).is_dir() else _damaged_wheel
     return look(folder, thorough=thorough)
 
 
 def _damaged_prefix(prefix: Path, *, thorough: bool) -> list[str]:
-    """Return damaged files and links, from the prefix; ``thorough`` hashes every file on all cores."""
+    """Return damaged files and links of a prefix; ``thorough`` hashes every file on all cores."""
     manifest = _read(prefix)
     if manifest is None:
         return [FILE]
     root = str(prefix)
     files, links, place = manifest
     if place not in ("", os.path.realpath(prefix)):
-        # All of its programs would look there.
-        return [f"everything: it was made for {place}"]
+        # Its programs name that path.
+        return [f"all files: the prefix only works at {place}"]
     bad = {path for path, target in links.items() if _target(root, path) != target}
-    doubtful = []
-    for path, entry in files.items():
-        looks = _looks(root, path, entry)
-        if looks is None:
-            bad.add(path)
-        elif thorough or not looks:
-            doubtful.append(path)
+
+    def is_damaged(path: str) -> bool:
+        size, sha256, mode, mtime = files[path]
+        try:
+            status = os.lstat(os.path.join(root, path))
+            if not stat.S_ISREG(status.st_mode) or status.st_size != size or (status.st_mode ^ mode) & 0o111:
+                return True
+            # A file with the same time is not read.
+            unread = status.st_mtime_ns == mtime and not thorough
+            return not unread and digest_file(os.path.join(root, path)) != sha256
+        except (OSError, ValueError):
+            return True
+
+    paths = sorted(files, key=lambda path: -files[path][0])
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="hash") as pool:
-        doubtful.sort(key=lambda path: -files[path][0])
-        hashes = pool.map(lambda path: _digest(root, path), doubtful)
-        bad.update(path for path, found in zip(doubtful, hashes, strict=True) if found != files[path][1])
+        # Threads cost more than what is done for a file that is not read.
+        damaged = (pool.map if thorough else map)(is_damaged, paths)
+        bad.update(path for path, is_bad in zip(paths, damaged, strict=True) if is_bad)
     if thorough:
         bad.update(_added(prefix, files.keys() | links.keys() | {FILE}))
     return sorted(bad)
 
 
 def _read(prefix: Path) -> tuple[dict[str, list[Any]], dict[str, str], str] | None:
-    """Files, links and the place; None for anything that :func:`write_manifest` would not have written."""
+    """Return files, links and place of a manifest, or None if it is invalid."""
     try:
         manifest = json.loads((prefix / FILE).read_bytes())
         files, links, place = manifest["files"], manifest["links"], manifest.get("place", "")
@@ -107,25 +134,6 @@ def _read(prefix: Path) -> tuple[dict[str, list[Any]], dict[str, str], str] | No
     return (files, links, place) if sound else None
 
 
-def _looks(root: str, path: str, entry: list[Any]) -> bool | None:
-    """Whether the file looks untouched; None where it is certainly not what it was."""
-    size, _, mode, mtime = entry
-    try:
-        status = os.lstat(os.path.join(root, path))
-    except (OSError, ValueError):
-        return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size != size or (status.st_mode ^ mode) & 0o111:
-        return None
-    return bool(status.st_mtime_ns == mtime)
-
-
-def _digest(root: str, path: str) -> str:
-    try:
-        return digest_file(os.path.join(root, path))
-    except (OSError, ValueError):
-        return ""
-
-
 def _target(root: str, path: str) -> str | None:
     try:
         return os.readlink(os.path.join(root, path))
@@ -134,10 +142,7 @@ def _target(root: str, path: str) -> str | None:
 
 
 def _added(root: Path, known: Collection[str]) -> set[str]:
-    """Files and links below a folder that are not ``known``; all paths go from there.
-
-    Bytecode is none: people who try a module leave it, and workers keep theirs elsewhere and do not look at it.
-    """
+    """Return files and links below a folder that are not ``known``, without bytecode, which workers do not read there."""
     found: set[str] = set()
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name != "__pycache__"]
@@ -148,12 +153,16 @@ def _added(root: Path, known: Collection[str]) -> set[str]:
 
 def _damaged_wheel(folder: Path, *, thorough: bool) -> list[str]:
     """Return the damaged files of an installed wheel."""
+    # The check of workers before they use a package.
+    quick = [reason] if (reason := damage(str(folder))) else []
     if not thorough:
-        return _at_a_look(folder)
+        return quick
     listed: dict[str, str] = {}
     for record in sorted(folder.glob("*.dist-info/RECORD")):
         try:
-            listed |= dict(_rows(record))
+            with open(record, encoding="utf-8", newline="") as file:
+                # Files that pip wrote have no hash.
+                listed |= {path: value for path, value, _ in csv.reader(file)}
         except (OSError, ValueError, csv.Error):
             return [record.relative_to(folder).as_posix()]
     if not listed:
@@ -161,24 +170,11 @@ def _damaged_wheel(folder: Path, *, thorough: bool) -> list[str]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         bad = set(pool.map(lambda row: _wrong(folder, *row), listed.items()))
     bad |= _added(folder, {path.removeprefix(_PROGRAMS) for path in listed})
-    return sorted(bad - {""}) or _at_a_look(folder)
-
-
-def _at_a_look(folder: Path) -> list[str]:
-    """Check what workers check before they run anything of a package."""
-    said = damage(str(folder))
-    return [said] if said else []
-
-
-def _rows(record: Path) -> Iterator[tuple[str, str]]:
-    """Yield path and hash of each file of a wheel; files that pip wrote have no hash. Raises ValueError."""
-    with open(record, encoding="utf-8", newline="") as file:
-        for path, value, _ in csv.reader(file):
-            yield path, value
+    return sorted(bad - {""}) or quick
 
 
 def _wrong(folder: Path, path: str, expected: str) -> str:
-    """Return the path of a damaged file; else an empty text."""
+    """Return the path if the file is damaged, else an empty string."""
     if not expected or path.startswith(".."):
         return ""
     name, _, value = expected.partition("=")
@@ -191,25 +187,21 @@ def _wrong(folder: Path, path: str, expected: str) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove a damaged package at once, so that nobody finds a part of it. A package that was installed anew stays.
+    """Remove a damaged package atomically, unless another process has replaced it. Raise InfrastructureError.
 
-    A caller that holds the package's lock removes it in any case. Raises InfrastructureError.
+    A caller that holds the package's lock removes it in any case.
     """
     lock = folder.parent / ".locks" / folder.name
+    held = holds(lock)
+    if not held and not folder.is_dir():
+        return
+    aside = folder.with_name(f".new-{folder.name}-damaged-{os.getpid()}")
     try:
-        if holds(lock):
-            _remove(folder)
-        elif folder.is_dir():
-            with locked(lock):
-                # The process that held it may have installed the package again.
-                if folder.is_dir() and damaged_files(folder, thorough=True):
-                    _remove(folder)
+        with nullcontext() if held else locked(lock):
+            # Another process may have installed it again.
+            if held or (folder.is_dir() and damaged_files(folder, thorough=True)):
+                with suppress(FileNotFoundError):
+                    os.rename(folder, aside)
+                shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise unwritable(f"{folder} cannot be removed", error) from None
-
-
-def _remove(folder: Path) -> None:
-    aside = folder.with_name(f".new-{folder.name}-damaged-{os.getpid()}")
-    with suppress(FileNotFoundError):
-        os.rename(folder, aside)
-    shutil.rmtree(aside, ignore_errors=True)

@@ -1,11 +1,12 @@
-"""Make Debian's Bazel run from a prefix, without a network and beside whatever Bazel the machine has.
+"""Patch Debian's Bazel to run from a prefix, without a network and independent of any Bazel of the machine.
 
-The package expects the machine's folders: its list of jars, its rc file and its Java are found by paths that begin with
-``/usr`` and ``/etc``. It also lacks modules that Bazel's own tools depend on, which others fetch from a registry.
+The package finds its list of jars, its rc file and its Java by paths that begin with ``/usr`` and ``/etc``. It also lacks
+modules that Bazel's own tools depend on, which other builds of Bazel download from a registry.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -17,18 +18,18 @@ from mlir_matrix.environments.install.prefix import OURS, Prefix, Program
 from mlir_matrix.errors import InfrastructureError
 
 _BASE = "usr/share/bazel"
-#: The jars of the server that are packages of their own.
+#: List of the server's jars that are in other packages.
 _CLASSPATH = f"{_BASE}/bazel_classpath_debian_depends.txt"
 _OURS = f"{OURS}/bazel"
-#: Modules that packages of Debian bring, and where.
+#: Modules in Debian packages, by folder.
 _PACKAGED = {
     "bazel_features": "tools/features", "bazel_skylib": "tools/skylib", "platforms": "tools/platforms",
     "rules_cc": "rules/cc", "rules_java": "rules/java", "rules_license": "rules/license", "rules_proto": "rules/proto",
     "rules_python": "rules/python",
 }  # fmt: skip
-#: Modules that nothing of ours uses, but that Bazel's own tools name: empty ones serve.
+#: Modules that Bazel's own tools name but builds of ours do not use; empty ones are enough.
 _EMPTY = ("apple_support", "buildozer", "protobuf", "zlib")
-#: Bazel's own tools ask this module for an extension.
+#: Bazel's own tools use an extension of the module buildozer.
 _EXTENSION = """\
 \"\"\"Stands in for the extension by which Bazel's tools find buildozer, which nobody calls.\"\"\"
 
@@ -45,7 +46,7 @@ buildozer_binary = module_extension(implementation = _buildozer_binary_impl)
 
 
 def finish(root: Path, place: str, prefix: Prefix) -> tuple[Prefix, set[str]]:
-    """Finish the prefix in ``root`` that will be at ``place``: how Bazel is run then, and the files that were changed."""
+    """Finish the prefix in ``root`` that will be at ``place``; return its new description and the changed files."""
     java = _java(root)
     jars = _closure(root, _listed(root))
     (root / _CLASSPATH).write_text("".join(f"{place}/{jar}\n" for jar in jars), encoding="utf-8")
@@ -95,10 +96,10 @@ def _write(root: Path, name: str, text: str) -> None:
 
 
 def _java(root: Path) -> str:
-    """The folder of the Java that runs the server."""
+    """Return the folder of the newest Java, which runs the server."""
     found = [path.parents[1] for path in (root / "usr/lib/jvm").glob("*/bin/java") if not path.parents[1].is_symlink()]
     if not found:
-        raise InfrastructureError("the packages have no Java in usr/lib/jvm: the lock must have a JRE as well")
+        raise InfrastructureError("the packages have no Java in usr/lib/jvm; add a JRE to the lock file")
     newest = max(found, key=lambda folder: (number(folder.name.removeprefix("java-")), folder))
     return newest.relative_to(root).as_posix()
 
@@ -107,14 +108,14 @@ def _listed(root: Path) -> list[str]:
     try:
         lines = (root / _CLASSPATH).read_text(encoding="utf-8").split()
     except OSError:
-        raise InfrastructureError(f"the packages have no {_CLASSPATH}: this is not Debian's Bazel") from None
+        raise InfrastructureError(f"the packages have no {_CLASSPATH}, which is part of Debian's Bazel") from None
     return [_inside(line) for line in lines]
 
 
 def _closure(root: Path, jars: Iterable[str]) -> Iterator[str]:
-    """Jars and those that they name, each once, without what is not there: packages that are optional.
+    """Yield jars and those that their manifests name, each once, without missing ones, which are of optional packages.
 
-    The server loads them one by one, so that no jar brings those of its manifest along.
+    The list must have all of them: the server loads jars one by one and ignores their manifests.
     """
     todo, seen = list(jars), set[str]()
     while todo:
@@ -126,7 +127,7 @@ def _closure(root: Path, jars: Iterable[str]) -> Iterator[str]:
 
 
 def _named(root: Path, jar: str) -> Iterator[str]:
-    """The jars that a jar's manifest has in its ``Class-Path``."""
+    """Yield the jars in the ``Class-Path`` of a jar's manifest."""
     try:
         with zipfile.ZipFile(root / jar) as archive:
             text = archive.read("META-INF/MANIFEST.MF").decode("utf-8", "replace")
@@ -134,7 +135,7 @@ def _named(root: Path, jar: str) -> Iterator[str]:
         return
     except (OSError, zipfile.BadZipFile) as error:
         raise InfrastructureError(f"{jar} cannot be read: {error}") from None
-    # Lines go on where the next one begins with a space.
+    # A line that begins with a space continues the previous one.
     for line in text.replace("\r\n", "\n").replace("\n ", "").splitlines():
         key, _, value = line.partition(":")
         if key.lower() == "class-path":
@@ -142,11 +143,5 @@ def _named(root: Path, jar: str) -> Iterator[str]:
 
 
 def _inside(path: str) -> str:
-    """A path of the package's as one from the prefix; none leads out."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
+    """Return an absolute path relative to the prefix; ``..`` cannot leave it."""
+    return os.path.normpath("/" + path).lstrip("/")

@@ -1,7 +1,7 @@
-"""A prefix: programs with everything that they need, down to the C library, run by a loader of its own.
+"""A prefix: programs with everything that they need, down to the C library, run by its own loader.
 
-Nothing in it knows where it stands: it may be moved or copied, and another distribution may be around it. Programs are
-run by ``LOADER --library-path … PROGRAM``, which is what the small scripts in ``.matrix/bin`` do for people.
+No file in it depends on its path, so it may be moved or copied, also to another distribution. Programs are run by ``LOADER
+--library-path … PROGRAM``, as the scripts in ``.matrix/bin`` do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program of a prefix; ``loaded``: by the prefix's own loader. Others are linked statically, or scripts."""
+    """A program of a prefix. ``loaded``: it needs the prefix's loader; others are static, scripts or patched."""
 
     path: str
     loaded: bool
@@ -38,64 +38,72 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True)
 class Prefix:
-    """How programs of a prefix are run. All paths go from the prefix."""
+    """How to run the programs of a prefix. All paths are relative to it."""
 
     loader: str
     libraries: tuple[str, ...]
     programs: Mapping[str, Program]
 
     def argv(self, root: str, name: str) -> list[str]:
-        """The words before a program's own arguments, for a prefix at ``root``. Raises CatalogError for no program of it."""
+        """Return a program's command line, for a prefix at ``root``. Raise CatalogError for an unknown program."""
         program = self.programs.get(name)
         if program is None:
             hint = did_you_mean(name, self.programs)
             raise CatalogError(f"{os.path.basename(root)} has no program '{printable(name)}'{hint}")
         if not program.loaded:
             return [os.path.join(root, program.path)]
-        if set(":;$") & set(root):
-            raise InfrastructureError(
-                f"{root}: the loader takes ':', ';' and '$' in the names of folders for something else; "
-                "set MATRIX_HOME to a folder without them"
-            )
+        check_place(root)
         return by_loader(root, self.loader, self.libraries, program.path, name)
 
 
+def check_place(place: str) -> None:
+    """Raise InfrastructureError for a path that loaders cannot handle."""
+    if set(":;$") & set(place):
+        raise InfrastructureError(
+            f"{place}: ':', ';' and '$' are special characters for the loader; set MATRIX_HOME to a folder without them"
+        )
+
+
 def command(folder: Path, program: str) -> list[str]:
-    """The words by which a program of the prefix ``folder`` is run; its arguments come after them."""
+    """Return the command line of a program of the prefix ``folder``."""
     return read_prefix(folder).argv(os.path.abspath(folder), program)
 
 
 def wrapper(folder: Path, program: str) -> Path:
-    """The script that runs a program, for people and for what wants one path."""
+    """Return the path of the script that runs a program."""
     return folder / _BIN / program
 
 
 @lru_cache(maxsize=64)
 def read_prefix(folder: Path) -> Prefix:
-    """How the programs of the prefix ``folder`` are run. Raises InfrastructureError where that is damaged."""
+    """Read how to run the programs of a prefix. Raise InfrastructureError if that file is damaged."""
     try:
         value = json.loads((folder / _FILE).read_bytes())
         programs = {name: Program(**program) for name, program in value["programs"].items()}
         return Prefix(loader=value["loader"], libraries=tuple(value["libraries"]), programs=programs)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InfrastructureError(
-            f"{folder} is damaged: {_FILE} cannot be read; remove the folder, it is made again"
+            f"{folder} is damaged: {_FILE} cannot be read; remove the folder, then it is installed again"
         ) from None
 
 
 def find_prefix(root: Path, folders: Sequence[str]) -> Prefix:
-    """How the programs in ``folders`` of a new prefix are run."""
+    """Find the programs in ``folders`` of a new prefix, its loader and libraries. Raise InfrastructureError."""
     programs = dict(find_programs(root, folders))
     loader = next((path for folder in _LOADERS if (root / (path := f"{folder}/{LOADER}")).is_file()), "")
     if not loader and any(program.loaded for program in programs.values()):
-        raise InfrastructureError(f"the packages have no {LOADER}: the lock must have the C library, libc6, as well")
+        raise no_loader()
     if folders and not programs:
-        raise InfrastructureError(f"the packages have no programs in {', '.join(folders)}; name the folders that have")
+        raise InfrastructureError(f"the packages have no programs in {', '.join(folders)}; correct 'programs'")
     return Prefix(loader=loader, libraries=tuple(_libraries(root, folders)), programs=programs)
 
 
+def no_loader() -> InfrastructureError:
+    return InfrastructureError(f"the packages have no {LOADER}; add the C library, libc6, to the lock file")
+
+
 def save_prefix(root: Path, prefix: Prefix) -> None:
-    """Write down how the programs of a new prefix are run, and a script for each."""
+    """Write how to run the programs of a new prefix, and a script for each."""
     (root / _BIN).mkdir(parents=True, exist_ok=True)
     value = asdict(prefix)
     (root / _FILE).write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -106,7 +114,7 @@ def save_prefix(root: Path, prefix: Prefix) -> None:
 
 
 def script(prefix: Prefix, name: str) -> str:
-    """A shell script that runs a program from wherever the prefix stands."""
+    """Return a shell script that runs a program, whatever the path of the prefix."""
     program = prefix.programs[name]
     path = f'"$prefix"/{shlex.quote(program.path)}'
     if program.loaded:
@@ -123,11 +131,11 @@ exec {path} "$@"
 
 
 def find_programs(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, Program]]:
-    """The programs in some folders of a prefix, by name; of two that share one the first counts."""
+    """Yield the programs in some folders of a prefix by name; the first one of each name."""
     seen: set[str] = set()
     for folder in folders:
         for path in sorted((root / folder).iterdir()) if (root / folder).is_dir() else ():
-            # Links lead inside of the prefix: that was made sure of. Plugins of a compiler are executable for no reason.
+            # Links lead inside of the prefix. Plugins of a compiler are executable files, but no programs.
             if path.name not in seen and path.suffix != ".so" and path.is_file() and os.access(path, os.X_OK):
                 seen.add(path.name)
                 elf = read_elf(path)
@@ -136,7 +144,7 @@ def find_programs(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, Pro
 
 
 def _libraries(root: Path, folders: Iterable[str]) -> Iterator[str]:
-    """Those of the programs themselves, then those of the system, as its loader would look for them."""
+    """Yield the folders of the programs' own libraries, then those of the system, in the loader's order."""
     beside = [f"{os.path.dirname(folder)}/lib" for folder in folders if os.path.dirname(folder) not in ("", "usr")]
     listed = [
         os.path.normpath(line.strip()).lstrip("/")

@@ -1,6 +1,6 @@
-"""What is in a wheel, and where it belongs in the folder of its package.
+"""Unpack wheels into the folders of packages.
 
-Archives may come from anybody: nothing is written outside of the folder, and what is written is in its list of files.
+Wheels may be hostile: nothing is written outside of the folder, and RECORD lists every file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import stat
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from mlir_matrix.digest import digest_file
@@ -30,10 +30,7 @@ _HASH = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
 
 
 def unpack_wheel(wheel: Path, folder: Path, label: str, cancelled: threading.Event) -> None:
-    """Unpack a wheel as pip's ``--target`` does, without scripts of Python. Nothing is written outside of ``folder``.
-
-    Raises InfrastructureError for an archive that is none, or whose members would lie elsewhere.
-    """
+    """Unpack a wheel as pip's ``--target`` does, without Python scripts and C headers. Raise InfrastructureError."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             places = dict(_places(archive, label))
@@ -44,29 +41,28 @@ def unpack_wheel(wheel: Path, folder: Path, label: str, cancelled: threading.Eve
         _rewrite_records(folder, places)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
         where = os.path.relpath(error.filename, folder)
-        raise InfrastructureError(f"{label} is hostile: several of its members would lie at {where!r:.120}") from None
+        raise InfrastructureError(f"{label} is hostile: several members have the path {where!r:.120}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, UnicodeError, csv.Error) as error:
-        raise InfrastructureError(f"{label} is no wheel that can be unpacked: {error}") from None
+        raise InfrastructureError(f"{label} is not a valid wheel: {error}") from None
 
 
 def settled_record(content: bytes) -> bytes:
-    """The same list of files, in order, without what only says who installed them, and without what lies elsewhere."""
+    """Return a RECORD sorted, without files of the installer and files outside of the folder."""
     rows = [row for row in csv.reader(content.decode().splitlines()) if row]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(sorted(row for row in rows if not row[0].startswith("../") and not left_by_installer(row[0])))
-    return text.getvalue().encode()
+    return _table(
+        sorted(row for row in rows if not row[0].startswith("../") and not left_by_installer(row[0]))
+    ).encode()
 
 
 def left_by_installer(path: str) -> bool:
-    """Whether pip writes such a file, by its path in the folder of a wheel, and the wheel does not bring it."""
+    """Return whether pip writes a file with this path and wheels do not contain it."""
     return _BY_INSTALLER.fullmatch(path) is not None
 
 
 def _places(archive: zipfile.ZipFile, label: str) -> Iterator[tuple[zipfile.ZipInfo, str]]:
-    """Where each member belongs: what is for the interpreter's folders beside the rest, scripts and headers nowhere.
+    """Yield members and their paths: data for the interpreter's folders beside the rest, programs in ``bin``.
 
-    Programs are among the scripts, too: those are in ``bin``. A script would name an interpreter that it runs on.
+    Headers are omitted, and scripts, which would name an interpreter.
     """
     for member in archive.infolist():
         if member.is_dir():
@@ -74,9 +70,11 @@ def _places(archive: zipfile.ZipFile, label: str) -> Iterator[tuple[zipfile.ZipI
         path = PurePosixPath(member.filename)
         mode = member.external_attr >> 16
         if path.is_absolute() or ".." in path.parts or "\\" in member.filename or not path.parts:
-            raise InfrastructureError(f"{label} is hostile: its member {member.filename!r:.120} would lie elsewhere")
+            raise InfrastructureError(
+                f"{label} is hostile: its member {member.filename!r:.120} leads out of the folder"
+            )
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-            raise InfrastructureError(f"{label} is hostile: its member {member.filename!r:.120} is no plain file")
+            raise InfrastructureError(f"{label} is hostile: its member {member.filename!r:.120} is not a regular file")
         if path.parts[0].endswith(".data") and len(path.parts) > 2:
             kind, rest = path.parts[1], path.parts[2:]
             if kind == "headers" or (kind == "scripts" and not _is_program(archive, member)):
@@ -99,22 +97,28 @@ def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> N
 
 
 def _rewrite_records(folder: Path, places: dict[zipfile.ZipInfo, str]) -> None:
-    """The list of files says where they are now, and has all of them, so that damage to any can be found."""
+    """Write the new path and the hash of every file to RECORD, so that any damage can be found."""
     for record in folder.glob("*.dist-info/RECORD"):
         rows = csv.reader(record.read_text(encoding="utf-8").splitlines())
-        said = {row[0]: row[1:] for row in rows if row}
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        for member, path in places.items():
-            writer.writerow([path, *_known(folder, path, member.file_size, said.get(member.filename, []))])
-        record.write_text(text.getvalue(), encoding="utf-8")
+        stated = {row[0]: row[1:] for row in rows if row}
+        text = _table(
+            [path, *_hash_and_size(folder, path, member.file_size, stated.get(member.filename, []))]
+            for member, path in places.items()
+        )
+        record.write_text(text, encoding="utf-8")
 
 
-def _known(folder: Path, path: str, size: int, said: list[str]) -> list[str]:
-    """Hash and size of a file, found out where the wheel does not say."""
+def _table(rows: Iterable[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _hash_and_size(folder: Path, path: str, size: int, stated: list[str]) -> list[str]:
+    """Return hash and size of a file, computed if the wheel does not state them."""
     if _RECORD.fullmatch(path):
         return ["", ""]
-    if len(said) == 2 and _HASH.fullmatch(said[0]) and said[1] == str(size):
-        return said
+    if len(stated) == 2 and _HASH.fullmatch(stated[0]) and stated[1] == str(size):
+        return stated
     value = base64.urlsafe_b64encode(bytes.fromhex(digest_file(folder / path))).rstrip(b"=").decode()
     return [f"sha256={value}", str(size)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.http import Transport
+from mlir_matrix.environments.fetch.pip import variables
 from mlir_matrix.events import PackageListener
 from mlir_matrix.files import Cancelled
 
@@ -24,25 +24,25 @@ class Pip:
         self._processes: set[subprocess.Popen[str]] = set()
 
     def call(self, arguments: list[str]) -> tuple[int, str]:
-        """Return pip's exit code and output. Raises Cancelled."""
+        """Return pip's exit code and output. Raise Cancelled."""
         with self._guard:
             if self._cancelled.is_set():
                 raise Cancelled
             process = subprocess.Popen(
                 [sys.executable, "-m", "pip", *arguments, "--no-input", "--disable-pip-version-check"],
-                env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+                env=variables(),
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             )  # fmt: skip
             self._processes.add(process)
-        said, _ = process.communicate()
+        output, _ = process.communicate()
         with self._guard:
             self._processes.discard(process)
             if self._cancelled.is_set():
                 raise Cancelled
-        return process.returncode, said
+        return process.returncode, output
 
     def stop(self) -> None:
-        """End all calls, whose callers get Cancelled. Set the event first."""
+        """End all calls, which then raise Cancelled. Set the event first."""
         with self._guard:
             for process in self._processes:
                 process.terminate()
@@ -50,7 +50,7 @@ class Pip:
 
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
-    """Where packages are installed, and with what."""
+    """What an installation uses."""
 
     #: Holds one folder for each package.
     packages: Path
@@ -59,10 +59,10 @@ class Workshop:
     transport: Transport
     listener: PackageListener
     cancelled: threading.Event
-    #: Held by a package that uses all connections and all cores.
+    #: Held by an installation that uses all connections and all cores.
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def cache(self) -> Path:
-        """The folder of everything that can be downloaded or made again."""
+        """Return the cache folder of the home."""
         return self.artifacts.folder.parent

@@ -1,11 +1,11 @@
-"""The lock file of one release of a component that comes as Debian packages, each with its hash and its place.
+"""Lock files of Debian packages: one release of a component, each package with its hash and path.
 
 The file is YAML::
 
     component: llvm
     release: "19.1.7"
     programs: [usr/lib/llvm-19/bin]    # folders of the prefix that hold programs
-    in_place: patched                  # programs are patched for the folder of the prefix; or the component's 'finish'
+    in_place: patched                  # patch programs for the path of the prefix; or the component's 'finish'
     packages:
       zlib1g: {version: "1:1.2.13-1", size: 86688, installed: 171008, sha256: "…", suite: bookworm, path: pool/…}
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,16 +24,17 @@ from pathlib import Path
 from typing import Any, get_args
 
 from mlir_matrix.catalog.models.toolchains import Finish
-from mlir_matrix.catalog.yaml_reader import ScalarError, Source, parse, plain_scalar, read_text
+from mlir_matrix.catalog.yaml_reader import ScalarError, Source, parse, plain_scalar
 from mlir_matrix.digest import digest_value
+from mlir_matrix.environments.lockfiles.wheels import locked_text
 from mlir_matrix.environments.package import Archive, Package
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
 from mlir_matrix.names import is_name, printable
 
-#: What is made of a lock. Another number makes everything anew: raise it when prefixes are laid out differently.
+#: Raise it when the same lock file gives another prefix.
 _LAYOUT = 1
-#: The same for prefixes that are patched for their place, and finished.
+#: The same for prefixes that are patched.
 _PATCHED = 1
 
 #: Debian's policy, sections 5.6.1 and 5.6.12.
@@ -42,28 +42,19 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]{0,100}")
 _VERSION = re.compile(r"(?:[0-9]{1,9}:)?[0-9][A-Za-z0-9.+~-]{0,100}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _SUITE = re.compile(r"[a-z][a-z0-9-]{0,40}")
-#: No segment begins with a dot: neither '..' nor hidden.
+#: No segment begins with a dot, so none is '..'.
 _PATH = re.compile(r"pool(?:/[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}){1,8}\.deb")
 _MOST_BYTES = 10**13
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*(?:/[A-Za-z0-9][A-Za-z0-9.+_-]*){0,8}")
 _PATCH = "patched"
-_FIELDS = {"version": _VERSION, "size": None, "installed": None, "sha256": _HASH, "suite": _SUITE, "path": _PATH}
-_EXPECTED = {
-    "version": "a version of a Debian package",
-    "size": "a number of bytes",
-    "installed": "a number of bytes",
-    "sha256": "a SHA-256 (64 digits 0-9a-f)",
-    "suite": "a suite, like 'bookworm' or 'trixie-backports'",
-    "path": "a path of a package below a mirror, like 'pool/main/z/zlib/zlib1g_1.2.13_amd64.deb'",
-}
 _SUFFIX = "-linux-x86_64.yaml"
-#: Scalars that every reader of YAML takes for the same text, unless they are words like 'no'.
+#: Scalars that every YAML reader takes as text, except words like 'no'.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9/._+~-]*")
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class DebianPackage:
-    """A locked package; sizes in bytes, ``installed`` as the package says itself (rounded to KiB)."""
+    """A locked package; ``installed`` is its own statement, rounded to KiB."""
 
     name: str
     version: str
@@ -84,7 +75,6 @@ class DebianPackage:
 
     @property
     def label(self) -> str:
-        """What people call it."""
         return f"{self.name} {self.version}"
 
 
@@ -97,47 +87,41 @@ class DebianRelease:
     packages: tuple[DebianPackage, ...]
     #: Folders of the prefix that hold its programs.
     programs: tuple[str, ...] = ()
-    #: Its programs are patched for the place where the prefix stands.
+    #: Whether its programs are patched for the path of the prefix.
     in_place: bool = False
-    #: What more is done for them: a component's ``finish``.
+    #: Further patches: a component's ``finish``.
     finish: str = ""
-    #: What patches.
+    #: The package of the program that patches.
     patcher: Package | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
-        """What people call it."""
         return f"{self.component} {self.release}"
 
     @cached_property
     def digest(self) -> str:
-        """Address of its content, wherever that is found."""
         return digest_value(sorted([package.name, package.version, package.sha256] for package in self.packages))
 
     @cached_property
     def made(self) -> str:
-        """Address of what is made of it: of two programs that share a name, those of the first folder count."""
+        """Return the digest of the prefix; the order of ``programs`` matters for programs of the same name."""
         patched = [[_PATCHED, self.finish]] if self.in_place else []
         return digest_value([_LAYOUT, self.digest, list(self.programs), *patched])
 
     @cached_property
     def folder(self) -> str:
-        """The name of the folder that is its prefix."""
         return f"{self.component}-{self.release}-{self.made[:12]}"
 
     @property
     def size(self) -> int:
-        """Bytes to fetch where nothing is there."""
         return sum(package.size for package in self.packages)
 
     @property
     def installed(self) -> int:
-        """Bytes on disk."""
         return sum(package.installed for package in self.packages)
 
     @property
     def suites(self) -> tuple[str, ...]:
-        """Where the packages were found."""
         return tuple(sorted({package.suite for package in self.packages}))
 
     @property
@@ -183,19 +167,18 @@ def debian_lock_files(locks: Path, component: str = "*") -> list[Path]:
 
 
 def read_debian_lock(path: Path) -> DebianRelease:
-    """Read a lock. Raises CatalogError: it may come from a stranger, and its words become addresses and folders."""
-    # LOCKS is ROOT/toolchains/locks.
-    root = os.path.realpath(path.parents[2])
-    if os.path.commonpath((os.path.realpath(path), root)) != root:
-        raise CatalogError(f"{path}: is a symbolic link that leaves the catalog; put the file itself here")
-    lock = parse_debian_lock(read_text(path, str(path)), str(path))
-    if path.name != debian_lock_file(path, lock.component, lock.release).name:
-        raise CatalogError(f"{path}:1:1: is the lock of {lock.component}@{lock.release}, by what it says; call it so")
+    """Read a lock file strictly, because its values become URLs and folders. Raise CatalogError."""
+    lock = parse_debian_lock(locked_text(path), str(path))
+    name = debian_lock_file(path, lock.component, lock.release).name
+    if path.name != name:
+        raise CatalogError(
+            f"{path}:1:1: locks {lock.component}@{lock.release}, which does not match its file name; rename it to {name}"
+        )
     return lock
 
 
 def parse_debian_lock(text: str, file: str) -> DebianRelease:
-    """Parse a lock file, called ``file`` in messages; packages stay in its order. Raises CatalogError."""
+    """Parse a lock file, called ``file`` in messages; packages stay in its order. Raise CatalogError."""
     source = parse(text, file)
     data = dict(source.data)
     component, release = (
@@ -207,9 +190,9 @@ def parse_debian_lock(text: str, file: str) -> DebianRelease:
     for index, folder in enumerate(programs):
         _checked(source, folder, _FOLDER.fullmatch, "a folder of a prefix, like 'usr/bin'", "programs", index)
     known = (_PATCH, *get_args(Finish))
-    done = data.pop("in_place", "")
-    if "in_place" in source.data and done not in known:
-        raise _wrong(source, done, " or ".join(known), "in_place")
+    finish = data.pop("in_place", "")
+    if "in_place" in source.data and finish not in known:
+        raise _wrong(source, finish, " or ".join(known), "in_place")
     packages = data.pop("packages", None)
     if not isinstance(packages, dict) or not packages:
         raise _wrong(source, packages, "packages (NAME: {version: …, size: …, …})", "packages")
@@ -217,13 +200,28 @@ def parse_debian_lock(text: str, file: str) -> DebianRelease:
         raise CatalogError(f"{source.position(key)}: unknown key '{printable(key)}'")
     return DebianRelease(
         component=component, release=release, packages=tuple(_packages(source, packages)), programs=tuple(programs),
-        in_place=bool(done), finish=done if done != _PATCH else "",
+        in_place=bool(finish), finish=finish if finish != _PATCH else "",
     )  # fmt: skip
 
 
 def write_debian_lock(path: Path, lock: DebianRelease, *, made: datetime.date) -> None:
-    """Write a lock file, sorted, with how and when it was made."""
+    """Write a lock file, sorted, with the command that makes it and the date."""
     write_text(path, lock.text(made=made))
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MOST_BYTES
+
+
+#: Fields of a package: what they must be, and in words.
+_FIELDS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "version": (_VERSION.fullmatch, "a version of a Debian package"),
+    "size": (_is_size, "a number of bytes"),
+    "installed": (_is_size, "a number of bytes"),
+    "sha256": (_HASH.fullmatch, "a SHA-256 (64 digits 0-9a-f)"),
+    "suite": (_SUITE.fullmatch, "a suite, like 'bookworm' or 'trixie-backports'"),
+    "path": (_PATH.fullmatch, "a path of a package below a mirror, like 'pool/main/z/zlib/zlib1g_1.2.13_amd64.deb'"),
+}
 
 
 def _packages(source: Source, packages: Mapping[str, Any]) -> Iterator[DebianPackage]:
@@ -232,14 +230,9 @@ def _packages(source: Source, packages: Mapping[str, Any]) -> Iterator[DebianPac
         _checked(source, name, _NAME.fullmatch, "a name of a Debian package", *place)
         if not isinstance(values, dict) or values.keys() != _FIELDS.keys():
             raise CatalogError(f"{source.position(*place)}: expected '{printable(name)}' with {', '.join(_FIELDS)}")
-        for field_name, pattern in _FIELDS.items():
-            test = pattern.fullmatch if pattern else _is_size
-            _checked(source, values[field_name], test, _EXPECTED[field_name], *place, field_name)
+        for key, (test, expected) in _FIELDS.items():
+            _checked(source, values[key], test, expected, *place, key)
         yield DebianPackage(name=name, **values)
-
-
-def _is_size(value: object) -> bool:
-    return type(value) is int and 0 <= value < _MOST_BYTES
 
 
 def _checked(source: Source, value: Any, test: Callable[[Any], object], expected: str, *place: str | int) -> Any:
@@ -254,7 +247,7 @@ def _wrong(source: Source, value: object, expected: str, *place: str | int) -> C
 
 
 def _scalar(value: str | int) -> str:
-    """Return a value as YAML, quoted where a reader might take it for anything but this text."""
+    """Return a value as YAML, quoted if a reader might not take it as this text."""
     if isinstance(value, int):
         return str(value)
     try:

@@ -1,8 +1,7 @@
-"""Locks: for an environment and an interpreter, every package with its version and hash.
+"""Lock files of wheels: for an environment and an interpreter, every distribution with its version and hashes.
 
-The file is pip's own requirements format, so that it can be installed by hand:
-``pip install --require-hashes --no-deps -r toolchains/locks/mlir-cp311-linux-x86_64.txt``. Comments say what was pinned
-and what each package takes: bytes to fetch, bytes on disk.
+The format is pip's requirements format, so pip can install it: ``pip install --require-hashes --no-deps -r
+toolchains/locks/mlir-cp311-linux-x86_64.txt``. Comments state the pins and the sizes: bytes to download, bytes on disk.
 """
 
 from __future__ import annotations
@@ -15,46 +14,43 @@ from itertools import islice
 from pathlib import Path
 
 from mlir_matrix.catalog.yaml_reader import read_text
-from mlir_matrix.environments.package import Archive, Package
+from mlir_matrix.environments.package import Archive
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
 from mlir_matrix.names import printable
 
-#: They become names of folders, which have 255 bytes.
+#: Names and versions become folder names, which have at most 255 bytes.
 _PIN = r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,100})==(?P<version>[A-Za-z0-9.+!]{1,100})"
 _LINE = re.compile(_PIN + r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
 _SIZES = re.compile(r"# size=([0-9]{1,13}) installed=([0-9]{1,13})$")
 _PINS = "# Pins:"
-#: How the names of all locks end: what they were made for.
+#: Last part of the name of every lock file of wheels.
 PLATFORM = "-linux-x86_64.txt"
-#: Lines at the beginning of a lock among which its pins are.
+#: Number of first lines that may hold the pins.
 _HEADER = 5
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class WheelPackage:
-    """One locked distribution; any of the hashes will do (a build for each platform that carries the same code)."""
+    """One locked distribution; an archive with any of the hashes serves (builds for several platforms)."""
 
     name: str
     version: str
     hashes: tuple[str, ...]
-    #: Bytes to fetch and bytes on disk, where known.
+    #: Bytes to download and bytes on disk, if known.
     size: int | None = field(default=None, compare=False)
     installed: int | None = field(default=None, compare=False)
 
+    needs = ()
+
     @property
     def label(self) -> str:
-        """What people read."""
         return f"{self.name} {self.version}"
 
     @property
     def requirement(self) -> str:
-        """The line that pip reads."""
+        """Return the line for pip."""
         return f"{self.name}=={self.version}" + "".join(f" --hash=sha256:{value}" for value in self.hashes)
-
-    def folder(self, tag: str) -> str:
-        """The name of the folder it is installed in."""
-        return f"{self.name}-{self.version}-{tag}-{self.hashes[0][:12]}"
 
     @property
     def release(self) -> str:
@@ -65,51 +61,56 @@ class WheelPackage:
         return [self.name, self.version, *self.hashes]
 
     @property
-    def needs(self) -> tuple[Package, ...]:
-        return ()
-
-    @property
     def archives(self) -> tuple[Archive, ...]:
         return (Archive(label=self.label, hashes=self.hashes, size=self.size),)
 
     def folder_for(self, tag: str) -> str:
-        return self.folder(tag)
+        return f"{self.name}-{self.version}-{tag}-{self.hashes[0][:12]}"
+
+
+def locked_text(path: Path) -> str:
+    """Read a lock file, LOCKS/NAME. Raise CatalogError if it is a link out of the catalog."""
+    # LOCKS is ROOT/toolchains/locks.
+    root = os.path.realpath(path.parents[2])
+    if os.path.commonpath((os.path.realpath(path), root)) != root:
+        raise CatalogError(f"{path}: is a symbolic link that leaves the catalog; replace it by the file itself")
+    return read_text(path, str(path))
 
 
 def lock_file(locks: Path, environment: str, tag: str, pins: Mapping[str, str] | None = None) -> Path:
-    """Where the lock of an environment for a wheel tag stands; ``pins`` where they are not the default ones."""
+    """Return the path of a lock file; ``pins``: those that are not the default."""
     changed = ",".join(f"{name}={version}" for name, version in sorted((pins or {}).items()))
     return locks / f"{environment}{'@' if changed else ''}{changed}-{tag}{PLATFORM}"
 
 
 def find_lock(folders: Iterable[Path], environment: str, tag: str, pins: Mapping[str, str]) -> Path | None:
-    """The lock that pins exactly these distributions: the environment's own, else anyone's.
+    """Find the lock file that pins exactly these distributions: the environment's own, else any other.
 
-    The first catalog's lock counts: one that joins adds environments and changes none.
+    The first catalog has priority: a further one adds environments and changes none.
     """
     wanted = _words(pins)
     for folder in folders:
         own = lock_file(folder, environment, tag)
-        # One that does not say what it pins is its own environment's; whether that is so shows when it is read.
+        # Without pins it is taken too; read_lock checks it.
         if own.is_file() and read_pins(own) in (wanted, None):
             return own
     for folder in folders:
         for path in sorted(folder.glob(f"*-{tag}{PLATFORM}")):
-            # Opening a pipe would wait for ever.
+            # Opening a pipe would block.
             if path.is_file() and read_pins(path) == wanted:
                 return path
     return None
 
 
 def read_pins(path: Path) -> str | None:
-    """What a lock says that it pins; None where it says nothing."""
+    """Return the pins that a lock file states, or None."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in islice(file, _HEADER):
                 if line.startswith(_PINS):
                     return line.removeprefix(_PINS).strip()
     except OSError:
-        return None
+        pass
     return None
 
 
@@ -118,29 +119,24 @@ def _words(pins: Mapping[str, str]) -> str:
 
 
 def read_lock(path: Path, pins: Mapping[str, str] | None = None) -> tuple[WheelPackage, ...]:
-    """The packages of a lock, in its order; what it pins is among them, by what it says, else ``pins``.
+    """Read the packages of a lock file in its order; check that they have the pins that it states, else ``pins``.
 
-    Raises CatalogError: it may come from a stranger like all files of a catalog.
+    Raise CatalogError.
     """
-    # LOCKS is ROOT/toolchains/locks.
-    root = os.path.realpath(path.parents[2])
-    if os.path.commonpath((os.path.realpath(path), root)) != root:
-        raise CatalogError(f"{path}: is a symbolic link that leaves the catalog; put the file itself here")
-    lines = read_text(path, str(path)).splitlines()
+    lines = locked_text(path).splitlines()
     packages: dict[str, WheelPackage] = {}
     for number, line in enumerate(lines, 1):
-        text = line.split("#", 1)[0].rstrip()
-        if text:
+        if text := line.split("#", 1)[0].rstrip():
             package = _package(text, line.rstrip(), f"{path}:{number}")
             key = _normal(package.name)
             if key in packages:
-                raise CatalogError(f"{path}:{number}:1: '{package.name}' is there twice; once is what can be installed")
+                raise CatalogError(f"{path}:{number}:1: duplicate package '{package.name}'")
             packages[key] = package
-    said = [(number, line) for number, line in enumerate(lines[:_HEADER], 1) if line.startswith(_PINS)]
-    for number, line in said[:1]:
+    stated = [(number, line) for number, line in enumerate(lines[:_HEADER], 1) if line.startswith(_PINS)]
+    for number, line in stated[:1]:
         for word in re.finditer(r"\S+", line.removeprefix(_PINS)):
             _check_pin(word.group(), packages, f"{path}:{number}:{len(_PINS) + word.start() + 1}")
-    for name, version in (pins or {}).items() if not said else ():
+    for name, version in (pins or {}).items() if not stated else ():
         _check_pin(f"{name}=={version}", packages, f"{path}:1:1")
     return tuple(packages.values())
 
@@ -160,35 +156,31 @@ def _package(text: str, line: str, where: str) -> WheelPackage:
 
 
 def _check_pin(pinned: str, packages: Mapping[str, WheelPackage], where: str) -> None:
-    """It is found by what it pins: it must have that."""
     pin = re.fullmatch(_PIN, pinned)
     if pin is None:
         raise CatalogError(f"{where}: expected «name==version», got '{printable(pinned, 80)}'")
     package = packages.get(_normal(pin["name"]))
     if package is None or not _is_version(package.version, pin["version"]):
         found = f"has {package.name}=={package.version}" if package else f"does not have {pin['name']}"
-        raise CatalogError(f"{where}: {pinned} is pinned, but this lock {found}")
+        raise CatalogError(f"{where}: {pinned} is pinned, but this lock file {found}")
 
 
 def _normal(name: str) -> str:
-    """A distribution's name as indexes compare it."""
+    """Normalize the name of a distribution as package indexes do."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _is_version(version: str, pinned: str) -> bool:
-    """As pip takes «==»: a build of it (``+cpu``) is one, and zeros at the end do not count."""
+    """Compare as pip's ``==``: a local version (``+cpu``) matches, and final zeros do not count."""
     if "+" not in pinned:
         version = version.partition("+")[0]
     return re.sub(r"(\.0)+$", "", version) == re.sub(r"(\.0)+$", "", pinned)
 
 
 def write_lock(path: Path, packages: Iterable[WheelPackage], *, made_by: str, pins: Mapping[str, str]) -> None:
-    """Write a lock, sorted, with lines that say how to make it again and what it pins."""
-    lines = [f"# Made by: {made_by}", f"{_PINS} {_words(pins)}", *map(_line, sorted(packages))]
+    """Write a lock file, sorted, with the command that makes it and its pins."""
+    lines = [f"# Made by: {made_by}", f"{_PINS} {_words(pins)}"]
+    for each in sorted(packages):
+        known = each.size is not None and each.installed is not None
+        lines.append(each.requirement + (f"  # size={each.size} installed={each.installed}" if known else ""))
     write_text(path, "\n".join(lines) + "\n")
-
-
-def _line(package: WheelPackage) -> str:
-    if package.size is None or package.installed is None:
-        return package.requirement
-    return f"{package.requirement}  # size={package.size} installed={package.installed}"

@@ -1,7 +1,7 @@
 """Build a commit of a git repository by CMake and Ninja into a prefix.
 
-Where the needs of a build include a compiler, that compiler builds, with the C library of its prefix; otherwise the host's
-compiler does. Programs that need prefixes run by the loader of these: their libraries may be newer than the host's.
+If a needed package has a compiler, it compiles, with the C library of its prefix; otherwise the host's compiler does.
+Programs that need prefixes run by the loader of these: their libraries may be newer than the host's.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from mlir_matrix.environments.install.integrity import write_manifest
+from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
 from mlir_matrix.environments.install.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
-from mlir_matrix.environments.install.unpack import UnpackedFile
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.source import commands
@@ -27,9 +26,9 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.files import locked, unwritable
 
-#: Named by the script that linkers read as libc.so.
+#: The linker script libc.so names it.
 _LINKED = "lib64/ld-linux-x86-64.so.2"
-_SERVES = {
+_ADVICE = {
     "git": "a git on PATH",
     "cmake": "a cmake on PATH (Debian's package cmake; or pip install cmake)",
     "ninja": "a ninja on PATH (Debian's package ninja-build; or pip install ninja)",
@@ -38,18 +37,18 @@ _SERVES = {
 
 def check_tools(build: SourceBuild) -> None:
     """Raise InfrastructureError if this host lacks a program that the build runs."""
-    missing = [serves for name, serves in _SERVES.items() if shutil.which(name) is None]
+    missing = [advice for name, advice in _ADVICE.items() if shutil.which(name) is None]
     if not build.compiler.cxx:
         missing.append(
-            "a C++ compiler on PATH (c++, g++ or clang++), or one in what it needs (a component of Debian packages "
-            "with g++-12, libc6-dev and the folders of its programs)"
+            "a C++ compiler on PATH (c++, g++ or clang++), or in 'needs' (a component of Debian packages with g++-12, "
+            "libc6-dev and the folders of their programs)"
         )
     if missing:
         raise InfrastructureError(f"{build.label} cannot be built on this machine; it needs {'; '.join(missing)}")
 
 
 def build_source(build: SourceBuild, _interpreter: Interpreter, workshop: Workshop) -> None:
-    """Build and install a package, whose needs are installed. Raises InfrastructureError, Cancelled."""
+    """Build and install a package, whose needs are installed. Raise InfrastructureError, Cancelled."""
     places = Places(workshop.packages, workshop.cache, build)
     _check_compiler(places)
     try:
@@ -63,6 +62,7 @@ def build_source(build: SourceBuild, _interpreter: Interpreter, workshop: Worksh
 
 
 def _check_compiler(places: Places) -> None:
+    """Raise InfrastructureError if the compiler of a needed prefix is incomplete."""
     build = places.build
     if not build.compiler.folder:
         return
@@ -71,13 +71,13 @@ def _check_compiler(places: Places) -> None:
     absent = [name for name in ("cc1plus", "as", "ld") if name not in read_prefix(prefix).programs]
     if absent:
         raise InfrastructureError(
-            f"{by}: its 'programs' name no folder that has {', '.join(absent)} (cc1plus is in "
+            f"{by}: no folder in its 'programs' has {', '.join(absent)} (cc1plus is in "
             "usr/lib/gcc/x86_64-linux-gnu/12 or usr/libexec/gcc/x86_64-linux-gnu/14)"
         )
     if not (prefix / _LINKED).is_file():
         raise InfrastructureError(
-            f"{by}: there is no {_LINKED}, by which its C library is linked; since Debian 13 the package base-files has "
-            "that link (name it in 'alone')"
+            f"{by}: it has no {_LINKED}, with which its C library is linked; since Debian 13 the package base-files has "
+            "that link (add it to 'alone')"
         )
 
 
@@ -99,7 +99,7 @@ def _build(places: Places, workshop: Workshop) -> None:
 
 
 def _fetch_commit(places: Places, runner: Runner) -> None:
-    """Fetch the commit into the mirror, whose lock is held: lock files of git are left by a git that was killed."""
+    """Fetch the commit into the mirror, whose lock is held, so that any lock file of git is stale."""
     build = places.build
     for left in places.mirror.rglob("*.lock"):
         left.unlink(missing_ok=True)
@@ -115,25 +115,28 @@ def _fetch_commit(places: Places, runner: Runner) -> None:
 
 @contextmanager
 def _swept(places: Places) -> Iterator[None]:
-    """Remove the working folders before and after: the lock of the build is held."""
-    for folder in (places.work, places.made):
-        shutil.rmtree(folder, ignore_errors=True)
-    try:
-        yield
-    finally:
+    """Remove the working folders before and after; the lock of the build is held."""
+
+    def sweep() -> None:
         for folder in (places.work, places.made):
             shutil.rmtree(folder, ignore_errors=True)
 
+    sweep()
+    try:
+        yield
+    finally:
+        sweep()
+
 
 def _make_prefix(places: Places) -> None:
-    """Try the programs that were built, then write how they run and the manifest. Raises InfrastructureError."""
+    """Test the programs that were built, then write the prefix's files. Raise InfrastructureError."""
     build, made = places.build, places.made
     folders = build.programs or ("bin",)
     programs = dict(find_programs(made, folders))
     if not programs:
-        raise InfrastructureError(f"{build.label} was built, but there are no programs in {', '.join(folders)} of it")
+        raise InfrastructureError(f"{build.label} was built, but has no programs in {', '.join(folders)}")
     if build.base:
-        # Prefixes stand side by side, so that a path from one to another holds wherever they are.
+        # Prefixes are siblings, so relative paths between them stay valid when all are moved.
         loader = os.path.normpath(f"../{build.base}/{read_prefix(places.prefix(build.base)).loader}")
         prefix = Prefix(loader=loader, libraries=tuple(_libraries(places)), programs=programs)
         _try_programs(places, prefix)
@@ -155,14 +158,14 @@ def _libraries(places: Places) -> Iterator[str]:
 
 
 def _try_programs(places: Places, prefix: Prefix) -> None:
-    """Have the loader find all libraries of each program, and their symbols."""
+    """Let the loader resolve the libraries and symbols of each program."""
     for name, program in prefix.programs.items():
         if program.loaded:
             *words, path = prefix.argv(str(places.made), name)
             done = subprocess.run([*words, "--list", path], capture_output=True, text=True, check=False, env={})
             if done.returncode != 0:
-                said = (done.stderr or done.stdout).strip().splitlines()
+                output = (done.stderr or done.stdout).strip().splitlines()
                 raise InfrastructureError(
-                    f"{places.build.label}: {name} was built but cannot be run on the libraries of {places.build.base}: "
-                    f"{said[0] if said else 'the loader fails'}; a compiler among what it needs would build for them"
+                    f"{places.build.label}: {name} was built but cannot run with the libraries of {places.build.base}: "
+                    f"{output[0] if output else 'the loader fails'}; add a compiler to 'needs', which builds for them"
                 )

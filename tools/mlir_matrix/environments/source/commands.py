@@ -1,4 +1,4 @@
-"""The commands by which a commit becomes a prefix: git, CMake, Ninja. What is shown is what is run."""
+"""The commands that build a commit: git, CMake, Ninja. A dry run prints the same commands."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.digest import digest_value
-from mlir_matrix.environments.install.prefix import read_prefix
+from mlir_matrix.environments.install.prefix import read_prefix, wrapper
 from mlir_matrix.environments.source.package import SourceBuild
 
 Command = Sequence[str]
 
 _TRIPLE = "x86_64-linux-gnu"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-#: In commands that are only shown, of a prefix that is not there yet.
+#: Stands for the loader of a prefix that is not installed, in commands that are only printed.
 _LOADER = "LOADER"
-#: Nothing asks anybody, no helper programs of addresses, no hooks.
+#: No prompts, no remote helpers (``ext::``), no hooks.
 _GIT = (
     "env", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh",
     "git", "-c", "protocol.ext.allow=never", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0",
@@ -29,7 +29,7 @@ _GIT = (
 
 @dataclass(frozen=True)
 class Places:
-    """Where a build keeps things. Names begin with ``.new-``: whoever holds the build's lock sweeps what was left."""
+    """Folders of a build. Those that begin with ``.new-`` are removed by the next holder of the build's lock."""
 
     packages: Path
     cache: Path
@@ -37,38 +37,36 @@ class Places:
 
     @property
     def mirror(self) -> Path:
-        """Objects of the repository, shared by all of its commits."""
+        """Git objects of the repository, shared by all of its commits."""
         return self.cache / "git" / f"{digest_value(self.build.repository)[:16]}.git"
 
     @property
     def work(self) -> Path:
-        """Sources and objects; not kept."""
+        """Sources and objects, removed after the build."""
         return self.packages / f".new-{self.build.folder}-build"
 
     @property
     def made(self) -> Path:
-        """What becomes the prefix."""
+        """Folder that becomes the prefix."""
         return self.packages / f".new-{self.build.folder}-made"
 
     @property
     def log(self) -> Path:
-        """What all commands said."""
         return self.cache / "logs" / f"{self.build.folder}.log"
 
     def prefix(self, name: str) -> Path:
-        """The folder of something that it needs."""
         return self.packages / name
 
 
 def mirror_commands(places: Places) -> Iterator[Command]:
-    """Bring the one commit here."""
+    """Fetch the one commit."""
     commit = places.build.commit
     yield (*_GIT, "init", "--quiet", "--bare", str(places.mirror))
     yield _fetch(places, "--depth=1", f"+{commit}:refs/matrix/{commit}")
 
 
 def whole_mirror_command(places: Places) -> Command:
-    """Bring everything, from a server that gives no single commit."""
+    """Fetch everything, from a server that refuses single commits."""
     return _fetch(places, "+refs/heads/*:refs/origin/heads/*", "+refs/tags/*:refs/origin/tags/*")
 
 
@@ -80,12 +78,12 @@ def _fetch(places: Places, *words: str) -> Command:
 
 
 def has_commit_command(places: Places) -> Command:
-    """Succeeds where the commit is here."""
+    """Succeed if the mirror has the commit."""
     return (*_GIT, f"--git-dir={places.mirror}", "cat-file", "-e", f"{places.build.commit}^{{commit}}")
 
 
 def checkout_commands(places: Places) -> Iterator[Command]:
-    """Write the files of the commit."""
+    """Check out the commit."""
     source = places.work / "source"
     index = f"GIT_INDEX_FILE={places.work / 'index'}"
     yield ("mkdir", "-p", str(source))
@@ -94,7 +92,7 @@ def checkout_commands(places: Places) -> Iterator[Command]:
 
 
 def build_commands(places: Places) -> Iterator[Command]:
-    """Configure, build, and put together what becomes the prefix."""
+    """Configure, build and install."""
     build = places.build
     clean = _environment(places)
     folder = places.work / "build"
@@ -111,22 +109,18 @@ def build_commands(places: Places) -> Iterator[Command]:
 
 
 def _environment(places: Places) -> Command:
-    """What the build sees of the machine: PATH and HOME; no flags that somebody has set."""
-    words = [
-        "env",
-        "-i",
-        f"PATH={os.environ.get('PATH', os.defpath)}",
-        f"HOME={os.environ.get('HOME', '/')}",
-        "LC_ALL=C",
-    ]
+    """Return the words that start a command with the host's PATH and HOME and no other variables, such as CFLAGS."""
+    path, home = os.environ.get("PATH", os.defpath), os.environ.get("HOME", "/")
+    words = ["env", "-i", f"PATH={path}", f"HOME={home}", "LC_ALL=C"]
     compiler = places.build.compiler
     if compiler.folder:
         words.append(f"GCC_EXEC_PREFIX={places.prefix(compiler.folder)}/usr/lib/gcc/")
     if shutil.which("ccache"):
         words += [f"CCACHE_BASEDIR={places.work}", "CCACHE_NOHASHDIR=1"]
-        # The compiler may be a script, which says nothing of what it runs.
+        # The compiler may be a script, whose bytes do not identify the compiler that it runs.
         words.append(f"CCACHE_COMPILERCHECK=string:{digest_value(compiler.identity)}")
-        words += [f"{name}={os.environ[name]}" for name in ("CCACHE_DIR",) if name in os.environ]
+        if "CCACHE_DIR" in os.environ:
+            words.append(f"CCACHE_DIR={os.environ['CCACHE_DIR']}")
     return words
 
 
@@ -137,16 +131,15 @@ def _definitions(places: Places) -> Iterator[str]:
         "CMAKE_INSTALL_PREFIX": str(places.prefix(build.folder)),
         "CMAKE_RUNTIME_OUTPUT_DIRECTORY": str(places.work / "build" / "bin"),
         "CMAKE_LIBRARY_OUTPUT_DIRECTORY": str(places.work / "build" / "lib"),
-        # Where things are is the same in the folder of the build and in the prefix.
+        # The folder of the build has the layout of the prefix.
         "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
         "CMAKE_INSTALL_RPATH": ";".join(["$ORIGIN/../lib", *_libraries(places)]),
     }
-    if shutil.which("ccache"):
-        found |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
-    found |= {
-        "CMAKE_C_COMPILER": _path(places, build.compiler.c),
-        "CMAKE_CXX_COMPILER": _path(places, build.compiler.cxx),
-    }
+    for language, program in (("C", build.compiler.c), ("CXX", build.compiler.cxx)):
+        if shutil.which("ccache"):
+            found[f"CMAKE_{language}_COMPILER_LAUNCHER"] = "ccache"
+        folder = build.compiler.folder
+        found[f"CMAKE_{language}_COMPILER"] = str(wrapper(places.prefix(folder), program)) if folder else program
     variables = {name: str(places.prefix(need) / inside) for name, need, inside in build.variables}
     found |= variables
     given = {name: _VARIABLE.sub(lambda name: variables.get(name[1], name[0]), value) for name, value in build.options}
@@ -161,23 +154,18 @@ def _definitions(places: Places) -> Iterator[str]:
     yield from (f"-D{name}={value}" for name, value in found.items())
 
 
-def _path(places: Places, program: str) -> str:
-    folder = places.build.compiler.folder
-    return str(places.prefix(folder) / ".matrix" / "bin" / program) if folder else program
-
-
 def _flags(places: Places) -> Mapping[str, str]:
-    """What has the compiler of a prefix take everything from there, and programs run on what they are linked with."""
+    """Return flags that make the compiler of a prefix use that prefix only, and programs run with what they are linked with."""
     build = places.build
     if not build.base:
         return {}
     root = places.prefix(build.base)
-    linking = [*(f"-Wl,-rpath-link,{folder}" for folder in _libraries(places))]
+    linking = [f"-Wl,-rpath-link,{folder}" for folder in _libraries(places)]
     compiling: list[str] = []
     if build.compiler.folder:
         tools = f"usr/libexec/gcc/{_TRIPLE}/{build.compiler.cxx.rpartition('-')[2]}"
         compiling = [f"--sysroot={root}", f"-B{root / '.matrix' / 'bin'}", f"-B{root / tools}"]
-        # What is built may be run by the rest of the build.
+        # The build may run programs that it has built.
         linking.append(f"-Wl,--dynamic-linker={root / _loader(root)}")
     flags = dict.fromkeys(("CMAKE_C_FLAGS", "CMAKE_CXX_FLAGS"), shlex.join(compiling)) if compiling else {}
     kinds = ("EXE", "SHARED", "MODULE")
@@ -185,32 +173,32 @@ def _flags(places: Places) -> Mapping[str, str]:
 
 
 def _loader(root: Path) -> str:
-    """The loader of a prefix, from there: distributions do not agree on its folder."""
+    """Return the loader of a prefix, relative to it: its folder differs between distributions."""
     return read_prefix(root).loader if root.is_dir() else _LOADER
 
 
 def _libraries(places: Places) -> list[str]:
-    """Folders of libraries of what it needs, whether they are there yet or not."""
+    """Return the library folders of needed packages, installed or not."""
     return [str(places.prefix(need) / folder) for need, folder in places.build.libraries]
 
 
 def shown(commands: Iterator[Command]) -> Iterator[str]:
-    """Commands as lines for a shell."""
+    """Yield commands as lines for a shell."""
     path = f"PATH={os.environ.get('PATH', os.defpath)}"
     for command in commands:
         yield " ".join('PATH="$PATH"' if word == path else shlex.quote(word) for word in command)
 
 
 def dry_run(places: Places) -> Iterator[str]:
-    """All that would be run, as a script."""
+    """Yield everything that a build would run, as a script."""
     build = places.build
     yield f"# {build.label}: {build.repository} at {build.commit}"
     if build.needs:
         yield f"# needs {', '.join(need.label for need in build.needs)}"
     compiler = places.prefix(build.compiler.folder)
     if build.compiler.folder and not compiler.is_dir():
-        yield f"# {_LOADER}: as {compiler}/.matrix/prefix.json says, once that is there"
+        yield f"# {_LOADER}: see {compiler}/.matrix/prefix.json once it is installed"
     yield from shown(mirror_commands(places))
     yield from shown(checkout_commands(places))
     yield from shown(build_commands(places))
-    yield f"# then .matrix/prefix.json is written there, and it is moved to {places.prefix(build.folder)}"
+    yield f"# then write .matrix/prefix.json there, and move the folder to {places.prefix(build.folder)}"

@@ -1,4 +1,4 @@
-"""Source builds as values: a commit, its options, what it needs and what compiles it."""
+"""Source builds as values: a commit, its options, the packages it needs and its compiler."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from mlir_matrix.catalog.releases import number
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.host import find_program
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
-from mlir_matrix.environments.package import Archive, Package, with_needs
-from mlir_matrix.environments.releases import filled
+from mlir_matrix.environments.package import Package, filled, with_needs
 
-#: Raised when a build of the same sources gives other files.
+#: Raise it when a build of the same sources gives other files.
 _LAYOUT = 1
 _GXX = re.compile(r"g\+\+-\d+")
 _SYSTEM = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
@@ -25,12 +24,12 @@ _SYSTEM = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 
 @dataclass(frozen=True, kw_only=True)
 class Compiler:
-    """What builds: of a prefix (its ``folder``, and programs of that), or the machine's (paths)."""
+    """A C and C++ compiler: programs of the prefix ``folder``, or paths of the host's."""
 
     c: str = ""
     cxx: str = ""
     folder: str = ""
-    #: What it is, for the digest.
+    #: Its part of the digest.
     identity: tuple[str, ...] = ()
 
 
@@ -42,24 +41,25 @@ class SourceBuild:
     release: str
     repository: str
     commit: str
-    #: Of the CMakeLists.txt.
+    #: Folder of the CMakeLists.txt.
     subfolder: str
     options: tuple[tuple[str, str], ...]
     targets: tuple[str, ...]
     programs: tuple[str, ...]
-    #: Variable of CMake, folder of what it needs, folder in there.
+    #: CMake variable, folder of a needed package, folder in that.
     variables: tuple[tuple[str, str, str], ...]
     needs: tuple[Package, ...]
     compiler: Compiler
 
+    size = installed = None
+    archives = ()
+
     @property
     def label(self) -> str:
-        """What people call it."""
         return f"{self.component} {self.release}"
 
     @cached_property
     def digest(self) -> str:
-        """Address of its content, wherever the commit is found."""
         return digest_value(
             [
                 _LAYOUT, self.commit, self.subfolder, self.options, self.targets, self.programs, self.variables,
@@ -69,12 +69,11 @@ class SourceBuild:
 
     @property
     def folder(self) -> str:
-        """The name of the folder that is its prefix."""
         return f"{self.component}-{self.release}-{self.digest[:12]}"
 
     @cached_property
     def base(self) -> str:
-        """The folder of the prefix whose loader runs its programs; empty: the machine's loader."""
+        """Return the folder of the prefix whose loader runs its programs; empty for the host's loader."""
         if self.compiler.folder:
             return self.compiler.folder
         found = [package for package in with_needs(self.needs) if isinstance(package, DebianRelease)]
@@ -82,7 +81,7 @@ class SourceBuild:
 
     @cached_property
     def libraries(self) -> tuple[tuple[str, str], ...]:
-        """Folders of libraries of what it needs: folder of that, folder in there."""
+        """Return the library folders of needed packages: folder of the package, folder in that."""
         found = []
         for package in with_needs(self.needs):
             programs = [folder for folder in getattr(package, "programs", ()) if os.path.basename(folder) == "bin"]
@@ -94,27 +93,15 @@ class SourceBuild:
         return tuple(found)
 
     @property
-    def size(self) -> int | None:
-        return None
-
-    @property
-    def installed(self) -> int | None:
-        return None
-
-    @property
     def identity(self) -> list[str]:
         return [self.component, self.digest]
-
-    @property
-    def archives(self) -> tuple[Archive, ...]:
-        return ()
 
     def folder_for(self, tag: str) -> str:
         return self.folder
 
 
 def source_build(entry: Entry[Component], release: Release, needs: Mapping[str, tuple[Package, str]]) -> SourceBuild:
-    """The build of a release; ``needs``: by component a package and its release."""
+    """Return the build of a release; ``needs``: package and release by component."""
     build = entry.document.build
     assert build is not None
     repository = build.repository
@@ -125,35 +112,30 @@ def source_build(entry: Entry[Component], release: Release, needs: Mapping[str, 
         for name, folders in build.needs.items()
         for variable, folder in folders.items()
     ]
-    units = tuple(package for package, _ in needs.values())
+    packages = tuple(package for package, _ in needs.values())
     return SourceBuild(
         component=entry.name,
         release=release.release,
         repository=repository,
         commit=release.commit or "",
         subfolder=build.folder,
-        options=tuple((name, _text(value)) for name, value in build.options.items()),
+        options=tuple(
+            (name, str(value) if not isinstance(value, bool) else "ON" if value else "OFF")
+            for name, value in build.options.items()
+        ),
         targets=build.targets,
         programs=filled(entry.document.programs, release.release),
         variables=tuple(variables),
-        needs=units,
-        compiler=_compiler(units),
+        needs=packages,
+        compiler=_compiler(packages),
     )
 
 
-def _text(value: object) -> str:
-    return ("OFF", "ON")[value] if isinstance(value, bool) else str(value)
-
-
 def _compiler(needs: tuple[Package, ...]) -> Compiler:
-    """That of what is needed, else the machine's; nothing where there is none."""
+    """Return the compiler of a needed package, else the host's; an empty one if there is none."""
     for package in with_needs(needs):
-        found = (
-            [each.name for each in package.packages if _GXX.fullmatch(each.name)]
-            if isinstance(package, DebianRelease)
-            else []
-        )
-        if found:
+        debian = package.packages if isinstance(package, DebianRelease) else ()
+        if found := [each.name for each in debian if _GXX.fullmatch(each.name)]:
             name = max(found, key=lambda name: number(name.removeprefix("g++-")))
             identity = (*package.identity, name)
             return Compiler(c=name.replace("g++", "gcc"), cxx=name, folder=package.folder_for(""), identity=identity)

@@ -1,4 +1,4 @@
-"""Runs the commands of a build: what they say goes into a log, how far they are to whoever listens."""
+"""Run the commands of a build: log their output and report their progress."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from typing import IO
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
 
-#: Steps done, of all.
+#: Called with the number of completed steps and of all steps.
 Steps = Callable[[int, int], None]
 
 _STEP = re.compile(rb"^\[(\d+)/(\d+)\] ", re.MULTILINE)
 _WRONG = re.compile(r"error:|CMake Error|^fatal:|No such file|No space left", re.IGNORECASE)
 _POLL_S = 0.1
-_PATIENCE_S = 5
-#: Becomes a command that is told to end when we do, even if we are killed: it would write on into folders that are
-#: somebody else's by then. Ninja passes that on, and git removes its own locks.
-_WITH_US = """\
+_END_S = 5
+#: Runs a command that gets SIGTERM when we end, even if we are killed. Otherwise it would write into folders that another
+#: process uses by then. Ninja ends its children, and git removes its locks.
+_UNTIL_WE_END = """\
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 if os.getppid() == int(sys.argv[1]):
     os.execvp(sys.argv[2], sys.argv[2:])
 """
-#: Of a git that runs us, as in a hook: they would speak of another repository.
-_LOCAL = frozenset(
+#: Variables that git sets for hooks, which name another repository.
+_OF_HOOKS = frozenset(
     f"GIT_{name}"
     for name in (
         "DIR", "WORK_TREE", "INDEX_FILE", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "CONFIG", "CONFIG_COUNT",
@@ -43,7 +43,7 @@ _LOCAL = frozenset(
 
 
 class Runner:
-    """Runs commands one after the other. Raises InfrastructureError, Cancelled."""
+    """Runs commands one after the other; the methods raise InfrastructureError, Cancelled."""
 
     def __init__(self, log: Path, cancelled: threading.Event, steps: Steps) -> None:
         self._log = log
@@ -51,13 +51,13 @@ class Runner:
         self._steps = steps
 
     def run(self, command: Sequence[str], failure: str) -> None:
-        """Run one; ``failure`` begins the sentence where it fails."""
-        said = self.output(command)
-        if said is not None:
-            raise InfrastructureError(f"{failure}: {_reason(said)}; all of it is in {self._log}")
+        """Run a command; ``failure`` is the first part of the error message."""
+        output = self.output(command)
+        if output is not None:
+            raise InfrastructureError(f"{failure}: {_reason(output)}; see the log {self._log}")
 
     def output(self, command: Sequence[str]) -> str | None:
-        """None where a command succeeds; what it said where it does not."""
+        """Run a command; return its output if it fails, else None."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with open(self._log, "a+b") as log:
             begin = log.seek(0, os.SEEK_END)
@@ -66,12 +66,12 @@ class Runner:
             return log.read().decode("utf-8", "replace") if code else None
 
     def _run(self, command: Sequence[str], log: IO[bytes]) -> int:
-        environment = {name: value for name, value in os.environ.items() if name not in _LOCAL}
+        environment = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
         environment.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
         if self._cancelled.is_set():
             raise Cancelled
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _WITH_US, str(os.getpid()), *command], env=environment, cwd="/",
+            [sys.executable, "-I", "-S", "-c", _UNTIL_WE_END, str(os.getpid()), *command], env=environment, cwd="/",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
@@ -94,25 +94,25 @@ class Runner:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command that was begun here, and what it has begun."""
+    """End a command and its children."""
     assert process.stdout is not None
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             break
         os.killpg(process.pid, number)
         try:
-            process.wait(_PATIENCE_S)
+            process.wait(_END_S)
         except subprocess.TimeoutExpired:
             continue
     process.stdout.close()
 
 
-def _reason(said: str) -> str:
-    """The first line that sounds like one, else the last."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _reason(output: str) -> str:
+    """Return the first line that looks like an error, else the last one."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     first = next((index for index, line in enumerate(lines) if _WRONG.search(line)), len(lines) - 1)
     if not lines:
-        return "it says nothing"
-    # CMake says where in the first line, and what in the next one.
+        return "no output"
+    # CMake prints the position in the first line and the message in the next one.
     more = f" {lines[first + 1]}" if lines[first].endswith(":") and first + 1 < len(lines) else ""
     return f"{lines[first]}{more}"[:300]

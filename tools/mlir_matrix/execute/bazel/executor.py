@@ -18,6 +18,7 @@ from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
+from mlir_matrix.events import Event as RunEvent
 from mlir_matrix.events import Listener, Note, Tick, ignore
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes
 from mlir_matrix.execute.bazel.bep import Completed, Event, Failed, Finished, Made
@@ -30,12 +31,15 @@ from mlir_matrix.execute.bazel.workspace import (
     place_of,
     write_workspace,
 )
+from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.execute.job import ActionDone, Done, infrastructure, lacking, passed_on
+from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.sandbox import make_scratch, new_scratch
+from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.names import did_you_mean, printable
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
 
@@ -71,6 +75,8 @@ class BazelExecutor:
         #: What Bazel reports: results, usages and verdicts, by the name of the file below the actions.
         self._files: dict[str, str] = {}
         self._failed: dict[str, Done] = {}
+        #: The actions that build C libraries, done here.
+        self._libraries: dict[str, Done] = {}
         self._blobs: dict[str, str] = {}
         #: The first error line of Bazel.
         self._complaint = ""
@@ -95,6 +101,7 @@ class BazelExecutor:
             elif self._lose(chain, lost):
                 return self.done
         if tests:
+            self._build_c_libraries(tests)
             self._build(tests)
         return self.done
 
@@ -147,6 +154,24 @@ class BazelExecutor:
         reason = lost.get(action.environment)
         return infrastructure(action, reason) if reason is not None else None
 
+    def _build_c_libraries(self, tests: Sequence[str]) -> None:
+        """Build missing C libraries on this machine: a remote service would read 17,000 files of Zig's for each."""
+        chains = (self._chain(self._plan.verdicts[test]) for test in tests)
+        actions = {action.id: action for chain in chains for action in chain if builds_c_library(action)}
+
+        def listen(event: RunEvent) -> bool | None:
+            return None if isinstance(event, ActionDone) else self._listener(event)
+
+        home = self._session.home
+        self._libraries = Scheduler(
+            Graph(actions=actions),
+            roots=self._session.catalog.roots,
+            environments=self._environments,
+            home=home,
+            limits=self._limits,
+            make_pool=LocalPool,
+        ).run(listen)
+
     # The build ----------------------------------------------------------------------------------------------------
 
     def _build(self, tests: Sequence[str]) -> None:
@@ -177,7 +202,13 @@ class BazelExecutor:
 
     def _events(self, labels: Sequence[str], groups: str) -> Iterator[Event | None]:
         """Build an output group of targets and yield the events. Raise InfrastructureError where Bazel itself fails."""
-        workspace = write_workspace(self._session, self._plan, self._properties())
+        libraries = {
+            action: digest
+            for action, done in self._libraries.items()
+            if done.result.ok
+            for digest in done.result.outputs.values()
+        }
+        workspace = write_workspace(self._session, self._plan, self._properties(), libraries)
         scratch = make_scratch(new_scratch(self._session.home), self._session.home)
         stream, log, targets = (scratch / name for name in ("events", "log", "targets"))
         targets.write_text("".join(f"@{REPOSITORY}//{label}\n" for label in labels), encoding="utf-8")
@@ -195,6 +226,8 @@ class BazelExecutor:
             *self._bazel,
             root,
             f"--max_idle_secs={_IDLE_S}",
+            "--host_jvm_args=-XX:TieredStopAtLevel=1",
+            "--host_jvm_args=-XX:+UseSerialGC",
             "build",
             *flags,
             f"--target_pattern_file={targets}",
@@ -274,8 +307,9 @@ class BazelExecutor:
         return bool(self._listener(ActionDone(action, done)))
 
     def _done(self, action: Action, verdict: str, event: Completed) -> Done:
-        if action.id in self._failed:
-            return self._failed[action.id]
+        known = self._failed.get(action.id) or self._libraries.get(action.id)
+        if known is not None:
+            return known
         failed = passed_on(action, self.done)
         if failed is not None:
             return failed

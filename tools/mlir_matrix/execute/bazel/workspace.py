@@ -9,6 +9,7 @@ from typing import Any
 
 from mlir_matrix.digest import digest_value
 from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.plan_document import lasting, to_document
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
@@ -19,19 +20,26 @@ REPOSITORY = "matrix"
 ACTIONS = "_actions/"
 
 
-def write_workspace(session: Session, plan: Plan, properties: Mapping[str, str]) -> Path:
+def write_workspace(
+    session: Session, plan: Plan, properties: Mapping[str, str], c_libraries: Mapping[str, str]
+) -> Path:
     """Write the workspace of a plan and return its folder. Unchanged files are not touched.
 
-    A set of catalogs has one workspace, so that Bazel's server keeps its state. Raise InfrastructureError.
+    A set of catalogs has one workspace, so that Bazel's server keeps its state. ``c_libraries``: the digests of objects in
+    the action cache, by the action that builds each. Raise InfrastructureError.
     """
     roots = [str(root) for root in session.catalog.roots]
     folder = session.home.cache / "bazel" / "workspaces" / digest_value(roots)[:16]
     document = lasting(to_document(plan.tests, plan, session, sealed=True))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / "BUILD.bazel", 'exports_files(["plan.json"])\n')
-        _write(folder / "MODULE.bazel", _module(roots, properties, session.home.packages))
-        _write(folder / "plan.json", json.dumps(document, separators=(",", ":")))
+        store = ActionCache(session.home.actions)
+        for digest in c_libraries.values():
+            _write(folder / _object(digest), store.read_blob(digest))
+        exported = ["plan.json", *map(_object, c_libraries.values())]
+        _write(folder / "BUILD.bazel", f"exports_files({_text(exported)})\n".encode())
+        _write(folder / "MODULE.bazel", _module(roots, properties, session.home.packages, c_libraries).encode())
+        _write(folder / "plan.json", json.dumps(document, separators=(",", ":")).encode())
     except OSError as error:
         raise InfrastructureError(f"the workspace for Bazel cannot be written: {error}") from None
     return folder
@@ -53,7 +61,11 @@ def action_label_of(identifier: str) -> str:
     return f"{ACTIONS}{place_of(identifier).replace('/', ':', 1)}"
 
 
-def _module(roots: Sequence[str], properties: Mapping[str, str], packages: Path) -> str:
+def _object(digest: str) -> str:
+    return f"c-library-{digest}.o"
+
+
+def _module(roots: Sequence[str], properties: Mapping[str, str], packages: Path, c_libraries: Mapping[str, str]) -> str:
     root, *catalogs = roots
     return f"""\
 module(name = "matrix_run")
@@ -67,6 +79,7 @@ local_path_override(
 matrix = use_extension("@mlir_matrix//toolchains/bazel:extensions.bzl", "matrix")
 matrix.plan(
     name = {_text(REPOSITORY)},
+    c_libraries = {_text({f"//:{_object(digest)}": action for action, digest in c_libraries.items()})},
     catalogs = {_text(catalogs)},
     exec_properties = {_text(dict(properties))},
     packages = {_text(str(packages))},
@@ -85,8 +98,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file unless it has this text: Bazel looks at times before it reads."""
-    data = text.encode()
+def _write(path: Path, data: bytes) -> None:
+    """Write a file unless it has this content: Bazel looks at times before it reads."""
     if not path.is_file() or path.read_bytes() != data:
         path.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Whose packages they are: every set of catalogs that used them, as long as its folders are there."""
+"""Record the catalogs that a home is used with, while their folders exist."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.environments.users import others, remember
 from mlir_matrix.paths import Home
+from mlir_matrix.session import others, remember
 
 
 @pytest.fixture

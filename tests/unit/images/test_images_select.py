@@ -1,11 +1,11 @@
-"""What a person names when it comes to images."""
+"""Select environments for images by their names."""
 
 from __future__ import annotations
 
 import pytest
 
 from mlir_matrix.errors import UsageError
-from mlir_matrix.images.select import chosen, reference_of
+from mlir_matrix.images.images import chosen, reference_of
 from mlir_matrix.session import Session
 
 

@@ -1,4 +1,4 @@
-"""The archive that a daemon is given."""
+"""Write the archive for a daemon."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from mlir_matrix.catalog.models.containers import Containers
 from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.images.archive import archive
+from mlir_matrix.images.images import archive
 from mlir_matrix.images.spec import ImageSpec, draw
 from mlir_matrix.paths import Home
 from support.shelf import fill, made_of

@@ -137,13 +137,11 @@ def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
 def _array(array: Any, side: str) -> Array:
     """Convert to an array. Raise ValueError where NumPy cannot, or where a mask would be lost."""
     if np.ma.isMaskedArray(array):
-        raise ValueError(
-            f"{side} is a masked array: what is behind a mask is no number; compare its filled() or compressed()"
-        )
+        raise ValueError(f"{side} is a masked array; compare its filled() or compressed()")
     try:
         return np.asarray(array)
     except Exception as error:
-        raise ValueError(f"{side} is no array for NumPy: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{side} cannot be converted to an array: {type(error).__name__}: {error}") from error
 
 
 def _as(values: Array, dtype: str, side: str) -> Array:

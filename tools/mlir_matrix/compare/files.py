@@ -86,7 +86,7 @@ def read(path: Path, raw: Raw | None = None) -> Content:
     status = path.stat()
     size = status.st_size
     if not stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{path}: is no regular file, but a pipe or a device: write what comes from it to a file")
+        raise UsageError(f"{path}: is a pipe or a device, not a regular file; write its data to a file first")
     if not size:
         raise UsageError(f"{path}: the file is empty: nothing can be compared")
     with open(path, "rb") as file:

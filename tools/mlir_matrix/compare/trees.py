@@ -45,7 +45,7 @@ def compare_paths(actual: Path, expected: Path, how: How) -> Iterator[Found]:
             raise UsageError(f"{side}: there is no file or folder {path}")
     if actual.is_dir() != expected.is_dir():
         folder, file = (actual, expected) if actual.is_dir() else (expected, actual)
-        raise UsageError(f"{folder} is a folder and {file} is a file: give two of a kind")
+        raise UsageError(f"{folder} is a folder and {file} is a file: give two files or two folders")
     yield from _folders(actual, expected, how) if actual.is_dir() else _files(actual, expected, how)
 
 

@@ -63,7 +63,7 @@ def check_sketch(rows: Doubles, elements: int, dtype: str, compare: str) -> None
         raise SketchError(f"has {len(rows) - 1} blocks, not {-(-elements // BLOCK)}")
     counts = rows[1:, sketch.COUNTS]
     if not ((counts >= 0) & (counts <= BLOCK) & (counts == np.rint(counts))).all():
-        raise SketchError("holds numbers of elements that cannot be")
+        raise SketchError("holds impossible numbers of elements")
     if rows[1:, 0].sum() == elements:
         raise SketchError("holds nothing but NaN")
 

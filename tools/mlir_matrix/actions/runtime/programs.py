@@ -124,7 +124,7 @@ def refuse(code: int, said: str, *, failure: str) -> NoReturn:
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)
     found = _ERROR.search(text)
-    first = found[1] if found else next((line for line in text.splitlines() if line.strip()), "it says nothing")
+    first = found[1] if found else next((line for line in text.splitlines() if line.strip()), "it prints nothing")
     raise ActionFailed(f"{failure}: {_short(first)}", diagnostics=text)
 
 

@@ -62,6 +62,6 @@ def _reason(code: int, text: str) -> str:
         return "no CHECK lines: nothing would be tested"
     found = _ERROR.search(text)
     if not found:
-        return f"FileCheck failed: {next(iter(text.splitlines()), 'it says nothing')}"
+        return f"FileCheck failed: {next(iter(text.splitlines()), 'it prints nothing')}"
     line, message = found.groups()
     return f"the IR is not what line {line} of the directives wants: {message.split(' (', 1)[0][:200]}"

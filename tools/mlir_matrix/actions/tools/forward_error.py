@@ -97,7 +97,7 @@ def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], pl
         found = f"{bound.dtype} {list(bound.shape)}"
         raise ActionFailed(f"output {name}: {_OWN}() returns {found}, not float64 {list(right.shape)}")
     if not (bound >= 0).all():
-        raise ActionFailed(f"output {name}: {_OWN}() returns what is no bound: NaN or less than 0")
+        raise ActionFailed(f"output {name}: {_OWN}() returns an invalid bound: NaN or less than 0")
     size = np.abs(right)
     with np.errstate(all="ignore"):
         bound = np.maximum(bound, np.where(holds(format, right), 0.0, format.u * size))

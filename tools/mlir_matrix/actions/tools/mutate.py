@@ -44,8 +44,8 @@ def sites(session: Session, module: Any) -> dict[str, int]:
 def plant(session: Session, module: Any, mutation: str, site: int) -> None:
     """Change the module in one place."""
     if mutation not in _FINDERS:
-        raise ActionFailed(f"there is no mutation {mutation!r}; known are {', '.join(_FINDERS)}")
+        raise ActionFailed(f"unknown mutation {mutation!r}; expected one of {', '.join(_FINDERS)}")
     found = _FINDERS[mutation](Editor(ir=session.bindings.ir), module.operation)
     if not 0 <= site < len(found):
-        raise ActionFailed(f"{mutation} has {len(found)} sites here, so that there is no number {site}")
+        raise ActionFailed(f"{mutation} has {len(found)} sites here; site {site} does not exist")
     found[site]()

@@ -22,7 +22,6 @@ from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
 _CLONE_FS = 0x00000200
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWIPC = 0x08000000
-_CLONE_NEWUSER = 0x10000000
 _CLONE_NEWPID = 0x20000000
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
@@ -139,10 +138,10 @@ def _is_up(interface: str) -> bool:
 def _unshare(flags: int, proc: str | int = "/proc") -> bool:
     """Enter new namespaces, with one of users if this process is not root. ``proc``: a writable /proc."""
     uid, gid = os.getuid(), os.getgid()
-    flags |= _CLONE_NEWUSER if uid != 0 else 0
+    flags |= seccomp.CLONE_NEWUSER if uid != 0 else 0
     if _libc.unshare(flags) != 0:
         return False
-    if flags & _CLONE_NEWUSER:
+    if flags & seccomp.CLONE_NEWUSER:
         at = os.open(proc, os.O_PATH | os.O_CLOEXEC) if isinstance(proc, str) else proc
         # Without a map the process would be «nobody» to tools that look up their owner.
         for name, text in (
@@ -285,7 +284,7 @@ class Spaces:
             root.mount_proc()
         if not self._first_user:
             # In the worker's own, an action could look into the first process, and all actions would share one count.
-            if not _unshare(_CLONE_NEWUSER, self._proc):
+            if not _unshare(seccomp.CLONE_NEWUSER, self._proc):
                 raise OSError(ctypes.get_errno(), "the kernel allows no user namespace for an action")
             if _release() >= _COUNTS_BY_NAMESPACE:
                 _limit(resource.RLIMIT_NPROC, PROCESSES)

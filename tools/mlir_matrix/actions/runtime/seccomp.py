@@ -20,7 +20,7 @@ _MODE_FILTER = 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 #: BPF: load a word of the data, jump where it is equal, where it is at least, where it has a bit, return.
 _LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_CLONE_NEWUSER = 0x10000000
+CLONE_NEWUSER = 0x10000000
 #: Offsets in the data: number of the call, architecture, low half of the first argument (little-endian).
 _NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24
 #: BPF: take the bits of an operand; those of a socket's type that are no flags.
@@ -69,7 +69,7 @@ def _assemble(machine: str) -> bytes:
     absent_call = len(body) - 1
     body = [(_EQUAL, 0, 2, control), (_LOAD, 0, 0, _SECOND), (_EQUAL, absent_call, absent_call - 1, _F_SETLEASE), *body]
     # Without a user namespace the other kinds need privileges.
-    body = [(_EQUAL, 0, 2, cloning), (_LOAD, 0, 0, _FIRST), (_HAS, len(body) - 1, len(body) - 2, _CLONE_NEWUSER), *body]
+    body = [(_EQUAL, 0, 2, cloning), (_LOAD, 0, 0, _FIRST), (_HAS, len(body) - 1, len(body) - 2, CLONE_NEWUSER), *body]
     # From each of these to the last instruction, which says that there is no such call.
     for number in reversed(absent):
         body = [(_EQUAL, len(body) - 1, 0, number), *body]

@@ -5,7 +5,7 @@ params   ``kind``: ``mutant`` (outputs of a mutated kernel; a failed call is cau
          need no program; ``arguments``: the workload's inputs)
 inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``; for ``trivial`` also
          ``arg-DRAW-NAME``
-outputs  ``report``: JSON, ``plants``: what happened to each mutant
+outputs  ``report``: JSON, ``mutants``: what happened to each mutant
 
 A mutant *matters* if its distance from the expected value, in double, exceeds the forward error bound of some element, if NaN or
 infinities differ, or an integer does. The bounds come from the inputs and not from the tolerances (:mod:`forward_error`).
@@ -44,8 +44,8 @@ class Effect:
 
 def run(action: Action[AuditParams]) -> None:
     """Write the report. A failure of a kernel does not fail the action."""
-    plants = list(_KINDS[action.params["kind"]](action))
-    write_json(action.outputs["report"], {"plants": plants})
+    mutants = list(_KINDS[action.params["kind"]](action))
+    write_json(action.outputs["report"], {"mutants": mutants})
 
 
 def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:

@@ -359,8 +359,7 @@ REFERENCES = {
     "nan": ("def reference(x):\n    return x * float('nan')", "NaN"),
     "memory": ("hog = []\nwhile True: hog.append(bytearray(64 << 20))", "memory"),
     "writes": (
-        "open('VICTIM/new', 'w')\ndef reference(x):\n    return x * 2",
-        "Read-only file system|No such file or directory|Permission denied",
+        "open('VICTIM/new', 'w')\ndef reference(x):\n    return x * 2", "Read-only file system|No such file or directory",
     ),
     "forges": (
         "import os\nopen('outcome.json', 'w').write('{\"outcome\": \"ok\", \"stage\": \"run\"}')\nos._exit(0)", "no plain file",

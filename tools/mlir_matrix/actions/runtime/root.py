@@ -305,10 +305,6 @@ def mount_empty(place: str, kept: Iterable[str] = ()) -> None:
     for path, target in links.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.symlink(target, path)
-    for path in kept:
-        # Nothing can be put beside what is kept.
-        while (path := os.path.dirname(path)) != place:
-            os.chmod(path, 0o555)
 
 
 def _attach(tree: int, path: str, *, is_folder: bool) -> None:

@@ -144,7 +144,7 @@ def test_fetch_after_a_kill(shop: Shop) -> None:
     assert any(given for _, given in shop.server.requests), "it was begun anew"
     assert shop.installed() == {shop.prefix.name}
     assert list(parts.glob("*.part")) == []
-    assert "1 unit" in shop("verify", "tool").stdout
+    assert "1 package" in shop("verify", "tool").stdout
 
 
 def test_two_at_once(shop: Shop) -> None:

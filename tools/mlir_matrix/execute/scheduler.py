@@ -26,11 +26,10 @@ from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infrastructure, lacking, passed_on
 from mlir_matrix.execute.large_files import Background
-from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
+from mlir_matrix.execute.locks import KeyLocks
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.ready_queue import ReadyQueue
-from mlir_matrix.execute.retries import ATTEMPTS, Retries
+from mlir_matrix.execute.queues import ATTEMPTS, ReadyQueue, Retries, WaitingJobs
 from mlir_matrix.execute.sandbox import (
     FilePool,
     copy_inputs,
@@ -40,7 +39,8 @@ from mlir_matrix.execute.sandbox import (
     make_scratch,
     new_scratch,
 )
-from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, Worker, time_limit, tools_of
+from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, time_limit, tools_of
+from mlir_matrix.execute.worker_process import Worker
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 

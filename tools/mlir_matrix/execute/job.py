@@ -20,11 +20,11 @@ class Done:
 
     result: Result
     cached: bool
-    #: True if this action itself was executed: it is no twin, and did not fail before it began.
+    #: True if this action was executed: it is no twin, and did not fail before it started.
     executed: bool = False
 
 
-#: Tools that build our own libraries. Limits of tests do not apply to them, and their failures are infra-errors.
+#: Tools that build the program's own libraries. They have longer limits than tests, and their failures are infra-errors.
 BUILDING = frozenset({"link_kit"})
 
 
@@ -40,7 +40,7 @@ def lacking(action: Action, environment: UnavailableEnvironment) -> Done:
 
 
 def passed_on(action: Action, done: Mapping[str, Done]) -> Done | None:
-    """Return the failure that an action inherits from one that it reads; None if there is no failure in ``done``."""
+    """Return the failure that an action inherits from its sources, which are in ``done``, or None."""
     for source in action.sources:
         upstream = done[source]
         if not upstream.result.ok:
@@ -74,5 +74,5 @@ class Job:
     #: Copies of large inputs, which the pool moves into the folder, by their path there.
     copies: Mapping[str, str] = field(default_factory=dict)
     twins: list[Action] = field(default_factory=list)
-    #: How often its worker ended, or its outputs were unreadable.
+    #: Number of lost workers and unreadable outputs.
     losses: int = 0

@@ -112,7 +112,7 @@ class Scheduler:
         """Return the files of the action cache that this run's results depend on."""
         return self._lookup.relied()
 
-    def bring(self, tests: Sequence[str]) -> None:
+    def download_outputs(self, tests: Sequence[str]) -> None:
         """Do nothing: all outputs are in the action cache."""
 
     def _execute(self) -> None:

@@ -97,7 +97,7 @@ def test_explain_says_what_runs(house: House) -> None:
         "numpy",
         "python",
     }
-    steps = {step["step"]: step for step in document["road"]["steps"]}
+    steps = {step["step"]: step for step in document["route"]["steps"]}
     values = {parameter["name"]: parameter for parameter in steps["linalg-tile-vectorize"]["parameters"]}
     assert values["rows"]["value"] == 8
     assert values["rows"]["position"].startswith("recipes/pipelines/linalg-vectorized.yaml:")

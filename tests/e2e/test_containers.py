@@ -142,7 +142,7 @@ def test_a_removed_image_is_absent(user: Callable[..., House], docker: Daemon) -
     docker.docker("image", "rm", "--force", tag_of(house, "numpy"))
     done = verified(house, "numpy", code=3)
     assert done.stdout.splitlines()[0] == f"{tag_of(house, 'numpy')}: is absent"
-    assert "matrix container build makes them again" in done.stderr
+    assert "matrix container build builds them again" in done.stderr
     assert [row["state"] for row in listed(house, "numpy")] == ["absent"]
 
 

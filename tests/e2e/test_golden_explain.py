@@ -14,7 +14,7 @@ def test_the_json_has_all_of_it(house: House) -> None:
     done = house("golden", "explain", TEST, "--format", "json")
     assert done.code == 0, done.stderr
     assert done.document["id"] == TEST
-    assert {fact["name"] for fact in done.document["facts"]} >= {"contraction", "math", "libm"}
+    assert {each["name"] for each in done.document["attributes"]} >= {"contraction", "math", "libm"}
     (output,) = done.document["outputs"]
     assert output["layer"].startswith("golden/transpose/tolerances.yaml:")
     assert output["bounds"]["atol"] == {"text": "0", "substituted": "0", "value": 0}

@@ -50,7 +50,7 @@ def release(request: pytest.FixtureRequest, environments: Any) -> str:
     return str(request.param)
 
 
-def test_both_roads_end_well_and_differ_in_the_way_of_running_alone(house: House, release: str) -> None:
+def test_both_routes_end_well_and_differ_in_the_way_of_running_alone(house: House, release: str) -> None:
     names = ",".join(WORKLOADS)
     report = house.run(f"mlir/linalg-loops/x86_64{{,-jit}}/{{{names}}}", "--pin", f"llvm={release}")
     assert report.outcomes == {

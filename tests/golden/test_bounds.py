@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.tools import inputs, judge
+from mlir_matrix.actions.tools import judge
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.tolerances.resolve import resolve
 from mlir_matrix.validation import validate
+from support import inputs
 
 ROOT = Path(__file__).parents[2]
 Arrays = list[Any]

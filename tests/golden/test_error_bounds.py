@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.tools import forward_error, inputs
+from mlir_matrix.actions.tools import forward_error
 from mlir_matrix.actions.tools.import_common import Tensor
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.plan.parameters import inputs_params, signature
 from mlir_matrix.validation import validate
+from support import inputs
 
 ROOT = Path(__file__).parents[2]
 DRAWS = range(4)

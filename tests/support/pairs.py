@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.tools import inputs
 from mlir_matrix.actions.tools.forward_error import bounded_reference
 from mlir_matrix.actions.tools.import_common import Tensor
+from support import inputs
 
 PIPELINES = ("linalg-loops", "linalg-vectorized", "linalg-named", "tosa-loops", "stablehlo-loops")
 #: Neither a multiple of a vector's length nor of a tile's.

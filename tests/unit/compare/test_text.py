@@ -79,8 +79,8 @@ def test_large_texts_go_by_compiled_code_in_chunks(library: ctypes.CDLL, monkeyp
     ("actual", "expected", "differs"),
     [
         ("a 1\nb 2", "a 1\nc 2", "line 2, column 1: the texts differ: actual 'b 2', expected 'c 2'"),
-        ("a 1", "a 1 2", "line 1, column 4: the actual text ends here, the other goes on with '2'"),
-        ("a 1 2", "a 1", "line 1, column 5: the expected text ends here, the other goes on with '2'"),
+        ("a 1", "a 1 2", "line 1, column 4: the actual text ends here, the other continues with '2'"),
+        ("a 1 2", "a 1", "line 1, column 5: the expected text ends here, the other continues with '2'"),
         ("a 1 2", "a 1\n2", "line 1, column 5: the texts differ: actual '2', expected '2'"),
         ("1 x", "1 2", "line 1, column 3: the texts differ: actual 'x', expected '2'"),
         ("x1", "x2", "line 1, column 1: the texts differ: actual 'x1', expected 'x2'"),

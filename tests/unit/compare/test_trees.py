@@ -39,7 +39,7 @@ def test_what_a_link_leads_to_is_compared(tmp_path: Path) -> None:
 
 def test_a_pipe_is_no_empty_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         list(compare_paths(tmp_path / "pipe", tmp_path / "pipe", HOW))
 
 

@@ -59,7 +59,7 @@ def test_an_excluded_test_lists_all_exclusions_and_the_rules_that_had_it_in() ->
     assert (found["selected"], found["outcome"]) == (False, None)
     assert found["reason"] == "left out by suites/smoke.yaml:7:20: slow"
     assert rules(found) == [("block", "3:3", False), ("exclude", "7:20", True), ("exclude", "7:59", False)]
-    assert found["road"] is None
+    assert found["route"] is None
 
 
 def test_an_unsupported_test_says_why() -> None:
@@ -72,7 +72,7 @@ def test_an_unsupported_test_says_why() -> None:
 
 def test_the_route_names_steps_values_and_origins() -> None:
     found = of("pytorch/linalg-tiled/x86_64/topk")
-    route = found.to_json()["road"]
+    route = found.to_json()["route"]
     assert (route["kind"], route["source"], route["ends"]) == ("torch", "pytorch.py", "object")
     assert [step["step"] for step in route["steps"]] == ["torch-to-linalg", "tile", "lower", "emit"]
     assert route["steps"][1]["parameters"][0] == {
@@ -159,14 +159,14 @@ def test_rules_about_pins_hold_only_tests_with_these() -> None:
 
 def test_the_route_names_the_variant_and_what_made_it_the_one() -> None:
     found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18")
-    (step,) = [step for step in found.to_json()["road"]["steps"] if step["step"] == "tile"]
+    (step,) = [step for step in found.to_json()["route"]["steps"] if step["step"] == "tile"]
     assert (step["tool"], step["backend"], step["environment"], step["pins"], step["variant"]) == (
         "passes", "programs", "e@llvm=18.1.8", {"llvm": "18.1.8"}, "steps/tile.yaml:9:3",
     )  # fmt: skip
     assert "    variant steps/tile.yaml:9:3, because llvm is 18.1.8\n" in found.to_text()
     plain = varied("pytorch/linalg-loops/x86_64/mlp@llvm=18")
     assert "variant" not in plain.to_text()
-    assert {step["variant"] for step in plain.to_json()["road"]["steps"]} == {None}
+    assert {step["variant"] for step in plain.to_json()["route"]["steps"]} == {None}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_an_ir_test_names_the_tool_and_the_variant_of_its_step(
 ) -> None:
     found = explain(CATALOG, expand(CATALOG, CATALOG.suites["smoke"], Pins(CATALOG, pins)), "mlir/tile/ir/mm")
     assert f"\n\n{lines}\nDefined in" in found.to_text()
-    assert (found.to_json()["recipe"], found.to_json()["road"]) == (resolved_step, None)
+    assert (found.to_json()["recipe"], found.to_json()["route"]) == (resolved_step, None)
 
 
 def test_an_ir_test_of_a_step_without_variants() -> None:
@@ -200,11 +200,11 @@ def test_an_ir_test_of_a_step_without_variants() -> None:
 
 def test_the_route_in_json_has_all_that_runs() -> None:
     found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()
-    assert (found["road"]["linker"], found["road"]["runner"], found["recipe"]) == ("zig", "python", None)
-    assert found["road"]["ingress"] == {
+    assert (found["route"]["linker"], found["route"]["runner"], found["recipe"]) == ("zig", "python", None)
+    assert found["route"]["ingress"] == {
         "tool": "t", "backend": None, "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"}, "variant": None, "because": None,
     }  # fmt: skip
-    assert [step["because"] for step in found["road"]["steps"]] == [None, "llvm is 18.1.8", None, None]
+    assert [step["because"] for step in found["route"]["steps"]] == [None, "llvm is 18.1.8", None, None]
 
 
 def test_a_test_is_found_however_its_pins_are_spelled() -> None:
@@ -223,7 +223,7 @@ def test_a_release_without_a_variant_says_so() -> None:
 
 
 def test_code_generation_is_on_the_route() -> None:
-    route = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()["road"]
+    route = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()["route"]
     assert route["steps"][-1]["position"] == "targets/x86_64.yaml:5:11"
     assert route["steps"][-1]["parameters"] == [
         {"name": "opt-level", "value": 3, "position": "pipelines/linalg-tiled.yaml:9:11", "default": False}

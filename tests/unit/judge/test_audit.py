@@ -35,7 +35,7 @@ def entry(*, matters: bool = True, caught: bool = True, **more: Any) -> dict[str
 def found_of(*parts: tuple[Mutant, Mapping[str, Any]]) -> Found:
     found = Found(seeds=1)
     for planted, told in parts:
-        fold(found, planted, [{"plants": [told]}], frozenset({"golden/exact.yaml:1:1"}))
+        fold(found, planted, [{"mutants": [told]}], frozenset({"golden/exact.yaml:1:1"}))
     return found
 
 
@@ -63,7 +63,7 @@ def test_what_does_not_matter_counts_apart() -> None:
 def test_one_in_a_hundred_may_get_through(missed: int, sound: bool) -> None:
     found = found_of(*[(mutant("mutant", "swap-operands"), entry())] * (100 - missed))
     for _ in range(missed):
-        fold(found, mutant("mutant", "swap-operands"), [{"plants": [entry(caught=False, **MISS)]}], frozenset())
+        fold(found, mutant("mutant", "swap-operands"), [{"mutants": [entry(caught=False, **MISS)]}], frozenset())
     assert found.sound is sound
 
 

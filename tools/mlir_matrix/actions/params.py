@@ -1,4 +1,4 @@
-"""The parameters of each tool, as plans write them and tools read them.
+"""Types of the parameters of each tool: plans write them, tools read them.
 
 This module holds types alone and runs nothing: it is part of no action's key (``execute/keys``).
 """
@@ -150,7 +150,7 @@ class Bounds(TypedDict):
 class JudgedOutput(SketchOutput, Bounds):
     """An output with the bounds that it is held to."""
 
-    #: Why a trivial output may pass, where the workload says so.
+    #: The reason if a trivial output may pass.
     weak_reason: NotRequired[str]
 
 
@@ -212,19 +212,27 @@ class TransformParams(TypedDict):
 class RelateParams(TypedDict):
     """Of ``relate``."""
 
+    #: The property in words.
     relation: str
     outputs: list[JudgedOutput]
+    #: By output, how the other run's is transformed before the comparison.
     ops: Mapping[str, Op]
+    #: By output, the axis along which the parts of a batch are joined.
     join: dict[str, int]
+    #: How many there are; 1 for a run that is whole.
     parts: int
+    #: Whether both are one and the same run.
     same: bool
 
 
 class SameIrParams(BackendParams):
     """Of ``same_ir``."""
 
+    #: The property in words.
     relation: str
+    #: The name of the other cell.
     other: str
+    #: Whether both come from one action.
     same: bool
 
 

@@ -28,7 +28,7 @@ class Bound(click.ParamType[float]):
     name = "bound"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from mlir_matrix.compare.bounds import read_bound
+        from mlir_matrix.compare.rules import read_bound
 
         try:
             return read_bound(value)

@@ -11,16 +11,14 @@ In a test, one call says it all: ``assert_close(actual, expected, rtol=1e-6)``.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
+from mlir_matrix.actions.numerics.criteria import Special, Subnormals, Zeros
 from mlir_matrix.compare.arrays import compare_arrays
-from mlir_matrix.compare.bounds import read_bound
 from mlir_matrix.compare.result import Comparison
-from mlir_matrix.compare.rules import rules
+from mlir_matrix.compare.rules import read_bound, rules
 
 __all__ = ["Comparison", "assert_close", "compare"]
-
-Policy = Literal["same", "refuse"]
 
 
 def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may give
@@ -34,16 +32,16 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
     l2: float | str | None = None,
     max_norm: float | str | None = None,
     cosine: float | None = None,
-    nan: Policy = "same",
-    inf: Policy = "same",
-    zeros: Literal["same", "distinct"] = "same",
-    subnormals: Literal["keep", "flush"] = "keep",
+    nan: Special = "same",
+    inf: Special = "same",
+    zeros: Zeros = "same",
+    subnormals: Subnormals = "keep",
     dtype: str | None = None,
     golden: bool = False,
     name: str = "",
     full: bool = False,
 ) -> Comparison:
-    """Compare two arrays of one dtype and shape; where these differ, or nothing could be compared, it is a mismatch.
+    """Compare two arrays of one dtype and shape. Another dtype or shape, or no elements, is a mismatch.
 
     An element is right when ``|actual - expected| <= atol + rtol * |expected|``, or when at most ``max_ulp`` numbers of its dtype
     lie between the two; one bound that holds is enough, and those not given are 0. With none given elements must be equal. The
@@ -72,7 +70,7 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
 
     Returns:
         A result that is true where they agree. It has the census as attributes (``wrong``, ``max_abs``, ``max_rel``, ``max_ulp``,
-        ``error_used``, ``worst``, ``where``, …), ``report()`` for people and ``picture(path)``.
+        ``error_used``, ``worst``, ``where``, …), ``report()`` as text and ``picture(path)``.
 
     Raises:
         ValueError: Something is no array of numbers, or no bound.
@@ -93,7 +91,7 @@ def _bound(name: str, value: float | str | None) -> float | None:
 
 
 def assert_close(actual: Any, expected: Any, **bounds: Any) -> None:
-    """Compare, and raise AssertionError with the census where the two do not agree. Arguments as for :func:`compare`."""
+    """Compare, and raise AssertionError with the census for a mismatch. Arguments as for :func:`compare`."""
     __tracebackhide__ = True
     result = compare(actual, expected, **bounds)
     if not result:

@@ -1,4 +1,4 @@
-"""Two arrays against each other: first whether they can be compared at all, then element by element."""
+"""Compare two arrays: first dtype and shape, then the elements."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import Census, plain
 from mlir_matrix.actions.numerics.diagnosis import diagnose
 from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, STORAGE, Array
+from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.compare.fast_path import blocks, gate
 from mlir_matrix.compare.result import Comparison
 from mlir_matrix.compare.rules import Rules
@@ -22,14 +23,12 @@ _SMALL = 1 << 18
 _GUESSABLE = 1 << 22
 #: NumPy's names of our types; those of ml_dtypes, which adds types to NumPy, among them.
 _NAMES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
-    "int8": "i8", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool", "complex64": "complex<f32>",
-    "complex128": "complex<f64>", "float8_e5m2": "f8E5M2", "float8_e4m3": "f8E4M3", "float8_e3m4": "f8E3M4",
-    "float8_e4m3fn": "f8E4M3FN", "float8_e5m2fnuz": "f8E5M2FNUZ", "float8_e4m3fnuz": "f8E4M3FNUZ",
-    "float8_e4m3b11fnuz": "f8E4M3B11FNUZ",
+    **{name: dtype for dtype, name in FRAMEWORK_NAMES.items()},
+    "uint64": "u64", "uint32": "u32", "uint16": "u16", "complex64": "complex<f32>", "complex128": "complex<f64>",
+    **{f"float8_{dtype[2:].lower()}": dtype for dtype in dtypes.FLOAT8},
 }  # fmt: skip
-#: The types whose elements lie in NumPy arrays as plain words.
-_BITS = tuple(name for name in ("bf16", *dtypes.FLOAT8))
+#: The types whose elements NumPy arrays hold as plain words.
+_BITS = ("bf16", *dtypes.FLOAT8)
 
 
 def compare_arrays(
@@ -55,7 +54,7 @@ def compare_arrays(
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two arrays that can be compared, and how."""
+    """Two arrays that can be compared, and the rules."""
 
     left: Array
     right: Array
@@ -65,11 +64,11 @@ class _Pair:
     told: Mapping[str, Any]
 
     def whole(self) -> Comparison:
-        """With the census."""
+        """Compare with the census."""
         return self._result(self._judged("numpy"))
 
     def gated(self) -> Comparison:
-        """By the counts alone; the census is taken where something is wrong and somebody asks."""
+        """Compare by counts alone; the census is taken on demand for a mismatch."""
         counts, engine = gate(self.left, self.right, self.kind, self.rules.criteria, golden=self.golden)
         numbers = {key: plain(value) for key, value in asdict(counts).items()}
         known = {**self.told, "elements": self.left.size, **numbers, "engine": engine}
@@ -83,7 +82,6 @@ class _Pair:
         return Comparison(known, census=census, actual=self.left, expected=self.right, criteria=self.rules.criteria)
 
     def _judged(self, engine: str) -> dict[str, Any]:
-        """The whole record."""
         record = {**self.told, **self._census(), "engine": engine}
         unlike = record["nan_mismatches"] + record["inf_mismatches"]
         wrong = record["wrong"] if self.rules.elementwise else unlike
@@ -109,7 +107,7 @@ class _Pair:
 
 
 def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> dict[str, Any]:
-    """What the record says before anything is compared."""
+    """Return the part of the record that is known before the comparison."""
     criteria = rules.criteria
     exact = rules.elementwise and not (criteria.atol or criteria.rtol or criteria.max_ulp is not None)
     record: dict[str, Any] = {
@@ -122,7 +120,7 @@ def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> 
 
 
 def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
-    """The array as we store it, and our name of its type. Raises ValueError for what holds no numbers."""
+    """Return the array as we store it, and our name of its type. Raise ValueError for anything but numbers."""
     values = _array(array, side)
     if values.dtype.hasobject or values.dtype.fields or values.dtype.kind in "SUMmO":
         raise ValueError(f"{side} holds {values.dtype}, not numbers")
@@ -137,19 +135,17 @@ def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
 
 
 def _array(array: Any, side: str) -> Array:
-    """What NumPy makes of it. Raises ValueError where that is no array, or where a mask would be lost."""
+    """Convert to an array. Raise ValueError where NumPy cannot, or where a mask would be lost."""
     if np.ma.isMaskedArray(array):
-        raise ValueError(
-            f"{side} is a masked array: what is behind a mask is no number; compare its filled() or compressed()"
-        )
+        raise ValueError(f"{side} is a masked array; compare its filled() or compressed()")
     try:
         return np.asarray(array)
     except Exception as error:
-        raise ValueError(f"{side} is no array for NumPy: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{side} cannot be converted to an array: {type(error).__name__}: {error}") from error
 
 
 def _as(values: Array, dtype: str, side: str) -> Array:
-    """Elements of a type that NumPy may not know, stored as words of its width."""
+    """Return elements of a type that NumPy may lack, stored as words of its width."""
     if dtype not in STORAGE:
         raise ValueError(f"there is no dtype {dtype!r}; there are {', '.join(STORAGE)}")
     wanted = STORAGE[dtype]
@@ -169,7 +165,7 @@ def _golden(array: Any) -> Array:
 
 
 def _unfit(left: Array, right: Array, left_type: str, right_type: str, *, golden: bool) -> str:
-    """Why the arrays cannot be compared, in words; the dtype first, then the shape."""
+    """Return why the arrays cannot be compared: first the dtype, then the shape."""
     if golden:
         if right.dtype != dtypes.golden_storage(left_type):
             return f"a golden of {left_type} holds {dtypes.golden_storage(left_type)}, not {right.dtype}"

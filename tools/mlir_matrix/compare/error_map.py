@@ -1,4 +1,4 @@
-"""A map of the error for people who would rather look: one pixel an element, or for the worst of several.
+"""Draw a map of the error: one pixel for an element, or for the worst of several.
 
 The tensor is laid out in two dimensions: the last axis to the right, the others one after the other downwards. Colours say how much
 of the bound an error takes: white nothing, blue what is within it, yellow to red what is over, black what is NaN or infinite.
@@ -44,7 +44,7 @@ Pixels = NDArray[np.uint8]
 
 
 def draw(result: Comparison, path: Path) -> None:
-    """Write the map as ``.png`` or, with axes and a legend, ``.svg``. Raises ValueError where there is nothing to show."""
+    """Write the map as ``.png`` or, with axes and a legend, as ``.svg``. Raise ValueError where there is no map."""
     if result.actual is None or "wrong" not in result.record:
         raise ValueError(f"there is no map of this: {result.reason}")
     shares = _shares(result)
@@ -58,7 +58,7 @@ def draw(result: Comparison, path: Path) -> None:
 
 
 def _shares(result: Comparison) -> NDArray[np.float64]:
-    """The largest share of the bound in each cell of the map."""
+    """Return the largest share of the bound in each cell of the map."""
     record = result.record
     kind, shape = str(record["dtype"]), result.actual.shape
     columns = shape[-1] if shape else 1
@@ -88,7 +88,7 @@ def _enlarged(pixels: Pixels) -> Pixels:
 
 
 def _png(pixels: Pixels) -> bytes:
-    """A PNG file of 8 bits a channel, without filters: flat colours are small as they are."""
+    """Return a PNG file of 8 bits a channel, without filters: flat colours compress well anyway."""
     height, width, _ = pixels.shape
     rows = np.concatenate([np.zeros((height, 1), dtype=np.uint8), pixels.reshape(height, width * 3)], axis=1)
     chunks = (
@@ -103,7 +103,7 @@ def _png(pixels: Pixels) -> bytes:
 
 
 def _svg(result: Comparison, pixels: Pixels) -> str:
-    """The map with its axes, a legend and what is wrong, in words."""
+    """Return the map with its axes, a legend and a description of the errors."""
     record, shape = result.record, result.actual.shape
     scale = _SIDE / max(pixels.shape[:2])
     height, width = max(12.0, pixels.shape[0] * scale), max(12.0, pixels.shape[1] * scale)

@@ -1,4 +1,4 @@
-"""Pass or fail, with the counts and the largest errors: what every comparison begins with, and all that one which passes needs.
+"""Count wrong elements and the largest errors: the first part of every comparison, and all of one that passes.
 
 In compiled code where that is there (:mod:`mlir_matrix.compare.native`), else in NumPy block by block; the answers are equal to the
 last bit. Arrays are taken as they lie in memory, mapped files included; nothing of their size is made.
@@ -18,7 +18,7 @@ from mlir_matrix.compare import native
 
 
 def gate(actual: Array, expected: Array, dtype: str, criteria: Criteria, *, golden: bool = False) -> tuple[Counts, str]:
-    """Count over two arrays of one shape, as stored; and say by what: ``native`` or ``numpy``.
+    """Count over two stored arrays of one shape. Return the counts and the engine, ``native`` or ``numpy``.
 
     ``golden``: ``expected`` holds doubles (see :func:`mlir_matrix.actions.numerics.dtypes.golden_storage`).
     """
@@ -27,7 +27,7 @@ def gate(actual: Array, expected: Array, dtype: str, criteria: Criteria, *, gold
         if counts is not None:
             total = Counts()
             for part in counts:
-                total.merge(Counts(*part))  # type: ignore[arg-type]
+                total.merge(part)
             return total, "native"
     total = Counts()
     for start, left, right in blocks(actual, expected):
@@ -37,7 +37,7 @@ def gate(actual: Array, expected: Array, dtype: str, criteria: Criteria, *, gold
 
 
 def blocks(actual: Array, expected: Array) -> Iterator[tuple[int, Array, Array]]:
-    """Neighbouring elements of both in C order, and the linear index of the first; however the arrays lie in memory."""
+    """Yield blocks of both arrays in C order, with the linear index of the first element, for any memory layout."""
     if actual.flags.c_contiguous and expected.flags.c_contiguous:
         left, right = actual.reshape(-1), expected.reshape(-1)
         for start in range(0, left.size, BLOCK):

@@ -1,4 +1,4 @@
-"""What lies in files: arrays (``.npy``, ``.npz``, raw elements) or text, told apart by how they begin.
+"""Read files: arrays (``.npy``, ``.npz``, raw elements) or text, recognised by their first bytes.
 
 Nothing is unpickled. Arrays are mapped, not read, so that their size is no matter; a header is believed as far as the file goes.
 """
@@ -57,7 +57,7 @@ class ArchiveFile:
     names: tuple[str, ...]
 
     def read(self, name: str) -> Array:
-        """One of them. Raises UsageError."""
+        """One of them. Raise UsageError."""
         with zipfile.ZipFile(self.path) as archive:
             size = archive.getinfo(f"{name}.npy").file_size
             if size > _LARGEST:
@@ -73,7 +73,7 @@ class ArchiveFile:
 
 @dataclass(frozen=True)
 class TextFile:
-    """Text, as it lies on disk."""
+    """Text, as bytes."""
 
     data: Any
 
@@ -82,11 +82,11 @@ Content = ArrayFile | ArchiveFile | TextFile
 
 
 def read(path: Path, raw: Raw | None = None) -> Content:
-    """What a file holds. ``raw``: files that do not say what they are hold such elements. Raises UsageError, OSError."""
+    """Return what a file holds. ``raw``: files that do not say what they are hold such elements. Raise UsageError, OSError."""
     status = path.stat()
     size = status.st_size
     if not stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{path}: is no regular file, but a pipe or a device: write what comes from it to a file")
+        raise UsageError(f"{path}: is a pipe or a device, not a regular file; write its data to a file first")
     if not size:
         raise UsageError(f"{path}: the file is empty: nothing can be compared")
     with open(path, "rb") as file:
@@ -146,7 +146,7 @@ def _raw(path: Path, size: int, raw: Raw) -> Array:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """``2,3,4`` or ``2x3x4``; empty for a scalar. Raises UsageError."""
+    """Parse ``2,3,4`` or ``2x3x4``; empty for a scalar. Raise UsageError."""
     parts: Sequence[str] = text.replace("x", ",").split(",") if text.strip() else ()
     try:
         shape = tuple(int(part) for part in parts)

@@ -1,4 +1,4 @@
-"""The compiled half of comparisons: made once per machine from ``gate.c`` and ``text.c`` by the Zig that kernels are linked with.
+"""Compile the fast part of comparisons, ``gate.c`` and ``text.c``, once per machine by the Zig that links kernels.
 
 Zig is taken from the packages that are here already, or from the Python environment; nothing is downloaded for it, and nothing of
 the machine's is called. Without it everything is done by NumPy and Python, with the same answers.
@@ -13,12 +13,13 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.actions.numerics.criteria import Counts, Criteria
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.paths import find_home
 
@@ -48,11 +49,7 @@ class _Counts(ctypes.Structure):
     """``Counts`` of ``gate.c``."""
 
     _fields_ = [
-        *(
-            (name, ctypes.c_int64)
-            for name in ("wrong", "over_atol", "over_rtol", "over_ulp", "nan", "inf", "nan_expected")
-        ),
-        *((name, ctypes.c_double) for name in ("max_abs", "max_rel", "max_ulp", "used")),
+        (field.name, ctypes.c_int64 if isinstance(field.default, int) else ctypes.c_double) for field in fields(Counts)
     ]
 
 
@@ -66,13 +63,13 @@ class _Bounds(ctypes.Structure):
 
 
 def takes(dtype: str, criteria: Criteria) -> bool:
-    """Whether the compiled gate does this type and these criteria."""
+    """Return whether compiled code supports this type and these criteria."""
     usual = all(bound == 0 or _LEAST < bound < float("inf") for bound in (criteria.atol, criteria.rtol))
     return dtype in _DTYPES and criteria.plain and usual and (criteria.max_ulp is None or criteria.max_ulp < 2**53)
 
 
-def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tuple[float, ...]] | None:
-    """Counts of parts of two arrays, in the order of ``Counts``; None where this cannot be done."""
+def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[Counts] | None:
+    """Return the counts of parts of two arrays; None where compiled code is not available."""
     library = load()
     if library is None or not all(each.flags.c_contiguous and each.flags.aligned for each in (actual, expected)):
         return None
@@ -85,14 +82,14 @@ def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[tu
     threads = max(1, min(actual.size // _PART, len(os.sched_getaffinity(0))))
     stretch = -(-actual.size // threads)
 
-    def part(start: int) -> tuple[float, ...]:
+    def part(start: int) -> Counts:
         counts = _Counts()
         size = min(stretch, actual.size - start)
         function(
             ctypes.c_void_p(left + start * width), ctypes.c_void_p(right + start * width), ctypes.c_int64(size),
             ctypes.byref(bounds), ctypes.byref(counts),
         )  # fmt: skip
-        return tuple(getattr(counts, field[0]) for field in _Counts._fields_)
+        return Counts(*(getattr(counts, field[0]) for field in _Counts._fields_))
 
     # Foreign code runs without the interpreter's lock; we take the first part while others take theirs.
     others = [_helpers().submit(part, start) for start in range(stretch, actual.size, stretch)]
@@ -106,11 +103,11 @@ def _helpers() -> ThreadPoolExecutor:
 
 @cache
 def load() -> ctypes.CDLL | None:
-    """The library, made where it is not there yet; None where there is nothing to make it with."""
+    """Return the library, compiled if needed; None where there is no compiler."""
     try:
         return ctypes.CDLL(str(_made()))
     except (OSError, subprocess.SubprocessError):
-        # No Zig, no room, another machine's: whatever it is, NumPy does the same.
+        # No Zig, a full disk, another machine: NumPy gives the same results.
         return None
 
 
@@ -124,7 +121,7 @@ def _made() -> Path:
 
 
 def _key(sources: Sequence[Path]) -> str:
-    """What the library depends on: its sources, how it is made, and the CPU that it is made for."""
+    """Digest what the library depends on: its sources, flags and the CPU."""
     digest = hashlib.sha256(" ".join(_FLAGS).encode())
     for source in sources:
         digest.update(source.read_bytes())
@@ -150,12 +147,12 @@ def _make(sources: Sequence[Path], path: Path) -> None:
             [program, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
             env={**variables, "PATH": "", "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120,
         )  # fmt: skip
-        # Whoever is first wins; both are the same.
+        # Of two processes either wins; the files are equal.
         os.replace(f"{scratch}/made.so", path)
 
 
 def zig() -> Path | None:
-    """Zig's one program: of the newest release that is installed, or of this Python environment."""
+    """Return the Zig program of the newest installed release, or of this Python environment."""
     here = find_home().packages.glob("ziglang-*/ziglang/zig")
     newest = max(here, key=lambda path: (number(path.parts[-3].removeprefix("ziglang-")), path), default=None)
     if newest is not None:

@@ -1,4 +1,4 @@
-"""A verdict as text: what is wrong with each output, which elements are worst, where, and what bound would do.
+"""Print a verdict as text: wrong elements of each output, the worst ones, where they are, and sufficient bounds.
 
 Standard library only: it takes the JSON that the ``judge`` action wrote. Sentences are broken so that an indented report
 fits a terminal of 80 columns; no line is longer than 100, but for names that are longer themselves.
@@ -19,7 +19,7 @@ _INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")
 
 
 def render(verdict: Mapping[str, Any]) -> str:
-    """The census of every output that is wrong, for people; one line for each that is right."""
+    """Return the census of every wrong output as text; one line for each right one."""
     outputs: Sequence[Mapping[str, Any]] = verdict.get("outputs", ())
     blocks = [_output(output) for output in outputs]
     return "\n\n".join("\n".join(block) for block in blocks) or str(verdict.get("reason", ""))
@@ -78,7 +78,7 @@ def _budget(output: Mapping[str, Any]) -> str:
 
 
 def _norms(output: Mapping[str, Any]) -> list[str]:
-    """Of the error against that of what is expected, where it tells more than the elements do."""
+    """Return lines on the norms of the error, where they say more than the elements."""
     norms, cosine = output["norms"], output["cosine"]
     if output["dtype"] in _INTEGERS or output["elements"] < 2:
         return []
@@ -90,14 +90,14 @@ def _norms(output: Mapping[str, Any]) -> list[str]:
 
 
 def _crossed(output: Mapping[str, Any], bound: str, other: str, decades: Sequence[Sequence[Any]]) -> list[str]:
-    """For elements over one bound, the histogram of the other error: what changing that one would do."""
+    """Return the histogram of the other error for elements over one bound."""
     if not output.get(bound) or not decades:
         return []
     return [f"  {other} error of those over {bound} {_number(output[bound])}", *_histogram(decades)]
 
 
 def _layer(output: Mapping[str, Any]) -> list[str]:
-    """The bound in numbers, as written, where, and why."""
+    """Return the bound in numbers, as written, its position and its rationale."""
     if output["compare"] == "exact":
         return ["  bound     none: the elements must be equal"]
     ulp = f", or {_bound(output, 'ulp_bound')} ulp" if output.get("ulp_bound") is not None else ""
@@ -146,7 +146,7 @@ def _table(output: Mapping[str, Any]) -> list[str]:
 
 
 def _histogram(decades: Sequence[Sequence[Any]]) -> list[str]:
-    """One line per decade, with a bar; an exact zero and infinity are lines of their own."""
+    """Return one line per decade, with a bar; exact zeros and infinities have their own lines."""
     most = max((count for _, count in decades), default=1)
     lines = []
     for start, count in decades:
@@ -166,12 +166,12 @@ def _shape(sizes: Sequence[Any]) -> str:
 
 
 def _number(value: Any) -> str:
-    """Three digits are enough for an error; whole numbers and words stay what they are."""
+    """Round to three digits; integers and words stay unchanged."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _up(value: Any) -> str:
-    """Three digits, never less than the value: who copies it gets a bound that does."""
+    """Round up to three digits, so that the printed bound suffices."""
     if not isinstance(value, float) or value == 0:
         return str(value)
     text = f"{value:.2e}"
@@ -182,7 +182,7 @@ def _up(value: Any) -> str:
 
 
 def _exact(value: Any) -> str:
-    """Enough digits to tell apart any two numbers of single precision."""
+    """Print enough digits to distinguish all numbers of single precision."""
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""What a comparison came to: true where it passed, with the numbers, and as text, JSON or a picture for people."""
+"""The result of a comparison: true for a pass, with numbers, and as text, JSON or a picture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Comparison:
     """The result for one pair of arrays. In a condition it is true where they agree.
 
     Whether it passed, and how many elements are over which bound, is known at once. The whole census takes NumPy some seconds for a
-    hundred million bytes, and is taken when somebody asks for more; until then the arrays must stay as they are.
+    hundred million bytes, and is taken on demand; until then the arrays must not change.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class Comparison:
         self.actual = self.expected = None
 
     def report(self) -> str:
-        """The census as text, as ``matrix compare`` prints it."""
+        """Return the census as text, as ``matrix compare`` prints it."""
         return render({"outputs": [self.record]})
 
     def picture(self, path: str | Path) -> None:
-        """Write a map of the error: ``.png`` or ``.svg``. Raises ValueError where there is nothing to show."""
+        """Write a map of the error: ``.png`` or ``.svg``. Raise ValueError where there is nothing to show."""
         from mlir_matrix.compare.error_map import draw  # few want one
 
         draw(self, Path(path))

@@ -1,12 +1,15 @@
-"""When two arrays agree: bounds on their elements, and on the two as a whole."""
+"""The rules of a comparison: bounds on elements, and on whole arrays."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.tolerances.bounds import evaluate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +30,7 @@ class Norms:
                 raise ValueError(f"the bound on {name} is {value!r}; it is {'-1' if name == 'cosine' else '0'} or more")
 
     def broken(self, record: Mapping[str, Any]) -> str:
-        """Which of them does not hold, in words; empty where all do."""
+        """Return which bound does not hold, in words; empty where all do."""
         for name, bound in (("l1", self.l1), ("l2", self.l2), ("max", self.max)):
             found = float(record["norms"][name]["rel"])
             if bound is not None and not found <= bound:
@@ -59,8 +62,25 @@ def rules(
     cosine: float | None = None,
     **policies: Any,
 ) -> Rules:
-    """The rules of whoever gives some bounds, and policies as :class:`Criteria` has them. Raises ValueError."""
+    """Return the rules for bounds and policies (:class:`Criteria`). Raise ValueError."""
     norms = Norms(l1=l1, l2=l2, max=max_norm, cosine=cosine)
     criteria = Criteria(atol=atol or 0.0, rtol=rtol or 0.0, max_ulp=max_ulp, **policies)
     elementwise = not norms or not (atol is None and rtol is None and max_ulp is None)
     return Rules(criteria=criteria, norms=norms, elementwise=elementwise)
+
+
+def read_bound(value: float | str) -> float:
+    """Return the bound that ``1e-6``, ``"1e-6"`` or ``"8*eps(f32)"`` stands for. Raise ValueError."""
+    try:
+        number = float(value)
+    except ValueError:
+        text = str(value)
+        if re.search(r"\bdtype\b", text):
+            raise ValueError(f"{text!r}: name the type that dtype stands for, as in 8*eps(f32)") from None
+        try:
+            return evaluate(text, {}, "f32")
+        except ExpressionError as error:
+            raise ValueError(f"{error}; a bound is a number, or an expression like 8*eps(f32)") from None
+    if not number >= 0:
+        raise ValueError(f"{value} is no bound; it must be 0 or more")
+    return number

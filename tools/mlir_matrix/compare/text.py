@@ -1,6 +1,6 @@
-"""Texts with numbers in them: words must be equal, numbers are compared as numbers.
+"""Compare texts with numbers in them: words must be equal, numbers are compared as numbers.
 
-The grammar: a *word* begins with a letter or ``_`` and goes on with these and digits. A *number* is decimal, with an exponent after
+The grammar: a *word* is a letter or ``_``, then letters, ``_`` and digits. A *number* is decimal, with an exponent after
 ``e`` or ``d`` (Fortran's), or hexadecimal as C writes it, or one of the words ``nan``, ``inf``, ``infinity`` in any case; with a
 sign before it or not. Anything else that is no white space is a token of one character. Blanks are not compared; line breaks are,
 but for those at the beginning and the end.
@@ -51,7 +51,7 @@ class Texts:
 
 
 def read_pairs(actual: Any, expected: Any, *, any_space: bool = False) -> Texts:
-    """Compare two texts (bytes, or anything with the buffer protocol). ``any_space``: line breaks are blanks like others."""
+    """Compare two texts (bytes or buffers). With ``any_space`` a line break equals any other blank."""
     library = native.load() if max(len(actual), len(expected)) >= WORTHWHILE else None
     if library is not None:
         return _compiled(library, actual, expected, any_space=any_space)
@@ -94,13 +94,13 @@ def _address(array: NDArray[Any]) -> ctypes.c_void_p:
 
 
 def _differs(kind: int, line: int, column: int, actual: bytes, expected: bytes) -> str:
-    """The sentence on the first difference that is none of numbers."""
+    """Return the sentence on the first difference outside of numbers."""
     if not kind:
         return ""
     if kind == 2:
         which, rest = ("expected", actual) if actual else ("actual", expected)
         return (
-            f"line {line + 1}, column {column + 1}: the {which} text ends here, the other goes on with {_shown(rest)}"
+            f"line {line + 1}, column {column + 1}: the {which} text ends here, the other continues with {_shown(rest)}"
         )
     return (
         f"line {line + 1}, column {column + 1}: the texts differ: actual {_shown(actual)}, expected {_shown(expected)}"
@@ -108,7 +108,7 @@ def _differs(kind: int, line: int, column: int, actual: bytes, expected: bytes) 
 
 
 def _shown(text: bytes) -> str:
-    """The beginning of a rest, its first line at most."""
+    """Return the start of a text, at most its first line."""
     lines = text.splitlines() or [b""]
     return repr((lines[0] or b"a line break").decode("utf-8", "replace")[:30])
 
@@ -166,7 +166,7 @@ def _interpreted(actual: bytes, expected: bytes, *, any_space: bool) -> Texts:
 
 
 def _stops(left: _Token, right: _Token, *, any_space: bool, first: bool) -> int:
-    """Whether the texts differ at these tokens; as ``State.differs`` of ``text.c``."""
+    """Return whether the texts differ at these tokens; as ``State.differs`` of ``text.c``."""
     if "end" in (left.kind, right.kind):
         return 0 if left.kind == right.kind else 2
     if left.breaks != right.breaks and not any_space and not first:
@@ -177,7 +177,7 @@ def _stops(left: _Token, right: _Token, *, any_space: bool, first: bool) -> int:
 
 
 def _places(starts: _Places, breaks: _Places) -> tuple[_Places, _Places]:
-    """Lines and columns, from 0, of positions, where these line breaks are."""
+    """Return lines and columns, from 0, of positions, given the line breaks."""
     lines = np.searchsorted(breaks, starts, side="left")
     begins = np.append(0, breaks + 1)[lines]
     return lines.astype(np.int64), (starts - begins).astype(np.int64)

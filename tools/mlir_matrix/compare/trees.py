@@ -1,4 +1,4 @@
-"""Files and folders against each other: what is paired with what, what is missing, what is too much."""
+"""Compare files and folders: pair them by name, and report missing and additional ones."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ Found = Comparison | Unreadable
 
 
 def compare_paths(actual: Path, expected: Path, how: How) -> Iterator[Found]:
-    """Compare two files or two folders, pair by pair, in the order of their names. Raises UsageError where there is nothing to."""
+    """Compare two files or two folders, pair by pair, sorted by name. Raise UsageError."""
     for path, side in ((actual, "ACTUAL"), (expected, "EXPECTED")):
         if not os.path.exists(path):
             raise UsageError(f"{side}: there is no file or folder {path}")
     if actual.is_dir() != expected.is_dir():
         folder, file = (actual, expected) if actual.is_dir() else (expected, actual)
-        raise UsageError(f"{folder} is a folder and {file} is a file: give two of a kind")
+        raise UsageError(f"{folder} is a folder and {file} is a file: give two files or two folders")
     yield from _folders(actual, expected, how) if actual.is_dir() else _files(actual, expected, how)
 
 
@@ -73,7 +73,7 @@ def _folders(actual: Path, expected: Path, how: How) -> Iterator[Found]:
 
 
 def _listed(folder: Path) -> set[str]:
-    """The files of a folder and those below it, also by links, by their paths from there. Raises UsageError."""
+    """Return the files below a folder, through links too, as relative paths. Raise UsageError."""
     files: set[str] = set()
     waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(os.fspath(folder), frozenset())]
     while waiting:
@@ -81,7 +81,7 @@ def _listed(folder: Path) -> set[str]:
         try:
             status = os.stat(place)
             if (status.st_dev, status.st_ino) in above:
-                raise UsageError(f"{place}: the link leads back to a folder that it lies in")
+                raise UsageError(f"{place}: the link leads back to a folder above it")
             within = above | {(status.st_dev, status.st_ino)}
             with os.scandir(place) as entries:
                 for entry in entries:
@@ -95,7 +95,7 @@ def _listed(folder: Path) -> set[str]:
 
 
 def _why(error: Exception) -> str:
-    """What an error says, the file before the reason."""
+    """Return the message of an error, with the file first."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error)
@@ -152,7 +152,7 @@ def _archives(name: str, left: ArchiveFile, right: ArchiveFile, how: How) -> Ite
 
 
 def compare_texts(actual: Any, expected: Any, how: How, name: str = "") -> Comparison:
-    """Two texts: their numbers as arrays of doubles, the rest as it is."""
+    """Compare two texts: their numbers as doubles, the rest byte by byte."""
     texts = read_pairs(actual, expected, any_space=how.any_space)
     if texts.differs or not texts.actual.size:
         return Comparison({"name": name, "compare": "text", "numbers": texts.actual.size, **_words(texts)})
@@ -166,7 +166,7 @@ def compare_texts(actual: Any, expected: Any, how: How, name: str = "") -> Compa
 
 
 def _words(texts: Texts) -> dict[str, Any]:
-    """The outcome of texts that differ beside their numbers, or have none."""
+    """Return the outcome of texts that differ outside of numbers, or have none."""
     right = f"all {texts.words} words are equal; there are no numbers"
     empty = "" if texts.words else "there is nothing but white space: nothing was compared"
     wrong = texts.differs or empty

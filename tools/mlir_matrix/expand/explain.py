@@ -71,7 +71,7 @@ class Explanation:
             "rules": [_rule_json(applied) for applied in self.rules],
             "expectation": expected
             and {key: getattr(expected, key) for key in ("outcome", "reason", "link", "position")},
-            "road": route_json(test.route) if test.route else None,
+            "route": route_json(test.route) if test.route else None,
             "recipe": _resolved_step_json(test.resolved_step) if test.resolved_step else None,
             "actions": list(self.actions),
             "environments": list(self.environments),
@@ -155,12 +155,12 @@ def property_json(tested_property: TestProperty) -> dict[str, Any]:
     property_kind = tested_property.property_kind.model_dump(exclude_none=True)
     found: dict[str, Any] = {
         "name": tested_property.name,
-        "law": property_kind,
+        "property": property_kind,
         "words": in_words(tested_property),
         "position": tested_property.position,
     }
     if tested_property.cell and tested_property.route:
-        found |= {"cell": "/".join(tested_property.cell), "road": route_json(tested_property.route)}
+        found |= {"cell": "/".join(tested_property.cell), "route": route_json(tested_property.route)}
     return found
 
 

@@ -236,7 +236,7 @@ def _read(
 
 def _located(current: Session, report: dict[str, Any]) -> dict[str, Any]:
     """Return a report whose layers have paths that the user can open."""
-    for entry in report["plants"]:
+    for entry in report["mutants"]:
         for key in {"layer", "reason"} & entry.keys():
             entry[key] = found_place(current.catalog.roots, entry[key])
         entry["used"] = [(found_place(current.catalog.roots, layer), used) for layer, used in entry.get("used", ())]
@@ -246,7 +246,7 @@ def _located(current: Session, report: dict[str, Any]) -> dict[str, Any]:
 def fold(found: Found, mutant: Mutant, reports: Sequence[Mapping[str, Any]], exact: frozenset[str]) -> None:
     """Add the results of a mutant; ``reports`` are those of the tool ``audit``, ``exact`` the layers whose bounds are 0."""
     test = mutant.test.id
-    entries = [entry for report in reports for entry in report["plants"]]
+    entries = [entry for report in reports for entry in report["mutants"]]
     if mutant.kind == "trivial":
         for entry in entries:
             found.weak.setdefault((test, entry["output"]), []).append(entry["draw"])

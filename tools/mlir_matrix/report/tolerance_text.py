@@ -48,7 +48,7 @@ def explained(
     return {
         "schema": "mlir-matrix/golden-explanation/v1",
         "id": identifier,
-        "facts": [
+        "attributes": [
             {"name": one.name, "value": one.value, "by": one.by, "position": one.position, "counts": one.counts}
             for one in attributes
         ],
@@ -118,8 +118,8 @@ def tolerance_lines(document: GoldenExplanation) -> Iterator[str]:
     """Yield the lines of the text."""
     yield document["id"]
     yield ""
-    yield "Numerics attributes" if document["facts"] else "Numerics attributes: none"
-    for attribute in document["facts"]:
+    yield "Numerics attributes" if document["attributes"] else "Numerics attributes: none"
+    for attribute in document["attributes"]:
         value = f"{attribute['name']} = {shown(attribute['value'])}, by {attribute['by']} ({attribute['position']})"
         yield f"  {value}{'' if attribute['counts'] else ', overridden by a more specific statement'}"
     for output in document["outputs"]:

@@ -1,4 +1,4 @@
-"""The language of bounds: numbers or expressions over a workload's dimensions, like ``4 * sqrt(K) * eps(f32)``.
+"""Bounds: numbers, or expressions over a workload's dimensions such as ``4 * sqrt(K) * eps(f32)``.
 
 ``eps(dtype)`` is that of the output, 0 for what is no floating point. Pure, and each distinct bound is computed once.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
-import sys
+import operator
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
@@ -19,20 +19,18 @@ from mlir_matrix.actions.expr.expression import (
     Function,
     Grammar,
     Interpreter,
-    Name,
-    Negate,
     Node,
-    Number,
     Word,
     parse,
 )
+from mlir_matrix.actions.numerics.formats import FORMATS
 
 #: The distance from 1 to the next number, which is twice the largest relative error of one rounding.
-EPS = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+EPS = {dtype: format.eps for dtype, format in FORMATS.items()}
 
 #: The largest size of a finite number: an error of as much is that of zero, whatever is expected.
 LARGEST = {
-    "f64": sys.float_info.max, "f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127,
+    **{dtype: format.largest for dtype, format in FORMATS.items()},
     "i64": 2.0**63, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7, "u8": 255.0, "bool": 1.0,
 }  # fmt: skip
 
@@ -63,11 +61,14 @@ def _power(base: float, exponent: float) -> float:
     return float(_DIGITS.power(Decimal(base), Decimal(exponent))) if base and near else near
 
 
+_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": _power,
+}  # fmt: skip
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {"sqrt": math.sqrt, "log2": _log2, "max": max, "min": min}
 
 
 def evaluate(bound: float | str, dims: Mapping[str, int], dtype: str) -> float:
-    """The value of a bound for an output of ``dtype``: finite and not negative, else :class:`ExpressionError`."""
+    """Return the value of a bound for an output of ``dtype``. Raise ExpressionError unless it is finite and not negative."""
     return _evaluate(bound if isinstance(bound, str) else repr(bound), tuple(dims.items()), dtype)
 
 
@@ -84,53 +85,32 @@ class _Floats(Interpreter[float]):
     """The value of a tolerance."""
 
     def __init__(self, text: str, dims: Mapping[str, int], dtype: str) -> None:
-        self._text, self._dims, self._dtype = text, dims, dtype
-
-    def number(self, node: Number) -> float:
-        return node.value
-
-    def name(self, node: Name) -> float:
-        return float(self._dims[node.name])
-
-    def negate(self, node: Negate, operand: float) -> float:
-        return -operand
+        super().__init__(text, dims)
+        self._dtype = dtype
 
     def binary(self, node: Binary, left: float, right: float) -> float:
-        match node.operator:
-            case "+":
-                value = left + right
-            case "-":
-                value = left - right
-            case "*":
-                value = left * right
-            case "/":
-                value = self._guard(node.right, lambda: left / right)
-            case _:
-                value = self._guard(node, lambda: _power(left, right))
-        return self._finite(node, value)
+        return self._compute(node, _OPERATORS[node.operator], left, right)
 
     def call(self, node: Call, arguments: list[float]) -> float:
         match node.arguments:
             case (Word(word=word),):
                 return EPS.get(self._dtype if word == "dtype" else word, 0.0)
-        return self._finite(node, self._guard(node, lambda: _FUNCTIONS[node.function](*arguments)))
+        return self._compute(node, _FUNCTIONS[node.function], *arguments)
 
-    def _guard(self, node: Node, compute: Callable[[], float]) -> float:
+    def _compute(self, node: Node, function: Callable[..., float], *arguments: float) -> float:
         try:
-            return compute()
+            value = function(*arguments)
         except ZeroDivisionError:
-            raise ExpressionError("division by zero", text=self._text, column=node.column) from None
+            raise self.error(node.right if isinstance(node, Binary) else node, "division by zero") from None
         except (ValueError, OverflowError):
-            raise ExpressionError("this has no finite value", text=self._text, column=node.column) from None
-
-    def _finite(self, node: Node, value: float) -> float:
+            value = math.inf
         if not math.isfinite(value):
-            raise ExpressionError("this has no finite value", text=self._text, column=node.column)
+            raise self.error(node, "this has no finite value")
         return value
 
 
 def vacuous(bounds: Mapping[str, float], dtype: str) -> dict[str, str]:
-    """Return which of ``atol``, ``rtol`` and ``max_ulp`` can tell nothing, whatever the output of a dtype; each with the reason."""
+    """Return those of ``atol``, ``rtol`` and ``max_ulp`` that no output of a dtype can exceed, each with the reason."""
     rtol, largest, found = bounds.get("rtol", 0.0), LARGEST[dtype], {}
     if rtol >= 1:
         found["rtol"] = "all zeros are within it, whatever is expected; it must be less than 1"
@@ -148,9 +128,9 @@ def vacuous(bounds: Mapping[str, float], dtype: str) -> dict[str, str]:
 
 
 def substituted(bound: float | str, dims: Mapping[str, int], dtype: str) -> str:
-    """A bound with sizes and eps in place of their names, to be read: ``4 * sqrt(130) * 1.19e-07``.
+    """Return a bound with numbers for names, to be read: ``4 * sqrt(130) * 1.19e-07``.
 
-    Raises :class:`ExpressionError` where it is none.
+    Raise :class:`ExpressionError` where it is none.
     """
     text = bound if isinstance(bound, str) else repr(bound)
     parse(text, GRAMMAR, list(dims))
@@ -159,7 +139,7 @@ def substituted(bound: float | str, dims: Mapping[str, int], dtype: str) -> str:
 
 
 class _Substitute(ast.NodeTransformer):
-    """Puts numbers in place of names. A number that is to be read is a name to ``ast``, which would write all its digits."""
+    """Replaces names by numbers, as names for ``ast``, which would write all digits of a number."""
 
     def __init__(self, dims: Mapping[str, int], dtype: str) -> None:
         self._dims, self._dtype = dims, dtype

@@ -17,6 +17,7 @@ is simulated, with numbers that are the same in every process. Pure; the standar
 from __future__ import annotations
 
 import math
+import operator
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,40 +48,40 @@ class Gumbel:
         return self.location + self.scale * _reduced(rate)
 
     def upper(self, rate: float) -> float:
-        """An upper limit of that quantile, with :data:`CONFIDENCE`."""
+        """Return an upper limit of that quantile, with :data:`CONFIDENCE`."""
         return self.quantile(rate) + self.scale * _allowance(self.size, rate)
 
     def reach(self, sample: Sequence[float]) -> float:
-        """So many scales the largest number of the sample is above the location: one that stands apart hardly moves these."""
+        """Return how many scales above the location the largest number of the sample is."""
         return (max(sample) - self.location) / self.scale
 
     def gap(self, sample: Sequence[float]) -> float:
-        """The largest distance between the distribution and that of the sample (Kolmogorov and Smirnov's)."""
+        """Return the largest distance from the distribution of the sample (Kolmogorov and Smirnov's)."""
         below = [1 - self.tail(value) for value in sorted(sample)]
         size = len(below)
         return max(max(share - at / size, (at + 1) / size - share) for at, share in enumerate(below))
 
 
 def usual_gap(size: int) -> float:
-    """The gap that 99 of 100 samples of this size, drawn from a Gumbel distribution, stay below: more, and it is another one."""
+    """Return the gap that 99 of 100 samples of this size from a Gumbel distribution do not exceed."""
     _, gaps, _ = _simulated(size)
     return gaps[math.ceil(0.99 * _SIMULATED) - 1]
 
 
 def usual_reach(size: int) -> float:
-    """So many scales above the location the largest number stays in 99 of 100 such samples."""
+    """Return the reach that 99 of 100 such samples do not exceed."""
     fits, _, reaches = _simulated(size)
     return reaches[math.ceil(0.99 * len(fits)) - 1]
 
 
 def _reduced(rate: float) -> float:
-    """The quantile of the distribution with location 0 and scale 1."""
+    """Return the quantile of the distribution with location 0 and scale 1."""
     return -math.log(-math.log1p(-rate))
 
 
 @lru_cache
 def _simulated(size: int) -> tuple[list[Gumbel], list[float], list[float]]:
-    """What is fitted to samples of location 0 and scale 1; the gaps between fits and samples, and their reaches, in order."""
+    """Return fits to samples of location 0 and scale 1, and the sorted gaps and reaches."""
     numbers = random.Random(size)
     samples = [[-math.log(numbers.expovariate(1)) for _ in range(size)] for _ in range(_SIMULATED)]
     fits = [fit(sample) for sample in samples]
@@ -91,14 +92,14 @@ def _simulated(size: int) -> tuple[list[Gumbel], list[float], list[float]]:
 
 @lru_cache
 def _allowance(size: int, rate: float) -> float:
-    """So many estimated scales a quantile that is estimated from a sample may be too low."""
+    """Return by how many estimated scales an estimated quantile may be too low."""
     fits, _, _ = _simulated(size)
     short = sorted((_reduced(rate) - found.quantile(rate)) / found.scale for found in fits)
     return short[math.ceil(CONFIDENCE * _SIMULATED) - 1]
 
 
 def fit(sample: Sequence[float]) -> Gumbel:
-    """The distribution under which the sample is most likely. Raises ValueError for fewer than three or equal numbers."""
+    """Return the distribution of maximum likelihood. Raise ValueError for fewer than three numbers, or equal ones."""
     least, size = min(sample), len(sample)
     shifted = [value - least for value in sample]
     mean = math.fsum(shifted) / size
@@ -109,7 +110,7 @@ def fit(sample: Sequence[float]) -> Gumbel:
         # What must be 0 rises with the scale, from below 0 to above it between low and high.
         weights = [math.exp(-value / scale) for value in shifted]
         total = math.fsum(weights)
-        weighted = math.fsum(map(_product, shifted, weights)) / total
+        weighted = math.fsum(map(operator.mul, shifted, weights)) / total
         value = scale - mean + weighted
         low, high = (scale, high) if value < 0 else (low, scale)
         spread = (
@@ -122,10 +123,6 @@ def fit(sample: Sequence[float]) -> Gumbel:
         scale = following
     total = math.fsum(math.exp(-value / scale) for value in shifted)
     return Gumbel(least - scale * math.log(total / size), scale, size)
-
-
-def _product(left: float, right: float) -> float:
-    return left * right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +191,11 @@ class Calibration:
         return sample.largest if sample.fitted is None else max(sample.largest, sample.fitted.upper(self.wanted))
 
     def share(self, part: float) -> float:
-        """The share of its bound that ``part`` of the runs did not exceed."""
+        """Return the share of its bound that ``part`` of the runs did not exceed."""
         return self.values[max(0, math.ceil(part * len(self.values)) - 1)]
 
     def rate(self, factor: float) -> float:
-        """The rate of false alarms, for the worst test, where bounds are ``factor`` times as wide."""
+        """Return the rate of false alarms, for the worst test, where bounds are ``factor`` times as wide."""
         return max(sample.rate(factor) for sample in self.samples)
 
     @property

@@ -26,7 +26,7 @@ class NumericsAttribute:
 
     name: str
     value: Value
-    #: ``pipeline math-poly``, and where its file says so.
+    #: ``pipeline math-poly``, and the position in its file.
     by: str
     position: str
     #: False where an entry of higher priority states the attribute, too.

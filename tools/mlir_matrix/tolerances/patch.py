@@ -1,6 +1,6 @@
-"""Other bounds for tolerance layers, as a change to their files that ``git apply`` and ``patch -p1`` take.
+"""Change bounds of tolerance layers, as a patch for ``git apply`` and ``patch -p1``.
 
-A bound keeps its form, in which the reason for it lies: only the number that it begins with changes, and where it begins
+A bound keeps its form, which shows the reason for it: only the number that it begins with changes, and where it begins
 with none it gets one. Files are edited as text, so that comments and layout stay.
 """
 
@@ -26,7 +26,7 @@ Edit = tuple[int, int, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What a layer, by its place in the file's ``layers``, is to say: bounds by key, and a sentence of its rationale."""
+    """The change of a layer, given by its index in the file: bounds by key, and a sentence for its rationale."""
 
     index: int
     bounds: Mapping[str, str]
@@ -34,7 +34,7 @@ class Proposal:
 
 
 def scaled(bound: float | str, factor: float) -> tuple[str, float]:
-    """A bound times ``factor``, of the same form, its first number rounded up to two digits; and what it is then times."""
+    """Return a bound times ``factor`` in the same form, its first number rounded up, and the exact factor."""
     text = str(bound).strip()
     tree = ast.parse(text.replace("\n", " "), mode="eval").body
     first = tree
@@ -51,16 +51,16 @@ def scaled(bound: float | str, factor: float) -> tuple[str, float]:
 
 
 def rounded_up(value: float) -> str:
-    """A number that is not negative, rounded up to two digits: ``0.9``, ``12``, ``130``, ``4.1e-07``."""
+    """Round a number, 0 or more, up to two digits: ``0.9``, ``12``, ``130``, ``4.1e-07``."""
     if value == 0:
         return "0"
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    # What is there but for the last bits of a double is there.
+    # Exact up to the last bits of a double.
     return f"{math.ceil(value / unit - 1e-9) * unit:.6g}"
 
 
 def edited(text: str, proposals: Sequence[Proposal]) -> str:
-    """The text of a file of tolerances with other bounds."""
+    """Return the text of a tolerance file with other bounds."""
     layers = _value(yaml.compose(text, Loader=yaml.SafeLoader), "layers").value
     edits: list[Edit] = []
     for proposal in proposals:
@@ -98,7 +98,7 @@ def _value(mapping: Any, key: str) -> Any:
 
 
 def _rationale(text: str, node: Any, sentence: str) -> Edit:
-    """The edit that ends a rationale with a sentence, in place of that of an earlier calibration."""
+    """Return the edit that ends a rationale with a sentence, in place of that of an earlier calibration."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.style not in ("|", ">"):
         kept = node.value.partition(CALIBRATED)[0].rstrip()

@@ -1,4 +1,4 @@
-"""Which bounds apply to an output of a test, and why: layers of tolerances from general to specific.
+"""Resolve the bounds of an output of a test, by layers of tolerances from general to specific.
 
 A layer matches when all of its keys do; a layer from ``golden/WORKLOAD/`` has the workload as one more key. Of those
 that match, the one with the most specific key wins, in the order of :data:`KEYS` (the framework is the most specific),
@@ -31,7 +31,7 @@ BOUNDS = ("atol", "rtol", "max_ulp")
 
 @dataclass(frozen=True, kw_only=True)
 class Considered:
-    """A layer and whether it applies; ``why`` completes the sentence for people."""
+    """A layer and whether it applies; ``why`` completes the sentence."""
 
     location: str
     applies: bool
@@ -51,7 +51,7 @@ class Resolved:
     #: How many numbers of its dtype an element may be away whatever the others say; None: they alone decide.
     max_ulp: float | None
     max_ulp_text: str | None
-    #: The layer itself, for who wants to know more than reports tell.
+    #: The layer itself, with more than reports show.
     layer: LocatedLayer = field(repr=False, compare=False)
     #: Made when asked for: planning resolves many and explains few.
     _consider: Callable[[], tuple[Considered, ...]] = field(repr=False, compare=False)
@@ -74,9 +74,9 @@ def resolve(
     dims: Mapping[str, int],
     numerics: NumericsAttributes = (),
 ) -> Resolved:
-    """The bounds of one output; ``numerics`` is what is stated about the test (:class:`mlir_matrix.tolerances.numerics.Numerics`).
+    """Return the bounds of one output; ``numerics`` are the numerics attributes of the test.
 
-    Raises CatalogError where none apply or the expressions are wrong for this workload.
+    Raise CatalogError where none apply or the expressions are wrong for this workload.
     """
     query = (workload, output, dtype, target, numerics, pipeline, framework)
     return ranking(tuple(layers)).resolve(query, dims, dtype)
@@ -107,7 +107,7 @@ _rankings: dict[int, tuple[tuple[LocatedLayer, ...], LayerRanking]] = {}
 
 
 def ranking(layers: tuple[LocatedLayer, ...]) -> LayerRanking:
-    """The ranking of these layers; the last ones are kept, by identity (layers are compared by nothing else)."""
+    """Return the ranking of these layers. The last four are kept, by identity."""
     kept = _rankings.get(id(layers))
     if kept is None:
         if len(_rankings) >= 4:
@@ -151,7 +151,7 @@ class LayerRanking:
         )
 
     def mask(self, key: int, value: str | NumericsAttributes) -> int:
-        """The layers that match a value of the key with this number, a bit each."""
+        """Return the layers that match a value of a key, one bit each."""
         mask = self._masks.get((key, value))
         if mask is None:
             mask = sum(1 << bit for bit, ranked in enumerate(self.ranked) if ranked.matches(key, value))
@@ -195,32 +195,32 @@ class RankedLayer:
 
     @property
     def keys(self) -> str:
-        """What it matches on, for people."""
+        """The keys that the layer matches on, in words."""
         return ", ".join(KEYS[key] for key in self._wanted())
 
     def _wanted(self) -> list[int]:
         return sorted([*self._globs, *([_NUMERICS] if self.attributes else [])])
 
     def matches(self, key: int, value: str | NumericsAttributes) -> bool:
-        """Whether it applies where the key with this number has this value."""
+        """Return whether the layer matches a value of a key."""
         if isinstance(value, str):
             return all(any(glob.matches(value) for glob in globs) for globs in self._globs.get(key, ()))
         stated = dict(value)
         return all(name in stated and stated[name] in wanted for name, wanted in self.attributes.items())
 
     def wanted(self, key: int) -> str:
-        """What it wants of a key, for people."""
+        """Return what the layer matches of a key, in words."""
         if key == _NUMERICS:
             return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.attributes.items())
         return " and ".join(" or ".join(glob.pattern for glob in globs) for globs in self._globs[key])
 
     @property
     def wishes(self) -> str:
-        """All that it wants, for people."""
+        """All that the layer matches on, in words."""
         return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
 
     def why_not(self, key: int, value: str | NumericsAttributes) -> str:
-        """Why it does not apply where a key has this value."""
+        """Return why the layer does not apply for a value of a key."""
         if isinstance(value, str):
             return f"its {KEYS[key]} is {self.wanted(key)}, not {value}"
         stated = dict(value)
@@ -232,7 +232,7 @@ class RankedLayer:
 
 
 def asked(layer: LocatedLayer) -> dict[str, tuple[Value, ...]]:
-    """The facts that a layer asks for, each with the values that will do."""
+    """Return the numerics attributes that a layer matches, each with its accepted values."""
     wanted = layer.document.match.numerics or {}
     return {name: values if isinstance(values, tuple) else (values,) for name, values in wanted.items()}
 

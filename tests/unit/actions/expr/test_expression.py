@@ -15,10 +15,8 @@ from mlir_matrix.actions.expr.expression import (
     Function,
     Grammar,
     Interpreter,
-    Name,
     Negate,
     Node,
-    Number,
     Word,
     parse,
 )
@@ -33,15 +31,6 @@ GRAMMAR = Grammar(
 class Floats(Interpreter[float]):
     """Evaluates the grammar above; ``unit(a)`` is 1, ``unit(b)`` 2."""
 
-    def number(self, node: Number) -> float:
-        return node.value
-
-    def name(self, node: Name) -> float:
-        return {"K": 3.0, "N": 5.0}[node.name]
-
-    def negate(self, node: Negate, operand: float) -> float:
-        return -operand
-
     def binary(self, node: Binary, left: float, right: float) -> float:
         return {"+": left + right, "-": left - right, "*": left * right}[node.operator]
 
@@ -52,7 +41,7 @@ class Floats(Interpreter[float]):
 
 
 def value(text: str) -> float:
-    return Floats().value(parse(text, GRAMMAR, ["K", "N"]))
+    return Floats(text, {"K": 3, "N": 5}).value(parse(text, GRAMMAR, ["K", "N"]))
 
 
 def error(text: str) -> ExpressionError:

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from mlir_matrix.actions.expr.formula import FormulaError, check_formula, power
+from mlir_matrix.actions.expr.expression import ExpressionError
+from mlir_matrix.actions.expr.formula import check_formula, power
 
 DIMS = {"K": 64, "N": 10, "ZERO": 0}
 
@@ -54,14 +55,14 @@ def test_takes_what_workloads_say(text: str) -> None:
     ],
 )
 def test_refuses_what_cannot_give_numbers(text: str, column: int, words: str) -> None:
-    with pytest.raises(FormulaError) as caught:
+    with pytest.raises(ExpressionError) as caught:
         check_formula(text, DIMS)
     assert words in str(caught.value)
     assert caught.value.column == column
 
 
 def test_a_dimension_too_large_for_a_double_is_refused() -> None:
-    with pytest.raises(FormulaError, match="does not fit a double"):
+    with pytest.raises(ExpressionError, match="does not fit a double"):
         check_formula("K", {"K": 10**400})
 
 

@@ -20,7 +20,7 @@ from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFa
 
 
 class OddError(BaseException):
-    """Its text cannot be had."""
+    """Its text cannot be read."""
 
     def __str__(self) -> str:
         raise ValueError("no text")
@@ -68,7 +68,7 @@ def raising(error: BaseException) -> Any:
         (KeyboardInterrupt(), "lower-failed", "KeyboardInterrupt"),
         (SystemExit(0), "lower-failed", r"SystemExit(0)"),
         (SystemExit("x" * 1000), "lower-failed", "SystemExit"),
-        (OddError(), "lower-failed", "OddError (its text cannot be had)"),
+        (OddError(), "lower-failed", "OddError (its text cannot be read)"),
         (ValueError("first\nsecond"), "lower-failed", "ValueError: first"),
         (ValueError("  "), "lower-failed", "ValueError"),
         (ValueError("x" * 10_000), "lower-failed", "ValueError: xxx"),

@@ -56,7 +56,7 @@ def report(
         files[f"arg-{draw}-x"] = f"actual-{draw}.npy"
     told = {"outputs": [described], "draws": list(range(len(actual))), "kind": kind, **params}
     audit.run(Action(params=told, inputs=files, outputs={"report": "report.json"}))
-    plants: list[dict[str, Any]] = json.loads(Path("report.json").read_text())["plants"]
+    plants: list[dict[str, Any]] = json.loads(Path("report.json").read_text())["mutants"]
     return plants
 
 

@@ -162,7 +162,7 @@ def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any, 
         "from mlir_matrix.actions.tools import bindings\n"
         "bindings.preload(); bindings.preload()\n"
         "assert len(os.listdir('/proc/self/task')) == 1\n"
-        "package = bindings.load(bindings.default_root())\n"
+        "package = bindings.load()\n"
         "with package.session() as first:\n"
         "    pass\n"
         "with package.session() as second:\n"

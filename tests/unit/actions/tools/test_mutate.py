@@ -175,11 +175,11 @@ def test_sites_are_different_places(perform: Any) -> None:
 
 def test_a_site_that_is_not_there_is_a_failure(perform: Any) -> None:
     done = perform(LOOPS, mutation="wrong-constant", site=1)
-    assert done.outcome["reason"] == "wrong-constant has 1 sites here, so that there is no number 1"
+    assert done.outcome["reason"] == "wrong-constant has 1 sites here; site 1 does not exist"
 
 
 def test_an_unknown_mutation_is_a_failure(perform: Any) -> None:
-    assert "there is no mutation 'sabotage'" in perform(LOOPS, mutation="sabotage", site=0).outcome["reason"]
+    assert "unknown mutation 'sabotage'" in perform(LOOPS, mutation="sabotage", site=0).outcome["reason"]
 
 
 def test_names_say_what_must_pass() -> None:

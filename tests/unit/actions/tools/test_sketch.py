@@ -294,7 +294,7 @@ def test_kept_elements_are_in_their_blocks_and_all_over_them() -> None:
         (lambda rows: rows.astype(np.float32), "holds <f4, not <f8"),
         (lambda rows: rows[:0], "is empty"),
         (np.ravel, "is no sketch"),
-        (lambda rows: np.vstack([rows[:1], np.full_like(rows[1:], np.nan)]), "numbers of elements that cannot be"),
+        (lambda rows: np.vstack([rows[:1], np.full_like(rows[1:], np.nan)]), "impossible numbers of elements"),
     ],
 )
 def test_what_is_no_sketch_of_the_output_proves_nothing(damage: Any, words: str) -> None:

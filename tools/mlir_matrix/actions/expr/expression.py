@@ -1,6 +1,6 @@
-"""A small language of numbers: Python's expression syntax, of which only what a grammar lists is let through.
+"""Parse and check expressions: the part of Python's syntax that a grammar lists.
 
-Formulas of inputs and tolerances are both written in it. Text comes from YAML that a stranger may have written, so
+Formulas of inputs and tolerances are both written in it. Text comes from YAML of unknown origin, so
 nothing is ever given to ``eval``: Python's parser makes a tree, the tree is checked node by node and becomes our own,
 bounded in size and depth, and an :class:`Interpreter` walks it. Standard library only: the loader uses it too.
 """
@@ -14,7 +14,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 V = TypeVar("V")
 
@@ -107,7 +107,7 @@ _OPERATORS: dict[type[ast.operator], str] = {
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """`` (perhaps you meant K)`` or the list of what is known, to be put after «unknown …»."""
+    """Return `` (perhaps you meant K)`` or the list of known names, to follow «unknown …»."""
     close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
     close = close or [other for other in sorted(known) if other.lower() == name.lower()]
     if close:
@@ -116,12 +116,12 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def parse(text: str, grammar: Grammar, names: Collection[str]) -> Node:
-    """The checked tree of ``text``, in which every name is one of ``names``. Raises :class:`ExpressionError`."""
+    """Return the checked tree of a text whose names are all in ``names``. Raise ExpressionError."""
     return _Checker(text, grammar, names).parse()
 
 
 class _Checker:
-    """Turns Python's tree into ours and refuses everything that the grammar does not list."""
+    """Converts Python's tree to ours, and refuses all that the grammar does not list."""
 
     def __init__(self, text: str, grammar: Grammar, names: Collection[str]) -> None:
         self._text, self._grammar, self._names = text, grammar, names
@@ -237,31 +237,30 @@ def _describe(node: ast.expr) -> str:
 
 
 class Interpreter(ABC, Generic[V]):
-    """Walks a tree and gives it a meaning; each method gets the node (for its column) and the parts' values."""
+    """Give a tree over named dimensions a value; methods get the node, for its column, and the values of its parts."""
+
+    def __init__(self, text: str, dims: Mapping[str, int]) -> None:
+        self._text, self._dims = text, dims
 
     def value(self, node: Node) -> V:
-        """The meaning of ``node``."""
+        """Return the value of a node; None stands for one that is not known."""
         match node:
-            case Number():
-                return self.number(node)
-            case Name():
-                return self.name(node)
+            case Number(value=number):
+                return cast(V, number)
+            case Name(name=name):
+                return cast(V, float(self._dims[name]))
             case Negate():
-                return self.negate(node, self.value(node.operand))
+                operand: Any = self.value(node.operand)
+                return cast(V, None if operand is None else -operand)
             case Binary():
                 return self.binary(node, self.value(node.left), self.value(node.right))
             case Call():
                 return self.call(node, [self.value(part) for part in node.arguments if not isinstance(part, Word)])
         raise TypeError(f"a {type(node).__name__} has no value")
 
-    @abstractmethod
-    def number(self, node: Number) -> V: ...
-
-    @abstractmethod
-    def name(self, node: Name) -> V: ...
-
-    @abstractmethod
-    def negate(self, node: Negate, operand: V) -> V: ...
+    def error(self, node: Node, message: str) -> ExpressionError:
+        """Return the error at a node."""
+        return ExpressionError(message, text=self._text, column=node.column)
 
     @abstractmethod
     def binary(self, node: Binary, left: V, right: V) -> V: ...

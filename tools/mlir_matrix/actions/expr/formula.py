@@ -1,4 +1,4 @@
-"""The language in which a workload says what its inputs are: ``uniform(-1, 1) / sqrt(K)``.
+"""Formulas of a workload's inputs, such as ``uniform(-1, 1) / sqrt(K)``.
 
 Every operation is one that IEEE 754 rounds exactly (``+ - * / sqrt floor``, and what is made of them), in double, so
 that any machine gets the same bits; this is why ``**`` takes whole exponents only and there is no ``exp``. Random
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -24,10 +24,7 @@ from mlir_matrix.actions.expr.expression import (
     Function,
     Grammar,
     Interpreter,
-    Name,
-    Negate,
     Node,
-    Number,
     parse,
 )
 
@@ -55,33 +52,24 @@ GRAMMAR = Grammar(
 PER_ELEMENT = frozenset({"uniform", "normal", "integers", "iota", "permutation", "values"})
 
 
-class FormulaError(ExpressionError):
-    """A formula that is wrong, or gives something that is not a finite number, with the column."""
+_parse = lru_cache(maxsize=1024)(parse)
 
 
-def parse_formula(text: str, dims: Mapping[str, int]) -> Node:
-    """The tree of a formula over the named dimensions; raises :class:`FormulaError`."""
-    try:
-        return _parse(text, frozenset(dims))
-    except ExpressionError as error:
-        raise FormulaError(error.message, text=text, column=error.column) from None
-
-
-@lru_cache(maxsize=1024)
-def _parse(text: str, names: frozenset[str]) -> Node:
-    return parse(text, GRAMMAR, names)
+def parse_formula(text: str, dims: Iterable[str]) -> Node:
+    """Return the tree of a formula over the named dimensions. Raise ExpressionError."""
+    return _parse(text, GRAMMAR, frozenset(dims))
 
 
 def check_formula(text: str, dims: Mapping[str, int]) -> None:
-    """Refuse a formula that cannot be right for these dimensions, as far as that shows without making the elements."""
+    """Raise ExpressionError for a formula that is wrong for these dimensions, as far as constants show it."""
     try:
         Constants(text, dims).value(parse_formula(text, dims))
     except OverflowError:
-        raise FormulaError("a dimension does not fit a double", text=text) from None
+        raise ExpressionError("a dimension does not fit a double", text=text) from None
 
 
 def power(base: Any, exponent: float) -> Any:
-    """``base`` to a whole power by repeated squaring, always in the same order; for floats and arrays of doubles."""
+    """Raise floats or arrays of doubles to a whole power, by repeated squaring in a fixed order."""
     count = int(abs(exponent))
     result, square = base * 0.0 + 1.0, base
     while count:
@@ -93,7 +81,9 @@ def power(base: Any, exponent: float) -> Any:
     return 1.0 / result if exponent < 0 else result
 
 
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+#: Operators on floats and on arrays of doubles. ``//`` and ``%`` are Python's: the remainder, which is exact, takes the sign of
+#: the divisor.
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -104,31 +94,8 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def arithmetic(symbol: str, left: Any, right: Any) -> Any:
-    """What an operator means, for floats and arrays of doubles alike.
-
-    ``//`` and ``%`` are Python's: the remainder (an exact operation) takes the sign of the divisor.
-    """
-    return _ARITHMETIC[symbol](left, right)
-
-
 class Constants(Interpreter["float | None"]):
-    """The value of what is the same for every element; None for what is not."""
-
-    def __init__(self, text: str, dims: Mapping[str, int]) -> None:
-        self._text, self._dims = text, dims
-
-    def error(self, node: Node, message: str) -> FormulaError:
-        return FormulaError(message, text=self._text, column=node.column)
-
-    def number(self, node: Number) -> float | None:
-        return node.value
-
-    def name(self, node: Name) -> float | None:
-        return float(self._dims[node.name])
-
-    def negate(self, node: Negate, operand: float | None) -> float | None:
-        return None if operand is None else -operand
+    """Compute what is the same for every element; None stands for what is not."""
 
     def binary(self, node: Binary, left: float | None, right: float | None) -> float | None:
         self.check_right(node, right)
@@ -137,18 +104,16 @@ class Constants(Interpreter["float | None"]):
         if node.operator == "**" and left == 0 and right < 0:
             raise self.error(node.right, "zero to a negative power")
         try:
-            return self.finite(node, float(arithmetic(node.operator, left, right)))
+            return self.finite(node, float(ARITHMETIC[node.operator](left, right)))
         except (OverflowError, ZeroDivisionError):
             raise self.error(node, "the value does not fit a double") from None
 
     def check_right(self, node: Binary, right: float | None) -> None:
-        """Refuse a division by zero and an exponent that exactly rounded operations cannot do."""
+        """Raise ExpressionError for a division by zero, and for an exponent that exact rounding does not allow."""
         if node.operator in ("/", "//", "%") and right == 0:
             raise self.error(node.right, "division by zero")
-        if node.operator != "**":
-            return
-        if right is None or right != math.floor(right) or abs(right) > LARGEST_EXPONENT:
-            most = LARGEST_EXPONENT
+        most = LARGEST_EXPONENT
+        if node.operator == "**" and (right is None or right != math.floor(right) or abs(right) > most):
             raise self.error(node.right, f"an exponent is a whole constant from -{most} to {most}; or use sqrt()")
 
     def call(self, node: Call, arguments: list[float | None]) -> float | None:
@@ -165,7 +130,7 @@ class Constants(Interpreter["float | None"]):
         return abs(argument) if node.function == "abs" else float(math.floor(argument))
 
     def check_range(self, node: Call, arguments: list[float | None]) -> None:
-        """Refuse random numbers from a range that is none, where its bounds are constants."""
+        """Raise ExpressionError for an empty range of random numbers with constant limits."""
         if node.function == "normal" and arguments[1] is not None and arguments[1] < 0:
             raise self.error(node.arguments[1], f"a standard deviation of {arguments[1]!r}")
         if node.function not in ("uniform", "integers"):

@@ -1,4 +1,4 @@
-"""The mistakes that are planted in loops, each as compilers have made it, and the liberties that they may take.
+"""Plant miscompiles in loops, each of a kind that compilers have made, and transformations that are allowed.
 
 A mutation is a function from a module to its *sites*: calls without arguments, in the order of the text, each of which changes
 the module in one place (liberties: in all places). They are found before anything is changed, and one of them is then called.
@@ -28,14 +28,14 @@ from mlir_matrix.actions.mutation.loops import (
     trips,
     walk,
 )
+from mlir_matrix.actions.numerics.formats import FORMATS
 
 Site = Callable[[], None]
 #: Iterations that a vector or a tile takes at once; what it does not divide is the remainder.
 _TILE = 8
 #: Relative error of a constant with a digit wrong: that of torch-mlir's 0.797724 for sqrt(2/pi) is 2e-4.
 _DIGIT = 2.0**-12
-_MANTISSA = {"f64": (64, 52), "f32": (32, 23), "f16": (16, 10)}
-_BF16, _F16 = 7, 10
+_BF16, _F16 = (FORMATS[name].digits - 1 for name in ("bf16", "f16"))
 _SWAPPED = frozenset(
     ("arith.subf", "arith.divf", "arith.remf", "arith.subi", "arith.divsi", "arith.divui", "arith.cmpf", "arith.cmpi",
      "math.powf", "math.atan2")
@@ -45,26 +45,23 @@ _ARITHMETIC = ("arith.addf", "arith.subf", "arith.mulf", "arith.divf")
 
 @dataclass(frozen=True, kw_only=True)
 class Editor:
-    """Makes operations, with the ``ir`` module of whichever bindings are used."""
+    """Make operations by the ``ir`` module of the bindings in use."""
 
     ir: ModuleType
 
     @property
     def index(self) -> Any:
-        """The type of indices."""
         return self.ir.IndexType.get()
 
     def new(self, name: str, operands: list[Any], result: Any, **attributes: Any) -> Any:
-        """The result of a new operation, where operations are inserted now."""
+        """Return the result of a new operation at the current insertion point."""
         return self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes).results[0]
 
     def number(self, value: float, kind: Any) -> Any:
-        """A new constant."""
         attribute = self.ir.FloatAttr if isinstance(value, float) else self.ir.IntegerAttr
         return self.new(CONSTANT, [], kind, value=attribute.get(kind, value))
 
     def before(self, operation: Any) -> Any:
-        """Insert before an operation, for the length of a block."""
         return self.ir.InsertionPoint(operation)
 
     def after(self, operation: Any) -> Any:
@@ -77,12 +74,12 @@ Finder = Callable[[Editor, Any], list[Site]]
 
 
 def drop_last_iteration(edit: Editor, module: Any) -> list[Site]:
-    """A loop that adds up ends one turn early."""
+    """End a reduction loop one iteration early."""
     return [partial(_shorten, edit, loop, 1) for loop in named(module, LOOP) if reduces(loop)]
 
 
 def skip_remainder(edit: Editor, module: Any) -> list[Site]:
-    """A loop whose turns are independent leaves out what is left over after whole tiles, one turn at least."""
+    """Skip the remainder of a parallel loop after whole tiles, at least one iteration."""
     free = [loop for loop in named(module, LOOP) if not reduces(loop)]
     return [partial(_shorten, edit, loop, (trips(loop) or 0) % _TILE or 1) for loop in free]
 
@@ -94,7 +91,7 @@ def _shorten(edit: Editor, loop: Any, turns: int) -> None:
 
 
 def swap_operands(edit: Editor, module: Any) -> list[Site]:
-    """The operands of what does not commute change places."""
+    """Swap the operands of an operation that does not commute."""
     sites: list[Site] = []
     for each in walk(module):
         first = 1 if each.name == "arith.select" else 0
@@ -111,7 +108,7 @@ def _swap(operation: Any, first: int) -> None:
 
 
 def round_to_bf16(edit: Editor, module: Any) -> list[Site]:
-    """A result is rounded to bf16 on its way; what is added up has mutations of its own."""
+    """Round a result to bf16. Accumulators have their own mutations."""
     sums = _sums(module)
     results = [each for each in walk(module) if _computes(each) and each not in sums]
     moved = [maker(store.operands[0]) for store in named(module, STORE)]
@@ -124,11 +121,13 @@ def _computes(operation: Any) -> bool:
 
 
 def _mantissa(operation: Any) -> int:
-    return _MANTISSA.get(str(operation.results[0].type), (0, 0))[1]
+    """Return the stored bits of the significand of a result; 0 for what is not floating point."""
+    kind = str(operation.results[0].type)
+    return FORMATS[kind].digits - 1 if kind in FORMATS else 0
 
 
 def narrow_accumulator(kept: int, edit: Editor, module: Any) -> list[Site]:
-    """What a loop adds up has only ``kept`` bits of mantissa; the range of the type stays."""
+    """Round the accumulator of a loop to ``kept`` bits of mantissa, with the range of its type."""
     return [partial(_round, edit, each, kept) for each in _sums(module) if _mantissa(each) > kept]
 
 
@@ -137,10 +136,10 @@ def _sums(module: Any) -> list[Any]:
 
 
 def _round(edit: Editor, operation: Any, kept: int) -> None:
-    """To nearest, ties to even, by the bits: every target has the operations for that, and none for bf16."""
+    """Round to nearest, ties to even, by operations on bits: not every target has one for bf16."""
     value = operation.results[0]
-    width, mantissa = _MANTISSA[str(value.type)]
-    bits, cut = edit.ir.IntegerType.get_signless(width), mantissa - kept
+    # Of f64, f32 or f16: bf16 has no more than is kept.
+    bits, cut = edit.ir.IntegerType.get_signless(int(str(value.type)[1:])), _mantissa(operation) - kept
     with edit.after(operation):
         word = edit.new("arith.bitcast", [value], bits)
         last = edit.new("arith.shrui", [word, edit.number(cut, bits)], bits)
@@ -153,7 +152,7 @@ def _round(edit: Editor, operation: Any, kept: int) -> None:
 
 
 def narrow_integers(edit: Editor, module: Any) -> list[Site]:
-    """What a loop adds up in integers has half their bits."""
+    """Cut the integer accumulator of a loop to half of its bits."""
     sums = [each for each in named(module, "arith.addi") if accumulator(each) and each.results[0].type != edit.index]
     return [partial(_cut, edit, each) for each in sums]
 
@@ -168,7 +167,7 @@ def _cut(edit: Editor, operation: Any) -> None:
 
 
 def off_by_one_index(edit: Editor, module: Any) -> list[Site]:
-    """A load takes the next element along an axis, the last of them twice: nothing outside is read."""
+    """Load the next element along an axis, or the last one, so that nothing outside is read."""
     return [
         partial(_shift, edit, load, axis)
         for load in named(module, LOAD)
@@ -188,7 +187,7 @@ def _shift(edit: Editor, load: Any, axis: int) -> None:
 
 
 def wrong_constant(edit: Editor, module: Any) -> list[Site]:
-    """A constant is another where it is used: 0 is 1, an extreme is 0, any other has a wrong digit."""
+    """Replace one use of a constant: 0 by 1, an extreme by 0, any other by one with a wrong digit."""
     sites: list[Site] = []
     for each in named(module, CONSTANT):
         value = constant(each.results[0])
@@ -213,7 +212,7 @@ def _replace(edit: Editor, user: Any, at: int, value: float) -> None:
 
 
 def stale_buffer(_edit: Editor, module: Any) -> list[Site]:
-    """What a buffer is to begin with is never written to it."""
+    """Remove the initialisation of a buffer."""
     sites: list[Site] = []
     for each in named(module, STORE, "memref.copy", "vector.transfer_write"):
         made = maker(each.operands[0])
@@ -223,7 +222,7 @@ def stale_buffer(_edit: Editor, module: Any) -> list[Site]:
 
 
 def contract(edit: Editor, module: Any) -> list[Site]:
-    """Every product that is then added to something is fused with the addition, and rounded once."""
+    """Fuse every product with the addition that follows, so that both are rounded once."""
     pairs = [(each, at) for each in named(module, "arith.addf") if (at := _product(each)) is not None]
     return [partial(_fuse_all, edit, pairs)] if pairs else []
 
@@ -244,7 +243,7 @@ def _fuse_all(edit: Editor, pairs: list[tuple[Any, int]]) -> None:
 
 
 def fast_math(flags: str, edit: Editor, module: Any) -> list[Site]:
-    """The code generator is told that it may: ``contract``, ``reassoc``."""
+    """Give the code generator a permission: ``contract`` or ``reassoc``."""
     found = named(module, *_ARITHMETIC)
     return [partial(_permit, edit, found, flags)] if found else []
 
@@ -255,7 +254,7 @@ def _permit(edit: Editor, operations: list[Any], flags: str) -> None:
 
 
 def reverse(edit: Editor, module: Any) -> list[Site]:
-    """Every innermost loop that only adds up goes backwards."""
+    """Reverse every innermost loop that only reduces."""
     found = [loop for loop in named(module, LOOP) if any_order(loop) and constant(loop.operands[2]) == 1]
     return [partial(_reverse_all, edit, found)] if found else []
 

@@ -1,4 +1,4 @@
-"""What loops over loads and stores do, as far as planting mistakes in them asks: which carry a sum, which go their own ways.
+"""Analyse loops over loads and stores as far as mutations need it: which ones carry a sum, which are parallel.
 
 Everything is read off the structure of the IR (``scf.for``, ``memref.load``, ``memref.store``), without MLIR's analyses, which
 its Python bindings do not have. Where that does not tell, a loop is taken for one that carries nothing.
@@ -20,7 +20,7 @@ COMMUTATIVE = frozenset(
 
 
 def walk(operation: Any) -> Iterator[Any]:
-    """Every operation inside this one, in the order of the text."""
+    """Yield every operation inside this one, in the order of the text."""
     for region in operation.regions:
         for block in region.blocks:
             for each in block.operations:
@@ -29,23 +29,23 @@ def walk(operation: Any) -> Iterator[Any]:
 
 
 def named(operation: Any, *names: str) -> list[Any]:
-    """Those inside that are called so."""
+    """Return the operations inside with one of these names."""
     return [each for each in walk(operation) if each.name in names]
 
 
 def maker(value: Any) -> Any:
-    """The operation whose result a value is; None for the argument of a block."""
+    """Return the operation that defines a value; None for an argument of a block."""
     owner = value.owner
     return owner.operation if hasattr(owner, "operands") else None
 
 
 def body(loop: Any) -> Any:
-    """The block of an ``scf.for``: its first argument counts, the others are carried."""
+    """Return the block of an ``scf.for``: its first argument counts, the others are carried."""
     return loop.regions[0].blocks[0]
 
 
 def constant(value: Any) -> int | float | None:
-    """The number that a value always is; None where that is not known."""
+    """Return the constant that a value is; None where it is unknown."""
     made = maker(value)
     if made is None or made.name != CONSTANT:
         return None
@@ -55,7 +55,7 @@ def constant(value: Any) -> int | float | None:
 
 
 def trips(loop: Any) -> int | None:
-    """How often a loop goes round; None where only the run knows."""
+    """Return the trip count of a loop; None where it is unknown before the run."""
     low, high, step = (constant(operand) for operand in list(loop.operands)[:3])
     if isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0:
         return max(0, -((low - high) // step))
@@ -63,7 +63,7 @@ def trips(loop: Any) -> int | None:
 
 
 def depends(value: Any, on: Any) -> bool:
-    """Whether a value is computed from another: by arithmetic and loads, not by what loops carry."""
+    """Return whether a value is computed from another: by arithmetic and loads, not by what loops carry."""
     todo, seen = [value], set()
     while todo:
         each = todo.pop()
@@ -77,12 +77,12 @@ def depends(value: Any, on: Any) -> bool:
 
 
 def same_place(load: Any, store: Any) -> bool:
-    """Whether a load reads the very element that a store writes."""
+    """Return whether a load reads the very element that a store writes."""
     return list(load.operands) == list(store.operands)[1:]
 
 
 def reduces(loop: Any) -> bool:
-    """Whether a loop adds up: it carries values, or writes an element that does not depend on its turn and reads it again."""
+    """Return whether a loop reduces: it carries values, or reads and writes an element independent of the iteration."""
     if len(loop.results):
         return True
     turn = body(loop).arguments[0]
@@ -95,7 +95,7 @@ def reduces(loop: Any) -> bool:
 
 
 def accumulator(operation: Any) -> bool:
-    """Whether an operation adds to what is carried: its result is written where an operand of it was read, or is carried on."""
+    """Return whether an operation updates an accumulator: one that is read and written at one place, or is carried."""
     return any(_writes_back(use.owner.operation, operation) for use in operation.results[0].uses)
 
 
@@ -111,7 +111,7 @@ def _writes_back(user: Any, operation: Any) -> bool:
 
 
 def any_order(loop: Any) -> bool:
-    """Whether an innermost loop may as well go backwards: all that it writes or carries is a sum, a product, an extreme."""
+    """Return whether an innermost loop may be reversed: it only computes sums, products and extremes."""
     if named(loop, LOOP) or not reduces(loop):
         return False
     stores = named(loop, STORE)

@@ -1,4 +1,4 @@
-"""Mistakes planted in outputs, for what no change of the IR expresses.
+"""Plant mistakes in outputs that no change of the IR expresses.
 
 A mutation is a function from a :class:`Planting` to mutants of its array: a list of (where, what the kernel would have given),
 of the same shape and storage, none where the mistake cannot be made in such an output.
@@ -14,11 +14,10 @@ import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
+from mlir_matrix.actions.numerics.formats import FORMATS
 
 #: Edge of a tile; what it does not divide is the remainder.
 _TILE = 8
-#: Bits of mantissa that are stored.
-_MANTISSA = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}
 #: Bits of an f32's mantissa that are flipped, the last place first; in other types those as far up their mantissa.
 _BITS = (0, 2, 4, 8, 12, 16, 20, 22)
 #: A relative error of 2.4e-4 everywhere: a constant with its fourth digit wrong.
@@ -40,16 +39,16 @@ Mutation = Callable[[Planting], Mutants]
 
 
 def flips(dtype: str) -> dict[str, int]:
-    """Bits to flip by what they are called: those of f32's mantissa, scaled; of integers the lowest and the highest."""
+    """Return the bits to flip by name: those of f32's mantissa, scaled; of integers the lowest and the highest."""
     if dtype in FLOATS:
-        top = _MANTISSA[dtype] - 1
+        top = FORMATS[dtype].digits - 2
         return {f"output-flip-bit-{bit}": round(bit * top / 22) for bit in _BITS}
     width = 8 * dtypes.STORAGE[dtype].itemsize
     return {"output-flip-bit-0": 0} | ({} if dtype == "bool" else {"output-flip-bit-top": width - 1})
 
 
 def _elements(planting: Planting) -> list[int]:
-    """The last element, the largest, and one that depends on the draw.
+    """Return the last element, the largest, and one that depends on the draw.
 
     Of floating-point ones those that have a leading bit: without it, in zeros and subnormal numbers, a bit of the mantissa is less
     than rounding anything else costs, and the sign next to nothing.
@@ -65,11 +64,11 @@ def _elements(planting: Planting) -> list[int]:
 
 
 def _at(planting: Planting, linear: int) -> str:
-    return f"element {[int(index) for index in np.unravel_index(linear, planting.stored.shape)]}"
+    return f"element {dtypes.index_of(linear, planting.stored.shape)}"
 
 
 def flip(name: str, planting: Planting) -> Mutants:
-    """One bit of one element."""
+    """Flip one bit of one element."""
     bit = flips(planting.dtype).get(name)
     if bit is None:
         return []
@@ -77,7 +76,7 @@ def flip(name: str, planting: Planting) -> Mutants:
 
 
 def sign(planting: Planting) -> Mutants:
-    """The sign of one element."""
+    """Flip the sign of one element."""
     if planting.dtype not in FLOATS:
         return []
     return _flipped(planting, 8 * planting.stored.dtype.itemsize - 1)
@@ -94,17 +93,17 @@ def _flipped(planting: Planting, bit: int) -> Mutants:
 
 
 def zeroed(planting: Planting) -> Mutants:
-    """What is left over along an axis after whole tiles is never written."""
+    """Leave the remainder of an axis after whole tiles unwritten."""
     return _without_tails(planting, np.zeros_like(planting.stored))
 
 
 def stale(planting: Planting) -> Mutants:
-    """The same, where the memory still holds what another call left there."""
+    """Do the same, with the memory of another call."""
     return [] if planting.other is None else _without_tails(planting, planting.other)
 
 
 def _without_tails(planting: Planting, left: Array) -> Mutants:
-    """By axis: what is left over after whole tiles is that of another array."""
+    """Take the remainder of each axis after whole tiles from another array."""
     mutants = []
     for axis, size in enumerate(planting.stored.shape):
         changed, place = planting.stored.copy(), (slice(None),) * axis + (slice(size - (size % _TILE or 1), None),)
@@ -114,7 +113,7 @@ def _without_tails(planting: Planting, left: Array) -> Mutants:
 
 
 def transposed(planting: Planting) -> Mutants:
-    """The first tile of the last two axes is written by columns."""
+    """Write the first tile of the last two axes by columns."""
     shape = planting.stored.shape
     edge = min(_TILE, *shape[-2:]) if len(shape) >= 2 else 0
     if edge < 2:
@@ -126,7 +125,7 @@ def transposed(planting: Planting) -> Mutants:
 
 
 def shifted(planting: Planting) -> Mutants:
-    """Everything stands one further along an axis, and the last comes first."""
+    """Shift everything by one along an axis, the last element to the front."""
     return [
         (f"axis {axis}", np.roll(planting.stored, 1, axis=axis))
         for axis, size in enumerate(planting.stored.shape)
@@ -135,14 +134,14 @@ def shifted(planting: Planting) -> Mutants:
 
 
 def rounded(planting: Planting) -> Mutants:
-    """Everything went through bf16 on its way."""
-    if _MANTISSA.get(planting.dtype, 0) <= _MANTISSA["bf16"]:
+    """Round everything to bf16."""
+    if planting.dtype not in FORMATS or planting.dtype == "bf16":
         return []
     return _computed(planting, lambda values: dtypes.decode(dtypes.encode(values, "bf16"), "bf16"))
 
 
 def scaled(planting: Planting) -> Mutants:
-    """Everything is larger by one part in 4096."""
+    """Increase everything by one part in 4096."""
     return _computed(planting, lambda values: values * _SCALE) if planting.dtype in FLOATS else []
 
 
@@ -157,7 +156,7 @@ def _computed(planting: Planting, change: Callable[[Array], Array]) -> Mutants:
         return []
 
 
-#: By name, as people choose them; those that flip bits are of every dtype.
+#: By name; those that flip bits are of every dtype.
 MUTATIONS: Mapping[str, Mutation] = {
     **{name: partial(flip, name) for dtype in ("f32", "i32") for name in flips(dtype)},
     "output-sign": sign,

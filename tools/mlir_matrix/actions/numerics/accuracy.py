@@ -1,8 +1,8 @@
-"""How exact programs have to be, apart from all tolerances: rounding units of dtypes, largest errors of functions.
+"""How exact the functions of correct programs are, apart from all tolerances.
 
 ``+ - * /`` and ``sqrt`` are rounded correctly (IEEE 754). The other functions may be off by what the OpenCL C
 specification allows a conforming implementation in single precision ("Relative Error as ULPs", full profile). That
-table was made for compilers and libraries of many vendors, long before this program and without regard to it.
+table was made for compilers and libraries of many vendors, long before this program and independently of it.
 """
 
 from __future__ import annotations
@@ -10,46 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mlir_matrix.actions.numerics.dtypes import Doubles
-
-#: References are computed in double, whose own rounding errors count, too: they show where the output is a double.
-DOUBLE = 2.0**-53
-
-
-@dataclass(frozen=True, kw_only=True)
-class Format:
-    """A floating-point dtype: digits of its significand, its largest number, its least positive one."""
-
-    digits: int
-    largest: float
-    least: float
-
-    @property
-    def u(self) -> float:
-        """The unit roundoff: the largest relative error of rounding to nearest, half of ``eps``."""
-        return 2.0**-self.digits
-
-    @property
-    def rounding(self) -> float:
-        """The relative error of one operation, that of the same operation of the reference included."""
-        return self.u + DOUBLE
-
-    def holds(self, values: Doubles) -> Any:
-        """Which values are numbers of this dtype (leaving the range of its exponents aside)."""
-        scaled = np.ldexp(np.frexp(values)[0], self.digits)
-        return (scaled == np.rint(scaled)) | ~np.isfinite(values)
-
-
-FORMATS = {
-    "f64": Format(digits=53, largest=float(np.finfo(np.float64).max), least=2.0**-1074),
-    "f32": Format(digits=24, largest=float(np.finfo(np.float32).max), least=2.0**-149),
-    "f16": Format(digits=11, largest=65504.0, least=2.0**-24),
-    "bf16": Format(digits=8, largest=(2 - 2.0**-7) * 2.0**127, least=2.0**-133),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,22 +50,6 @@ def _elementwise(name: str) -> Callable[[Doubles], Doubles]:
     return np.vectorize(getattr(math, name), otypes=[np.float64])
 
 
-def _zero(x: Doubles) -> Doubles:
-    return np.zeros_like(x)
-
-
-def _one(x: Doubles) -> Doubles:
-    return np.ones_like(x)
-
-
-def _minus_one(x: Doubles) -> Doubles:
-    return -np.ones_like(x)
-
-
-def _either_one(x: Doubles) -> Doubles:
-    return np.copysign(1.0, x)
-
-
 def _pole_of_tan(x: Doubles) -> Doubles:
     return (np.floor(x / np.pi) + 0.5) * np.pi
 
@@ -111,29 +59,35 @@ FUNCTIONS = {
     "exp": Function(compute=np.exp, ulps=3, slope=np.exp),
     "exp2": Function(compute=np.exp2, ulps=3, slope=lambda x: np.exp2(x) * np.log(2)),
     "expm1": Function(compute=np.expm1, ulps=3, slope=np.exp),
-    "log": Function(compute=np.log, ulps=3, slope=lambda x: 1 / np.abs(x), peak=_zero),
-    "log2": Function(compute=np.log2, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(2)), peak=_zero),
-    "log10": Function(compute=np.log10, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(10)), peak=_zero),
-    "log1p": Function(compute=np.log1p, ulps=2, slope=lambda x: 1 / np.abs(1 + x), peak=_minus_one),
+    "log": Function(compute=np.log, ulps=3, slope=lambda x: 1 / np.abs(x), peak=np.zeros_like),
+    "log2": Function(compute=np.log2, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(2)), peak=np.zeros_like),
+    "log10": Function(compute=np.log10, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(10)), peak=np.zeros_like),
+    "log1p": Function(compute=np.log1p, ulps=2, slope=lambda x: 1 / np.abs(1 + x), peak=lambda x: -np.ones_like(x)),
     "sqrt": Function(compute=np.sqrt, ulps=0.5, slope=lambda x: 0.5 / np.sqrt(x), limit=np.sqrt),
     "cbrt": Function(
-        compute=np.cbrt, ulps=2, slope=lambda x: np.cbrt(x) ** -2 / 3, peak=_zero, limit=lambda e: np.cbrt(4 * e)
+        compute=np.cbrt,
+        ulps=2,
+        slope=lambda x: np.cbrt(x) ** -2 / 3,
+        peak=np.zeros_like,
+        limit=lambda e: np.cbrt(4 * e),
     ),
     # The slope of sine and cosine is at most 1; between two places it may be that anywhere.
-    "sin": Function(compute=np.sin, ulps=4, slope=_one),
-    "cos": Function(compute=np.cos, ulps=4, slope=_one),
+    "sin": Function(compute=np.sin, ulps=4, slope=np.ones_like),
+    "cos": Function(compute=np.cos, ulps=4, slope=np.ones_like),
     "tan": Function(compute=np.tan, ulps=5, slope=lambda x: np.cos(x) ** -2, peak=_pole_of_tan),
     "arcsin": Function(compute=np.arcsin, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
     "arccos": Function(compute=np.arccos, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
-    "arctan": Function(compute=np.arctan, ulps=5, slope=lambda x: 1 / (1 + x**2), peak=_zero),
+    "arctan": Function(compute=np.arctan, ulps=5, slope=lambda x: 1 / (1 + x**2), peak=np.zeros_like),
     "sinh": Function(compute=np.sinh, ulps=4, slope=np.cosh),
     "cosh": Function(compute=np.cosh, ulps=4, slope=lambda x: np.abs(np.sinh(x))),
-    "tanh": Function(compute=np.tanh, ulps=5, slope=lambda x: np.cosh(x) ** -2, peak=_zero),
-    "arcsinh": Function(compute=np.arcsinh, ulps=4, slope=lambda x: 1 / np.sqrt(1 + x**2), peak=_zero),
+    "tanh": Function(compute=np.tanh, ulps=5, slope=lambda x: np.cosh(x) ** -2, peak=np.zeros_like),
+    "arcsinh": Function(compute=np.arcsinh, ulps=4, slope=lambda x: 1 / np.sqrt(1 + x**2), peak=np.zeros_like),
     "arccosh": Function(compute=np.arccosh, ulps=4, slope=lambda x: 1 / np.sqrt(x**2 - 1)),
-    "arctanh": Function(compute=np.arctanh, ulps=5, slope=lambda x: 1 / np.abs(1 - x**2), peak=_either_one),
-    "erf": Function(compute=_elementwise("erf"), ulps=16, slope=_bell, peak=_zero),
-    "erfc": Function(compute=_elementwise("erfc"), ulps=16, slope=_bell, peak=_zero),
+    "arctanh": Function(
+        compute=np.arctanh, ulps=5, slope=lambda x: 1 / np.abs(1 - x**2), peak=lambda x: np.copysign(1.0, x)
+    ),
+    "erf": Function(compute=_elementwise("erf"), ulps=16, slope=_bell, peak=np.zeros_like),
+    "erfc": Function(compute=_elementwise("erfc"), ulps=16, slope=_bell, peak=np.zeros_like),
 }
 #: Functions of two arguments, in units in the last place.
 POWER, HYPOTENUSE, ANGLE = 16.0, 4.0, 6.0

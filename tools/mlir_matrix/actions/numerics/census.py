@@ -1,8 +1,7 @@
-"""The census of a comparison: how many elements are wrong, by how much, where, and which bound would do.
+"""Take the census of a comparison: how many elements are wrong, by how much, where, and which bound would pass them.
 
-What is right is said by ``criteria``. A :class:`Census` takes the elements block by block (each pass stays
-within the cache) and remembers only what the report needs, so its memory does not grow with the output, bar one counter per index
-of each axis.
+:mod:`criteria` defines what is right. A :class:`Census` takes elements block by block, within the CPU's cache, and keeps only what
+the report needs: its memory does not grow with the output, except for one counter per index of each axis.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics.criteria import Block, Counts, Criteria, Mask, compare_block, count
-from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.numerics.dtypes import Array, Doubles, index_of
 from mlir_matrix.actions.numerics.error_location import locate
 from mlir_matrix.actions.numerics.error_stats import ErrorStats
 
@@ -28,13 +27,7 @@ _DECADES = np.array([float(f"1e{power}") for power in range(-323, 309)])
 class Census:
     """Counts what a comparison finds. ``shape`` is that of the output, ``dtype`` its dtype."""
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        dtype: str,
-        *,
-        criteria: Criteria,
-    ) -> None:
+    def __init__(self, shape: Sequence[int], dtype: str, *, criteria: Criteria) -> None:
         self._shape, self._dtype, self._criteria = tuple(shape), dtype, criteria
         self.elements = 0
         self._over = 0
@@ -59,14 +52,14 @@ class Census:
         return self._counts.error_used
 
     def add(self, actual: Array, expected: Array) -> None:
-        """Count all elements of the two arrays: as stored, and as a golden; both of the output's shape."""
+        """Count all elements of two arrays of the output's shape: one as stored, one as a golden."""
         left, right = actual.reshape(-1), expected.reshape(-1)
         for start in range(0, left.size, BLOCK):
             part = slice(start, start + BLOCK)
             self.add_block(start, left[part], right[part])
 
     def add_block(self, start: int, stored: Array, expected: Array) -> None:
-        """Count some neighbouring elements, the first of which has the linear index ``start``."""
+        """Count neighbouring elements; ``start`` is the linear index of the first."""
         block = compare_block(start, stored, expected, self._dtype, self._criteria)
         self.elements += block.error.size
         self._over += int(np.count_nonzero(block.over))
@@ -83,13 +76,13 @@ class Census:
                 self._mark(axes, block.start + np.flatnonzero(mask))
 
     def _mark(self, axes: list[NDArray[np.int64]], places: NDArray[np.int64]) -> None:
-        """Count elements, given by their linear index, by their index of each axis."""
+        """Count elements, given by linear index, by their index on each axis."""
         if self._shape and places.size:
             for axis, indices in enumerate(np.unravel_index(places, self._shape)):
                 axes[axis] += np.bincount(indices, minlength=axes[axis].size)
 
     def _need(self, block: Block) -> None:
-        """The least bounds that let this block pass, each with the others as they are."""
+        """Update the least bounds that let this block pass, each with the others unchanged."""
         if block.hopeless.any():
             self._needed = dict.fromkeys(self._needed, math.inf)
             return
@@ -124,7 +117,7 @@ class Census:
     def _element(self, block: Block, at: int) -> dict[str, Any]:
         unlike = bool(block.nan[at] or block.inf[at])
         return {
-            "index": [int(place) for place in np.unravel_index(block.start + at, self._shape)],
+            "index": index_of(block.start + at, self._shape),
             "expected": plain(block.expected[at]),
             "actual": plain(block.actual[at]),
             "abs": plain(np.nan if unlike else block.error[at]),
@@ -147,7 +140,7 @@ class Census:
         return "; ".join(f"{kind}: {text}" if len(found) > 1 else text for text, kind in found)
 
     def result(self) -> dict[str, Any]:
-        """All of it, ready for JSON: numbers that JSON does not have are the strings ``nan``, ``inf`` and ``-inf``."""
+        """Return the census for JSON; numbers that JSON lacks become the strings ``nan``, ``inf`` and ``-inf``."""
         return {
             "elements": self.elements,
             **{name: plain(value) for name, value in asdict(self._counts).items()},
@@ -168,7 +161,7 @@ class Census:
 
 
 def _least(bounds: Doubles, error: Doubles, offset: Doubles | float, size: Doubles | None) -> float:
-    """The largest of ``bounds``, each carried up by the few last places that rounding took from it."""
+    """Return the largest of ``bounds``, each raised by the last places that rounding took from it."""
     for _ in range(3):
         reached = offset + (bounds if size is None else bounds * size)
         bounds = np.where(reached < error, np.nextafter(bounds, np.inf), bounds)
@@ -176,7 +169,7 @@ def _least(bounds: Doubles, error: Doubles, offset: Doubles | float, size: Doubl
 
 
 def _count_decades(counts: dict[float, int], values: Doubles) -> None:
-    """Add to the counts by decade, which are named by where they begin; 0 and infinity stand for themselves."""
+    """Add to the counts by decade, named by its start; 0 and infinity stand for themselves."""
     decades = _DECADES[np.maximum(np.searchsorted(_DECADES, values, side="right") - 1, 0)]
     decades = np.where((values == 0) | np.isinf(values), values, decades)
     for decade, number in zip(*np.unique(decades, return_counts=True), strict=True):
@@ -188,7 +181,7 @@ def _listed(counts: dict[float, int]) -> list[list[Any]]:
 
 
 def plain(value: Any) -> int | float | str | bool:
-    """A NumPy or Python number as JSON has it; a complex one as Python writes it."""
+    """Return a number as JSON has it; a complex one as Python writes it."""
     number = value.item() if isinstance(value, np.generic) else value
     if isinstance(number, complex):
         return f"{number.real!r}{'+' if math.copysign(1, number.imag) > 0 else '-'}{abs(number.imag)!r}j"

@@ -1,14 +1,14 @@
-"""When an element is right: bounds on its error, what counts of NaN, infinities, zeros and subnormals; and counts of these.
+"""Decide which elements are right: bounds, and policies for NaN, infinities, zeros and subnormals; and count the wrong ones.
 
-An element is right when it is the expected value rounded to its dtype, when ``|a - e| <= atol + rtol * |e|``, or, where there is a
-``max_ulp``, when no more than that many numbers of its dtype lie between the two: one bound that holds is enough. No bound makes
-NaN or an infinity right; these are right only where the same is expected.
+An element is right if it is the expected value rounded to its dtype, if ``|a - e| <= atol + rtol * |e|``, or, with a ``max_ulp``,
+if at most that many numbers of its dtype are between the two. One bound that holds is enough. No bound makes NaN or an infinity
+right; they must equal the expected value.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,45 +17,41 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, Array, Doubles
 
 Mask = NDArray[np.bool_]
+Special = Literal["same", "refuse"]
+Zeros = Literal["same", "distinct"]
+Subnormals = Literal["keep", "flush"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Criteria:
-    """Bounds, and policies for what is no ordinary number."""
+    """Bounds, and policies for special values."""
 
     atol: float = 0.0
     rtol: float = 0.0
     #: How many numbers of the dtype may lie between; None: that is no criterion.
     max_ulp: float | None = None
     #: ``same``: right where NaN (an infinity of that sign) is expected. ``refuse``: never right, wherever it stands.
-    nan: Literal["same", "refuse"] = "same"
-    inf: Literal["same", "refuse"] = "same"
+    nan: Special = "same"
+    inf: Special = "same"
     #: ``same``: 0 and -0 are equal. ``distinct``: they are not.
-    zeros: Literal["same", "distinct"] = "same"
+    zeros: Zeros = "same"
     #: ``keep``: numbers like any other. ``flush``: both sides' count as 0, for targets that flush them.
-    subnormals: Literal["keep", "flush"] = "keep"
+    subnormals: Subnormals = "keep"
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol", "max_ulp"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} is {value!r}; a bound is 0 or more")
-        for name, words in _WORDS.items():
+        for name, policy in (("nan", Special), ("inf", Special), ("zeros", Zeros), ("subnormals", Subnormals)):
+            words = get_args(policy)
             if getattr(self, name) not in words:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it is one of {', '.join(words)}")
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(words)}")
 
     @property
     def plain(self) -> bool:
         """Whether the policies are the usual ones."""
         return (self.nan, self.inf, self.zeros, self.subnormals) == ("same", "same", "same", "keep")
-
-
-_WORDS = {
-    "nan": ("same", "refuse"),
-    "inf": ("same", "refuse"),
-    "zeros": ("same", "distinct"),
-    "subnormals": ("keep", "flush"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +83,7 @@ class Block:
 
 
 def compare_block(start: int, stored: Array, expected: Array, dtype: str, criteria: Criteria) -> Block:
-    """Compare elements as stored with goldens (doubles for floating point), which are numbered from ``start``."""
+    """Compare stored elements with goldens (doubles for floating point); ``start`` is the index of the first."""
     if criteria.subnormals == "flush" and (dtype in FLOATS or dtype in COMPLEX):
         stored, expected = _flushed(stored, expected, dtype)
     ulp = dtypes.ulp_distance(stored, expected, dtype)
@@ -119,7 +115,7 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
 
 
 def _floating(actual: Array, expected: Array, ulp: Doubles, criteria: Criteria) -> tuple[Mask, Mask, Mask, Doubles]:
-    """Where NaN is on a side, where a bound decides, where they are the same, and the error elsewhere."""
+    """Return masks of NaN, of elements that a bound decides and of equal elements, and the errors."""
     nan = np.isnan(actual) | np.isnan(expected)
     finite = np.isfinite(actual) & np.isfinite(expected)
     same = _same(actual, expected, ulp)
@@ -136,7 +132,7 @@ def _floating(actual: Array, expected: Array, ulp: Doubles, criteria: Criteria) 
 
 
 def _same(actual: Array, expected: Array, ulp: Doubles) -> Mask:
-    """Where nobody can do better: the expected value rounded to the dtype, which may be infinite, or NaN where that is expected.
+    """Return where the actual element is the expected value rounded to the dtype, infinities and NaN included.
 
     Of complex numbers that have a NaN or an infinity, the other part must be the expected one, too.
     """
@@ -159,7 +155,7 @@ def _unlike_zeros(actual: Array, expected: Array) -> Mask:
 
 
 def _flushed(stored: Array, expected: Array, dtype: str) -> tuple[Array, Array]:
-    """Both sides with 0 for what is less than the least normal number of the dtype."""
+    """Replace subnormal numbers of the dtype by 0, on both sides."""
     if dtype in COMPLEX:
         left, right = stored.copy(), expected.copy()
         for part in ("real", "imag"):
@@ -191,14 +187,13 @@ class Counts:
     error_used: float = 0.0
 
     def merge(self, other: Counts) -> None:
-        """Add what was counted elsewhere: counts are summed, of floats the larger stays."""
+        """Add other counts: integers are summed, of floats the larger one stays."""
         for field in fields(self):
             mine, its = getattr(self, field.name), getattr(other, field.name)
             setattr(self, field.name, mine + its if isinstance(mine, int) else max(mine, its))
 
 
 def count(block: Block) -> Counts:
-    """The counts of some elements."""
     defined = (block.size > 0) & np.isfinite(block.size)
     floating = block.expected.dtype.kind in "fc"
     return Counts(

@@ -1,7 +1,7 @@
-"""What a wrong output looks like: all zeros, transposed, shifted by one, rounded or cut to a narrower type.
+"""Guess what a wrong output looks like: all zeros, transposed, shifted by one, rounded or cut to a narrower type.
 
 Each guess is a simple change of what is expected. It is named where it explains nearly all elements of a sample that the comparison
-finds wrong, and only then; which change of the compiler did it is for people to say.
+finds wrong, and only then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NEARER = 16.0
 
 
 def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> str:
-    """A sentence on arrays of one shape, ``actual`` as stored and ``expected`` as a golden; empty where nothing fits."""
+    """Return a guess in words; empty where none fits. ``actual`` is as stored, ``expected`` a golden of the same shape."""
     if expected.size < 2 or not expected.ndim:
         return ""
     sample = np.unique(np.linspace(0, expected.size - 1, _SAMPLE).astype(np.int64))
@@ -43,18 +43,14 @@ def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> 
                 np.isnan(apart), np.inf, apart
             )
             same = (given == values) | nearer
-            if np.count_nonzero(same & wrong) >= _EXPLAINS * np.count_nonzero(wrong) and not _trivial(values, right):
+            explains = np.count_nonzero(same & wrong) >= _EXPLAINS * np.count_nonzero(wrong)
+            if explains and not np.array_equal(values, right):
                 return words
         return _constant(given[wrong])
 
 
-def _trivial(values: Array, right: Array) -> bool:
-    """A guess that hardly differs from what is expected explains nothing."""
-    return bool(np.array_equal(values, right))
-
-
 def _guesses(expected: Array, sample: Places, dtype: str) -> Iterator[tuple[str, Array]]:
-    """Sentences, and what the sample's elements would be."""
+    """Yield sentences, and the elements of the sample that each predicts."""
     right = expected.reshape(-1)[sample]
     if right.dtype.kind in "fci":
         yield "its sign is turned: actual is -1 times expected", -right
@@ -66,7 +62,7 @@ def _guesses(expected: Array, sample: Places, dtype: str) -> Iterator[tuple[str,
 
 
 def _narrowed(right: Array, narrow: str) -> Iterator[tuple[str, Array]]:
-    """To the nearest; and towards zero: where the nearest is further from zero, the one before it."""
+    """Round to the nearest number, and towards zero."""
     codes = dtypes.rounded(right, narrow)
     nearest = dtypes.decode(codes, narrow)
     yield f"it looks rounded to {narrow} on the way", nearest
@@ -75,7 +71,7 @@ def _narrowed(right: Array, narrow: str) -> Iterator[tuple[str, Array]]:
 
 
 def _moved(shape: Sequence[int], sample: Places) -> Iterator[tuple[str, tuple[Places, ...]]]:
-    """Sentences, and by axis where the sample's elements would come from."""
+    """Yield sentences, and by axis the indices that the sample's elements come from."""
     places = np.unravel_index(sample, shape)
     for axis, size in enumerate(shape):
         if size > 1:

@@ -1,4 +1,4 @@
-"""Element types: how each is stored in a ``.npy`` file, rounded to, read as double and counted in last places.
+"""Store, round, decode and compare elements of each dtype.
 
 bf16 and the 8-bit kinds have no type in NumPy: they are stored as their bits in words of their width (``<u2``, ``u1``);
 what they are is in the specification of the input or output, not in the file. Names are MLIR's.
@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mlir_matrix.actions.numerics.formats import FORMATS
 
 Array = NDArray[Any]
 Doubles = NDArray[np.float64]
@@ -34,7 +36,7 @@ class Float8:
     kind: str = ""
 
     def value(self, code: int) -> float:
-        """The number of a code from 0 to 255."""
+        """Return the number of a code from 0 to 255."""
         sign = -1.0 if code & 0x80 else 1.0
         exponent = (code >> self.mantissa) & ((1 << self.exponent) - 1)
         fraction = code & ((1 << self.mantissa) - 1)
@@ -87,6 +89,11 @@ STORAGE: dict[str, np.dtype[Any]] = {
 MAPPED = 16 << 20
 
 
+def index_of(linear: int, shape: Sequence[int]) -> list[int]:
+    """Return the index of an element in C order."""
+    return [int(index) for index in np.unravel_index(linear, tuple(shape))]
+
+
 class DtypeError(ValueError):
     """An element that its dtype cannot hold; ``index`` is its linear index."""
 
@@ -95,24 +102,20 @@ class DtypeError(ValueError):
         super().__init__(message)
 
 
-#: The least normal number of each type of NumPy's, and of bf16, which has the exponents of f32.
-_LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
-
-
 def least_normal(dtype: str) -> float:
-    """The least positive number of a floating-point type that is not subnormal."""
-    return _LEAST[dtype] if dtype in _LEAST else 2.0 ** (1 - FLOAT8[dtype].bias)
+    """Return the least positive number of a floating-point type that is not subnormal."""
+    return FORMATS[dtype].least_normal if dtype in FORMATS else 2.0 ** (1 - FLOAT8[dtype].bias)
 
 
 def golden_storage(dtype: str) -> np.dtype[Any]:
-    """How expected values are stored: double for floating point, its own type for what is exact."""
+    """Return the dtype of goldens: double for floating point, the output's own type otherwise."""
     if dtype in COMPLEX:
         return STORAGE["complex<f64>"]
     return STORAGE["f64"] if dtype in FLOATS else STORAGE[dtype]
 
 
 def decode(stored: Array, dtype: str) -> Array:
-    """Stored elements as what one can compute with: double for floating point, themselves for the others."""
+    """Return stored elements as numbers: doubles for floating point, others unchanged."""
     if dtype in FLOAT8:
         return _codes(dtype)[stored]
     # A signalling NaN becomes a quiet one, which is said to be invalid.
@@ -125,12 +128,12 @@ def decode(stored: Array, dtype: str) -> Array:
 
 
 def numbers(values: Array) -> Array:
-    """Decoded elements to compute with: integers and booleans as doubles, which may round them."""
+    """Convert decoded integers and booleans to doubles, which may round them."""
     return values if values.dtype.kind in "fc" else values.astype(np.float64)
 
 
 def encode(values: Doubles, dtype: str) -> Array:
-    """Doubles rounded once to ``dtype``, to nearest, ties to even. Raises :class:`DtypeError` for what does not fit.
+    """Round doubles once to ``dtype``, to nearest, ties to even. Raise DtypeError for what does not fit.
 
     An infinity is one in every floating-point type; what is finite must not become one.
     """
@@ -148,7 +151,7 @@ def encode(values: Doubles, dtype: str) -> Array:
 
 
 def _limits(dtype: str) -> tuple[float, float]:
-    """Least and largest double that the integer type holds."""
+    """Return the least and the largest double that the integer type holds."""
     if dtype == "bool":
         return 0.0, 1.0
     info = np.iinfo(STORAGE[dtype])
@@ -164,7 +167,7 @@ def _refuse(wrong: NDArray[np.bool_], values: Doubles, dtype: str) -> None:
 
 
 def rounded(values: Doubles, dtype: str) -> Array:
-    """Doubles rounded to nearest even, as stored; what is too large becomes infinite, or NaN where the type has no infinity."""
+    """Round doubles to nearest even, as stored. Overflow gives infinity, or NaN where the type has no infinity."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if dtype in FLOAT8:
             return _round_float8(values, dtype)
@@ -173,12 +176,12 @@ def rounded(values: Doubles, dtype: str) -> Array:
 
 @cache
 def _codes(dtype: str) -> Doubles:
-    """The values of all codes of an 8-bit type."""
+    """Return the values of all codes of an 8-bit type."""
     return np.array([FLOAT8[dtype].value(code) for code in range(256)])
 
 
 def _round_float8(values: Doubles, dtype: str) -> NDArray[np.uint8]:
-    """To nearest, ties to even codes. What is too large for a type without infinity becomes NaN."""
+    """Round to nearest, ties to even codes. Overflow gives NaN in a type without infinity."""
     codes = _codes(dtype)[:128]
     finite: Doubles = codes[np.isfinite(codes)]
     # Codes of finite numbers ascend from 0, so that a number's code is its place; halfway lies the next binade's middle.
@@ -200,7 +203,7 @@ def _round_float8(values: Doubles, dtype: str) -> NDArray[np.uint8]:
 
 
 def _round_bf16(values: Doubles) -> NDArray[np.uint16]:
-    """By way of f32 *rounded to odd*: its last bit remembers that something was cut, so rounding again is right."""
+    """Round by way of f32 *rounded to odd*: its last bit tells the second rounding that bits were cut."""
     singles = values.astype(np.float32)
     words: NDArray[np.uint32] = singles.view(np.uint32)
     back = singles.astype(np.float64)
@@ -213,7 +216,7 @@ def _round_bf16(values: Doubles) -> NDArray[np.uint16]:
 
 
 def ulp_distance(actual: Array, expected: Array, dtype: str) -> Doubles:
-    """How many numbers of ``dtype`` lie between each stored element and the rounded golden. NaN counts as 0.
+    """Return how many numbers of ``dtype`` are between each stored element and the rounded golden. NaN counts as 0.
 
     ``actual`` is as stored, ``expected`` as a golden; for integers this is the difference, for complex numbers the larger of both
     parts' distances.
@@ -237,7 +240,7 @@ def ulp_distance(actual: Array, expected: Array, dtype: str) -> Doubles:
 
 
 def _ordered(stored: Array, dtype: str) -> NDArray[np.int64]:
-    """Integers in the order of the floating-point numbers, neighbours one apart, both zeros 0."""
+    """Return integers in the order of the floating-point numbers: neighbours differ by one, both zeros are 0."""
     width = STORAGE[dtype].itemsize
     words = np.ascontiguousarray(stored).view(f"<i{width}").astype(np.int64)
     least = -(2 ** (8 * width - 1))
@@ -245,7 +248,7 @@ def _ordered(stored: Array, dtype: str) -> NDArray[np.int64]:
 
 
 def difference(left: Array, right: Array) -> Doubles:
-    """|left - right| of integers, without wrapping, as a double (exact up to 2**53, never 0 where they differ)."""
+    """Return |left - right| of integers as doubles, without wrapping; exact up to 2**53, never 0 where they differ."""
     if left.dtype == np.uint64:
         return (np.maximum(left, right) - np.minimum(left, right)).astype(np.float64)
     first, second = left.astype(np.int64), right.astype(np.int64)
@@ -263,7 +266,7 @@ class Header:
 
 
 def read_header(file: BinaryIO, size: int) -> Header:
-    """Read the header of a ``.npy`` file of ``size`` bytes, and see that exactly as many follow as it says. Raises ValueError."""
+    """Read the header of a ``.npy`` file and check it against the size of the file. Raise ValueError."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
@@ -293,7 +296,7 @@ def _size(value: int) -> int:
 
 
 def load_npy(path: str) -> Array:
-    """Read a ``.npy`` file of exactly the size that its header says; never a pickle. Raises ValueError, OSError.
+    """Read a ``.npy`` file of exactly the size in its header, never a pickle. Raise ValueError, OSError.
 
     A large one is mapped, to be read where it is looked at; it cannot be written to.
     """
@@ -308,7 +311,7 @@ def load_npy(path: str) -> Array:
 
 
 def why_unreadable(error: Exception) -> str:
-    """What an error that came of reading an array says, in one line."""
+    """Return the message of an error from reading an array, in one line."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
@@ -320,7 +323,7 @@ def save_npy(path: str, array: Array) -> None:
 
 
 def write_npy(path: str, dtype: np.dtype[Any], shape: Sequence[int], blocks: Iterable[Array]) -> None:
-    """Write an array that comes in blocks of elements in C order; the bytes are those of :func:`save_npy`."""
+    """Write an array from blocks of elements in C order; the bytes are those of :func:`save_npy`."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tuple(shape)}
     with open(path, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)

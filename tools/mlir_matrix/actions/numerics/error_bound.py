@@ -1,4 +1,4 @@
-"""Arrays that know how far a program may be from them: a reference run on them gives its own a-priori error bound.
+"""Run a reference on arrays with error bounds, which gives the bound of its results (running error analysis).
 
 A :class:`ErrorBound` is a value in double, as the reference computes it, and a bound on the error that a program may have
 there which computes in the output's dtype. Errors are worst cases, not likely ones:
@@ -10,7 +10,7 @@ there which computes in the output's dtype. Errors are worst cases, not likely o
 - what moves, compares, negates or takes the larger adds nothing; neither do factors that are powers of two.
 
 A constant that the dtype does not hold is rounded. Decisions (comparisons, argmax, indices) are those of the exact values.
-What this class does not know it refuses, and says so.
+Unknown operations raise ActionFailed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,24 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from mlir_matrix.actions.numerics.accuracy import Format
 from mlir_matrix.actions.numerics.dtypes import Doubles
+from mlir_matrix.actions.numerics.formats import Format
 from mlir_matrix.actions.runtime.contract import ActionFailed
 
 #: What a function of NumPy does to these arrays: called with the format and the function's own arguments.
 Rule = Callable[..., Any]
-#: The rules that ``error_bound_functions`` and ``error_bound_ufuncs`` register; those of universal functions by method.
-FUNCTION_RULES: dict[Any, Rule] = {}
-UFUNC_RULES: dict[tuple[Any, str], Rule] = {}
+#: By function, or by universal function and method: what ``error_bound_functions`` and ``error_bound_ufuncs`` register.
+RULES: dict[Any, Rule] = {}
+
+
+def rule(*keys: Any) -> Callable[[Rule], Rule]:
+    """Register the rule of some keys of ``RULES``."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(keys, function))
+        return function
+
+    return register
 
 
 class ErrorBound(NDArrayOperatorsMixin):
@@ -87,7 +96,7 @@ class ErrorBound(NDArrayOperatorsMixin):
         return bool(self.value)
 
     def __getattr__(self, name: str) -> Any:
-        """Methods are NumPy's functions of that name."""
+        """Return NumPy's function of that name as a method."""
         if name.startswith("_") or not callable(getattr(np.ndarray, name, None)):
             raise AttributeError(name)
         function = getattr(np, name, None)
@@ -96,7 +105,7 @@ class ErrorBound(NDArrayOperatorsMixin):
         return lambda *args, **kwargs: function(self, *args, **kwargs)
 
     def astype(self, dtype: Any, **_: Any) -> Any:
-        """Numbers of another dtype. What becomes whole or a boolean is a decision, made for the exact value."""
+        """Convert to another dtype. Conversion to integers or booleans is a decision, by the exact value."""
         new = np.dtype(dtype)
         if new.kind != "f":
             return self.value.astype(new)
@@ -114,7 +123,7 @@ class ErrorBound(NDArrayOperatorsMixin):
         return self.reshape(-1).copy()
 
     def each(self, move: Callable[[Doubles], Any]) -> Any:
-        """What moves elements moves their errors alike. A move into several gives several."""
+        """Move elements and their errors alike. A function with several results gives several."""
         value, error = move(self.value), move(self.error)
         if isinstance(value, (list, tuple)):
             return type(value)(ErrorBound(v, e, self.format) for v, e in zip(value, error, strict=True))
@@ -123,12 +132,11 @@ class ErrorBound(NDArrayOperatorsMixin):
     # How NumPy asks.
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         (target,) = kwargs.pop("out", (None,))
-        rule = UFUNC_RULES.get((ufunc, method))
-        if rule is None:
+        if (ufunc, method) not in RULES:
             called = "".join(f" with {key}=" for key in kwargs) if method == "__call__" else f".{method}"
             raise unknown(f"numpy.{ufunc.__name__}{called}")
         with np.errstate(all="ignore"):
-            result = rule(self.format, *inputs, **kwargs)
+            result = RULES[ufunc, method](self.format, *inputs, **kwargs)
         if target is None:
             return result
         if not isinstance(target, ErrorBound):
@@ -137,29 +145,44 @@ class ErrorBound(NDArrayOperatorsMixin):
         return target
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function not in FUNCTION_RULES:
+        if function not in RULES:
             raise unknown(f"numpy.{function.__name__}")
         with np.errstate(all="ignore"):
-            return FUNCTION_RULES[function](self.format, *args, **kwargs)
+            return RULES[function](self.format, *args, **kwargs)
 
 
 def unknown(what: str) -> ActionFailed:
-    """What is raised where no bound follows by itself."""
+    """Return the error for an operation without a known bound."""
     return ActionFailed(
         f"no error bound is known for {what}; define forward_error(roundoff, ...) in reference.py, which returns it"
     )
 
 
+def holds(format: Format, values: Doubles) -> Any:
+    """Return which values are numbers of a format, leaving the range of its exponents aside."""
+    scaled = np.ldexp(np.frexp(values)[0], format.digits)
+    return (scaled == np.rint(scaled)) | ~np.isfinite(values)
+
+
 def lift(given: Any, format: Format) -> ErrorBound:
-    """Anything as an array with its errors: a constant is rounded where the dtype does not hold it."""
+    """Convert anything to an array with errors. A constant that the dtype does not hold is rounded."""
     if isinstance(given, ErrorBound):
         return given
     value = np.asarray(given, dtype=np.float64)
-    return ErrorBound(value, np.where(format.holds(value), 0.0, format.u * np.abs(value)), format)
+    return ErrorBound(value, np.where(holds(format, value), 0.0, format.u * np.abs(value)), format)
+
+
+def decided(function: Any) -> Rule:
+    """Return the rule of a function that decides something, by exact values."""
+
+    def decide(_: Format, *given: Any, **kwargs: Any) -> Any:
+        return function(*(each.value if isinstance(each, ErrorBound) else each for each in given), **kwargs)
+
+    return decide
 
 
 def settle(value: Doubles, passed: Doubles, roundings: Any, format: Format) -> ErrorBound:
-    """A result with the errors that it was passed on and those of its own, in units of ``u`` and of its size.
+    """Return a result with the errors passed on to it and its own, in units of ``u`` and of its size.
 
     An infinity is the right one or wrong; what is known of nothing has no bound.
     """

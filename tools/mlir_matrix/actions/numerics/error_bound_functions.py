@@ -1,4 +1,4 @@
-"""What NumPy's functions do to arrays that know their errors: sums, products, what moves elements and what decides."""
+"""Rules of NumPy's functions for arrays with error bounds: sums, products, moves and decisions."""
 
 from __future__ import annotations
 
@@ -9,43 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from mlir_matrix.actions.numerics.accuracy import Format
 from mlir_matrix.actions.numerics.dtypes import Doubles
 from mlir_matrix.actions.numerics.error_bound import (
-    FUNCTION_RULES,
-    UFUNC_RULES,
+    RULES,
     ErrorBound,
     Rule,
+    decided,
     lift,
+    rule,
     settle,
     unknown,
 )
-
-
-def _rule(*functions: Any) -> Callable[[Rule], Rule]:
-    """Register the rule of some functions."""
-
-    def register(rule: Rule) -> Rule:
-        FUNCTION_RULES.update(dict.fromkeys(functions, rule))
-        return rule
-
-    return register
-
-
-def _reduction(ufunc: Any, method: str) -> Callable[[Rule], Rule]:
-    """Register the rule of a universal function's method."""
-
-    def register(rule: Rule) -> Rule:
-        UFUNC_RULES[ufunc, method] = rule
-        return rule
-
-    return register
+from mlir_matrix.actions.numerics.formats import Format
 
 
 def multilinear(product: Callable[..., Doubles], *parts: ErrorBound) -> ErrorBound:
-    """A sum of products of one element of each part: matmul, einsum, convolution.
+    """Sum products of one element of each part: matmul, einsum, convolution.
 
-    How many terms each sum has is what the same product of ones comes to.
+    The same product of ones gives the number of terms of each sum.
     """
     sizes = [np.abs(part.value) for part in parts]
     reach = [size + part.error for size, part in zip(sizes, parts, strict=True)]
@@ -58,8 +39,7 @@ def multilinear(product: Callable[..., Doubles], *parts: ErrorBound) -> ErrorBou
     value = np.asarray(product(*(part.value for part in parts)))
     roundings = np.maximum(terms - 1, 0) + len(parts) - 1
     own = roundings * (format.rounding * product(*reach) + format.least)
-    error = np.where(np.isfinite(value), passed + own, 0.0)
-    return ErrorBound(value, np.where(np.isnan(error), np.inf, error), format)
+    return settle(value, passed + own, 0, format)
 
 
 def _count(shape: tuple[int, ...], axis: Any) -> int:
@@ -67,8 +47,7 @@ def _count(shape: tuple[int, ...], axis: Any) -> int:
     return math.prod(shape[int(place)] for place in axes)
 
 
-@_rule(np.sum)
-@_reduction(np.add, "reduce")
+@rule(np.sum, (np.add, "reduce"))
 def _sum(
     format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
 ) -> ErrorBound:
@@ -80,17 +59,16 @@ def _sum(
 
     value, passed = total(part.value), total(part.error)
     own = max(_count(part.shape, axis) - 1, 0) * format.rounding * total(np.abs(part.value) + part.error)
-    error = np.where(np.isfinite(value), passed + own, 0.0)
-    return ErrorBound(value, np.where(np.isnan(error), np.inf, error), format)
+    return settle(value, passed + own, 0, format)
 
 
-@_rule(np.mean)
+@rule(np.mean)
 def _mean(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     part = lift(a, format)
     return _sum(format, part, axis, dtype, out, keepdims) / float(_count(part.shape, axis))
 
 
-@_rule(np.var)
+@rule(np.var)
 def _variance(
     format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False
 ) -> Any:
@@ -99,17 +77,16 @@ def _variance(
     return _sum(format, apart * apart, axis, keepdims=keepdims) / float(_count(part.shape, axis) - ddof)
 
 
-@_rule(np.std)
+@rule(np.std)
 def _deviation(format: Format, *args: Any, **kwargs: Any) -> Any:
     return np.sqrt(_variance(format, *args, **kwargs))
 
 
-@_rule(np.prod)
-@_reduction(np.multiply, "reduce")
+@rule(np.prod, (np.multiply, "reduce"))
 def _product(
     format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
 ) -> Any:
-    """One factor after the other; (n - 1) roundings in any order."""
+    """Multiply one factor after the other: n - 1 roundings in any order."""
     _only_double(dtype, out)
     part = lift(a, format)
     if not isinstance(axis, (int, type(None))):
@@ -122,12 +99,11 @@ def _product(
     return total.reshape(shape) if keepdims else total
 
 
-@_rule(np.max, np.amax)
-@_reduction(np.maximum, "reduce")
+@rule(np.max, np.amax, (np.maximum, "reduce"))
 def _largest(
     format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
 ) -> Any:
-    """The largest error of those that may be the largest."""
+    """Return the largest error among the elements that may be the largest."""
     _only_double(None, out)
     part = lift(a, format)
     if initial is not None:
@@ -141,16 +117,14 @@ def _largest(
     return whole if keepdims else whole.each(lambda values: np.squeeze(values, axis=axes))
 
 
-@_rule(np.min, np.amin)
-@_reduction(np.minimum, "reduce")
+@rule(np.min, np.amin, (np.minimum, "reduce"))
 def _least(
     format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
 ) -> Any:
     return -_largest(format, -lift(a, format), axis, out, keepdims, None if initial is None else -initial)
 
 
-@_rule(np.cumsum)
-@_reduction(np.add, "accumulate")
+@rule(np.cumsum, (np.add, "accumulate"))
 def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> ErrorBound:
     _only_double(dtype, out)
     part = lift(a, format)
@@ -161,7 +135,7 @@ def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: An
     return settle(np.cumsum(part.value, axis=axis), np.cumsum(part.error, axis=axis) + own, 0, format)
 
 
-@_reduction(np.maximum, "accumulate")
+@rule((np.maximum, "accumulate"))
 def _running_largest(format: Format, a: Any, axis: int = 0) -> ErrorBound:
     part = lift(a, format)
     return ErrorBound(np.maximum.accumulate(part.value, axis), np.maximum.accumulate(part.error, axis), format)
@@ -172,16 +146,16 @@ def _only_double(dtype: Any, out: Any) -> None:
         raise unknown("a reduction with dtype= or out=")
 
 
-@_rule(np.sort)
+@rule(np.sort)
 def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> ErrorBound:
-    """The k-th of all moves by no more than the one that moves most."""
+    """Sort; the k-th element moves by no more than the one that moves most."""
     part = lift(a, format)
     most = np.max(part.error, axis=axis, keepdims=True)
     value = np.sort(part.value, axis=axis, **kwargs)
     return ErrorBound(value, np.broadcast_to(most, value.shape).copy(), format)
 
 
-@_rule(np.where)
+@rule(np.where)
 def _where(format: Format, condition: Any, *both: Any) -> Any:
     if not both:
         return np.nonzero(condition)
@@ -191,7 +165,7 @@ def _where(format: Format, condition: Any, *both: Any) -> Any:
     )
 
 
-@_rule(np.pad)
+@rule(np.pad)
 def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: Any) -> ErrorBound:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise unknown(f"numpy.pad with mode {mode!r}")
@@ -207,7 +181,7 @@ def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: 
     )
 
 
-@_rule(np.clip)
+@rule(np.clip)
 def _clip(format: Format, a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> Any:
     low, high = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
     if kwargs:
@@ -217,14 +191,14 @@ def _clip(format: Format, a: Any, a_min: Any = None, a_max: Any = None, **kwargs
     return part if high is None else np.minimum(part, high)
 
 
-@_rule(np.round)
+@rule(np.round)
 def _round(format: Format, a: Any, decimals: int = 0) -> Any:
     if decimals:
         raise unknown("numpy.round to decimals")
     return np.rint(lift(a, format))
 
 
-@_rule(np.linalg.norm)
+@rule(np.linalg.norm)
 def _norm(format: Format, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     if ord not in (None, 2, "fro"):
         raise unknown(f"numpy.linalg.norm with ord {ord!r}")
@@ -232,7 +206,7 @@ def _norm(format: Format, x: Any, ord: Any = None, axis: Any = None, keepdims: b
     return np.sqrt(_sum(format, part * part, axis, keepdims=keepdims))
 
 
-@_rule(np.einsum)
+@rule(np.einsum)
 def _einsum(format: Format, subscripts: Any, *operands: Any, **_: Any) -> ErrorBound:
     if not isinstance(subscripts, str):
         raise unknown("numpy.einsum without subscripts as text")
@@ -241,43 +215,36 @@ def _einsum(format: Format, subscripts: Any, *operands: Any, **_: Any) -> ErrorB
 
 
 def _bilinear(function: Any) -> Callable[..., ErrorBound]:
-    def rule(format: Format, a: Any, b: Any, *args: Any, **kwargs: Any) -> ErrorBound:
+    def derived(format: Format, a: Any, b: Any, *args: Any, **kwargs: Any) -> ErrorBound:
         return multilinear(
             lambda left, right: np.asarray(function(left, right, *args, **kwargs)), lift(a, format), lift(b, format)
         )
 
-    return rule
+    return derived
 
 
 def _moved(function: Any) -> Callable[..., Any]:
-    def rule(format: Format, a: Any, *args: Any, **kwargs: Any) -> Any:
+    def derived(format: Format, a: Any, *args: Any, **kwargs: Any) -> Any:
         return lift(a, format).each(lambda values: function(values, *args, **kwargs))
 
-    return rule
+    return derived
 
 
 def _joined(function: Any) -> Callable[..., Any]:
-    def rule(format: Format, arrays: Any, *args: Any, **kwargs: Any) -> Any:
+    def derived(format: Format, arrays: Any, *args: Any, **kwargs: Any) -> Any:
         parts = [lift(array, format) for array in arrays]
         value = function([part.value for part in parts], *args, **kwargs)
         return ErrorBound(value, function([part.error for part in parts], *args, **kwargs), format)
 
-    return rule
-
-
-def _decided(function: Any) -> Callable[..., Any]:
-    def rule(_: Format, *args: Any, **kwargs: Any) -> Any:
-        return function(*(given.value if isinstance(given, ErrorBound) else given for given in args), **kwargs)
-
-    return rule
+    return derived
 
 
 def _filled(function: Any) -> Callable[..., Any]:
-    def rule(format: Format, a: ErrorBound, *args: Any, **kwargs: Any) -> Any:
+    def derived(format: Format, a: ErrorBound, *args: Any, **kwargs: Any) -> Any:
         made = function(a.value, *args, **kwargs)
         return lift(made, format) if made.dtype.kind == "f" else made
 
-    return rule
+    return derived
 
 
 _MOVES = (
@@ -298,10 +265,10 @@ _FILLS = (np.zeros_like, np.empty_like, np.ones_like, np.full_like)
 _MADE: tuple[tuple[Callable[[Any], Rule], tuple[Any, ...]], ...] = (
     (_moved, _MOVES),
     (_joined, _JOINS),
-    (_decided, _DECISIONS),
+    (decided, _DECISIONS),
     (_bilinear, _PRODUCTS),
     (_filled, _FILLS),
 )
 for _make, _functions in _MADE:
-    FUNCTION_RULES.update((_function, _make(_function)) for _function in _functions)
-UFUNC_RULES[np.multiply, "outer"] = _bilinear(np.multiply.outer)
+    RULES.update((_function, _make(_function)) for _function in _functions)
+RULES[np.multiply, "outer"] = _bilinear(np.multiply.outer)

@@ -1,4 +1,4 @@
-"""``numpy`` and ``math`` as a reference sees them that runs on arrays with error bounds (:mod:`error_bound`).
+"""Replace ``numpy`` and ``math`` for a reference that runs on arrays with error bounds (:mod:`error_bound`).
 
 Most of NumPy asks its arguments what to do. What makes plain arrays of whatever it is given (``asarray``, ``empty``,
 ``vectorize``), and all of ``math``, does not ask; these few stand in for it, in the reference's module alone.
@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.numerics.accuracy import FUNCTIONS, Format
+from mlir_matrix.actions.numerics.accuracy import FUNCTIONS
 from mlir_matrix.actions.numerics.error_bound import ErrorBound, lift, unknown
 from mlir_matrix.actions.numerics.error_bound_ufuncs import evaluate
+from mlir_matrix.actions.numerics.formats import Format
 
 #: Names of ``math`` that NumPy has by another.
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
@@ -26,7 +27,7 @@ _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "
 
 
 class Whole(np.ndarray):
-    """An array of integers or booleans: what becomes floating point of it begins to have errors.
+    """An array of integers or booleans; its conversion to floating point gives errors.
 
     ``format`` is the dtype that programs compute in.
     """
@@ -178,7 +179,7 @@ def _math(format: Format) -> ModuleType:
 
 
 def names(format: Format) -> dict[str, Any]:
-    """The names that a reference's module begins with, so that what it imports are these stand-ins."""
+    """Return the names that a reference's module starts with, so that its imports give the stand-ins."""
     stand_ins = {"numpy": _numpy(format), "math": _math(format)}
 
     def load(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:

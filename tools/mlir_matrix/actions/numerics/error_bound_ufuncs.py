@@ -1,40 +1,37 @@
-"""What NumPy's elementwise functions do to arrays that know their errors."""
+"""Rules of NumPy's elementwise functions for arrays with error bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.numerics.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Format, Function
+from mlir_matrix.actions.numerics.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Function
 from mlir_matrix.actions.numerics.dtypes import Doubles
-from mlir_matrix.actions.numerics.error_bound import UFUNC_RULES, ErrorBound, Rule, lift, settle, unknown
+from mlir_matrix.actions.numerics.error_bound import RULES, ErrorBound, decided, lift, settle, unknown
 from mlir_matrix.actions.numerics.error_bound_functions import multilinear
+from mlir_matrix.actions.numerics.formats import Format
 
 
 def _elementwise(*ufuncs: Any) -> Callable[[Callable[..., ErrorBound]], Callable[..., ErrorBound]]:
     """Register the rule of some universal functions; it takes arrays with errors and no options."""
 
-    def register(rule: Callable[..., ErrorBound]) -> Callable[..., ErrorBound]:
-        for ufunc in ufuncs:
-            UFUNC_RULES[ufunc, "__call__"] = _lifting(ufunc.__name__, rule)
-        return rule
+    def register(function: Callable[..., ErrorBound]) -> Callable[..., ErrorBound]:
+        def call(name: str, format: Format, *inputs: Any, **kwargs: Any) -> ErrorBound:
+            if kwargs:
+                raise unknown(f"numpy.{name}" + "".join(f" with {key}=" for key in kwargs))
+            return function(*(lift(given, format) for given in inputs))
+
+        RULES.update(((ufunc, "__call__"), partial(call, ufunc.__name__)) for ufunc in ufuncs)
+        return function
 
     return register
 
 
-def _lifting(name: str, rule: Callable[..., ErrorBound]) -> Rule:
-    def call(format: Format, *inputs: Any, **kwargs: Any) -> ErrorBound:
-        if kwargs:
-            raise unknown(f"numpy.{name}" + "".join(f" with {key}=" for key in kwargs))
-        return rule(*(lift(given, format) for given in inputs))
-
-    return call
-
-
 def _factor(part: ErrorBound) -> Any:
-    """Where a number is 0 or exactly a power of two, so that products with it are exact."""
+    """Return where a number is 0 or exactly a power of two, so that products with it are exact."""
     return (part.error == 0) & np.isin(np.abs(np.frexp(part.value)[0]), (0.0, 0.5))
 
 
@@ -71,7 +68,7 @@ def _multiply(a: ErrorBound, b: ErrorBound) -> ErrorBound:
 
 @_elementwise(np.divide)
 def _divide(a: ErrorBound, b: ErrorBound) -> ErrorBound:
-    """Programs may multiply with the reciprocal, which is rounded, as they do by constants and after ``rsqrt``.
+    """Divide. Programs may multiply by the rounded reciprocal, as they do for constants and after ``rsqrt``.
 
     What overflows in the dtype divides to 0.
     """
@@ -103,7 +100,7 @@ def _power(a: ErrorBound, b: ErrorBound) -> ErrorBound:
 
 @_elementwise(np.maximum, np.fmax)
 def _larger(a: ErrorBound, b: ErrorBound) -> ErrorBound:
-    """The error of the one that is taken; of either where their errors leave that open."""
+    """Return the error of the larger one, or of either where their errors leave that open."""
     error = np.where(a.value - a.error > b.value + b.error, a.error, np.maximum(a.error, b.error))
     error = np.where(b.value - b.error > a.value + a.error, b.error, error)
     return ErrorBound(np.maximum(a.value, b.value), error, a.format)
@@ -127,7 +124,7 @@ def _arctan2(a: ErrorBound, b: ErrorBound) -> ErrorBound:
 
 
 def evaluate(function: Function, a: ErrorBound) -> ErrorBound:
-    """The function of an array: by its slope, at its steepest within reach of the error."""
+    """Apply a function; its slope is that of the steepest place within the error."""
     value = function.compute(a.value)
     low, high = a.value - a.error, a.value + a.error
     places = [a.value, low, high, *([np.clip(function.peak(a.value), low, high)] if function.peak else [])]
@@ -139,7 +136,7 @@ def evaluate(function: Function, a: ErrorBound) -> ErrorBound:
 
 
 def _staircase(ufunc: Any) -> Callable[[ErrorBound], ErrorBound]:
-    """Functions that only rise, in steps: exact where no step is within reach of the error."""
+    """Return the rule of a step function: exact where no step is within the error."""
 
     def rule(a: ErrorBound) -> ErrorBound:
         value = ufunc(a.value)
@@ -174,13 +171,6 @@ def _matmul(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     return multilinear(np.matmul, a, b)
 
 
-def _decided(ufunc: Any) -> Rule:
-    def rule(_: Format, *inputs: Any, **kwargs: Any) -> Any:
-        return ufunc(*(given.value if isinstance(given, ErrorBound) else given for given in inputs), **kwargs)
-
-    return rule
-
-
 def _evaluated(function: Function) -> Callable[[ErrorBound], ErrorBound]:
     return lambda a: evaluate(function, a)
 
@@ -193,8 +183,8 @@ _DECISIONS = (
 
 for _name, _function in FUNCTIONS.items():
     _ufunc = getattr(np, _name, None)
-    if isinstance(_ufunc, np.ufunc) and (_ufunc, "__call__") not in UFUNC_RULES:
+    if isinstance(_ufunc, np.ufunc) and (_ufunc, "__call__") not in RULES:
         _elementwise(_ufunc)(_evaluated(_function))
 for _step in _STEPS:
     _elementwise(_step)(_staircase(_step))
-UFUNC_RULES.update({(_ufunc, "__call__"): _decided(_ufunc) for _ufunc in _DECISIONS})
+RULES.update({(_ufunc, "__call__"): decided(_ufunc) for _ufunc in _DECISIONS})

@@ -1,4 +1,4 @@
-"""Where in a tensor the wrong elements stand, as far as that tells something: a tail, a row, a lane, a corner."""
+"""Describe where the wrong elements of a tensor are: a tail, a row, a lane, a corner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LANES = 64
 
 
 def locate(axes: Sequence[NDArray[np.int64]], wrong: int, elements: int) -> str:
-    """Where the wrong elements stand: ``axes`` counts them by index of each axis."""
+    """Describe where the wrong elements are; ``axes`` counts them by index on each axis."""
     if wrong == elements:
         return "every element"
     if wrong == 1:
@@ -38,7 +38,7 @@ def _axis_hint(axis: int, counts: NDArray[np.int64], elements: int) -> str:
 
 
 def _range_hint(axis: int, first: int, last: int, size: int) -> str:
-    """A run of neighbouring indices: what is left after whole tiles, the first of them, or some between."""
+    """Describe a run of neighbouring indices: a remainder after whole tiles, the first ones, or some between."""
     if last == size - 1:
         return f"indices >= {first} along axis {axis} of {size}{_remainder(first, size - first)}"
     if first == 0:
@@ -47,13 +47,13 @@ def _range_hint(axis: int, first: int, last: int, size: int) -> str:
 
 
 def _remainder(first: int, rest: int) -> str:
-    """Said where whole tiles, of the largest power of 2 that divides their sum, lead to what does not fill one."""
+    """Describe a remainder after tiles of the largest power of 2 that divides them."""
     tile = first & -first
     return f": a remainder, after tiles of {tile}" if tile > rest and tile >= 4 else ""
 
 
 def _lane_hint(axis: int, hit: NDArray[np.int64], size: int) -> str:
-    """Indices at one distance: one lane of a vector, one channel of a group."""
+    """Describe indices at one distance: one lane of a vector, one channel of a group."""
     step = int(np.gcd.reduce(np.diff(hit)))
     if hit.size >= 3 and 2 <= step <= _LANES and hit.size >= size // step:
         return f"every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} index along axis {axis}, from {int(hit[0])}"

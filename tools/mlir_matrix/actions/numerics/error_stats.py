@@ -1,4 +1,4 @@
-"""Sums over all elements of a comparison: norms, the cosine, and what kind of error it is.
+"""Sum up the errors of a comparison: norms, the cosine, and the kind of error.
 
 They are taken from the differences, so that nothing cancels: the residue of ``a - s * e`` for the best scale ``s``, say, is a sum
 of squares of ``a - e`` less one square, not of numbers a million times larger.
@@ -67,7 +67,7 @@ class ErrorStats:
             return min(1.0, float((self.ee + self.de) / length)) if length else math.nan
 
     def norms(self) -> dict[str, dict[str, float]]:
-        """L1, L2 and largest of the error, absolute, and relative to the same norm of what is expected."""
+        """Return L1, L2 and maximum of the error, absolute and relative to the same norm of the expected values."""
         pairs = {
             "l1": (self.abs_d, self.abs_e),
             "l2": (np.sqrt(self.dd), np.sqrt(self.ee)),
@@ -76,7 +76,7 @@ class ErrorStats:
         return {name: {"abs": float(error), "rel": float(_ratio(error, size))} for name, (error, size) in pairs.items()}
 
     def character(self, wrong: int, elements: int) -> str:
-        """What kind of error it is, in words: few wrong elements, or a drift of all, and what would explain it."""
+        """Describe the kind of error: few wrong elements, or a drift of all."""
         if not self.dd or not np.isfinite(self.dd):
             return ""
         if wrong < _FEW * elements and self.wrong_dd > 0.999 * self.dd:
@@ -97,7 +97,7 @@ class ErrorStats:
         return ""
 
     def _scaled(self) -> bool:
-        """Whether actual is some number times expected: then what is left is little beside the error, and beside actual.
+        """Return whether actual is a multiple of expected: the rest is small beside the error and beside actual.
 
         The second says that something of expected is in it, which a constant near 0 has nothing of.
         """
@@ -108,13 +108,13 @@ class ErrorStats:
 
 
 def _extreme(values: Any) -> bool:
-    """Whether the square of the largest is none that a double holds."""
+    """Return whether the square of the largest number overflows or underflows."""
     top = float(np.abs(values).max(initial=0.0))
     return top != 0 and not 1e-140 < top < 1e140
 
 
 def _wide(values: Any) -> Any:
-    """With more room for exponents than a double has."""
+    """Convert to a type with a wider exponent than double."""
     return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
 
 

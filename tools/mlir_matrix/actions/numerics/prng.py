@@ -27,30 +27,30 @@ def _word(value: int) -> np.uint64:
 
 
 def mix(words: Words) -> Words:
-    """A bijection of 64-bit words in which each input bit flips each output bit half of the time."""
+    """Permute 64-bit words so that each input bit flips each output bit half of the time."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(_FIRST)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(_SECOND)
     return words ^ (words >> np.uint64(31))
 
 
 def stream_key(seed: int, stream: int) -> Words:
-    """The key of one stream of a seed, as an array of one word. Seeds count modulo 2**64."""
+    """Return the key of one stream of a seed, as an array of one word. Seeds count modulo 2**64."""
     start = np.array([_word(seed + _STEP)], dtype=np.uint64)
     return mix(mix(start) + _word((stream + 1) * _STEP))
 
 
 def bits(key: Words, index: Words) -> Words:
-    """64 random bits for each index."""
+    """Return 64 random bits for each index."""
     return mix(mix(index * np.uint64(_STEP) + key) ^ key)
 
 
 def uniform(key: Words, index: Words) -> Doubles:
-    """Multiples of 2**-53 in [0, 1)."""
+    """Return multiples of 2**-53 in [0, 1)."""
     return (bits(key, index) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def normal(key: Words, index: Words) -> Doubles:
-    """Nearly normal, mean 0, standard deviation 1, never beyond ±3.47: the sum of four uniform numbers (Irwin-Hall).
+    """Return nearly normal numbers within ±3.47 (mean 0, standard deviation 1): sums of four uniform ones (Irwin-Hall).
 
     The sum of four 32-bit integers is exact; its variance is 4/12, so the square root of 3 scales it.
     """
@@ -64,15 +64,15 @@ def normal(key: Words, index: Words) -> Doubles:
 
 
 def below(key: Words, index: Words, span: Words) -> Words:
-    """Whole numbers in [0, span); a span of at most 2**54 leaves a bias below 2**-10 of one count."""
+    """Return integers in [0, span); a span of at most 2**54 leaves a bias below 2**-10 of one count."""
     return bits(key, index) % span
 
 
 def permutation(key: Words, index: Words, length: int) -> Words:
-    """For linear indices of rows of ``length``: where a random permutation of the row takes each position.
+    """Return the position that a random permutation of its row, of ``length``, gives each linear index.
 
     A Feistel network permutes [0, 4**h), the least such range that holds the row; what lands outside walks on until it
-    is inside, which is a permutation of the row. So each element can be had alone, without its row.
+    is inside, which is a permutation of the row. So each element can be computed without its row.
     """
     row, position = np.divmod(index, np.uint64(length))
     row_key = bits(key, row)

@@ -1,4 +1,4 @@
-"""What a sketch sees and what it cannot: the arithmetic behind :mod:`sketch`, with its proofs.
+"""What a sketch detects and what it misses: the arithmetic of :mod:`sketch`, with proofs.
 
 A block has n <= 4096 elements, expected e and actual a, d = a - e. Element i may be off by b_i = atol + rtol abs(e_i), so that
 by the triangle inequality norm(b) <= B = atol sqrt(n) + rtol norm(e), all norms Euclidean. A projection is r.d for random
@@ -31,17 +31,17 @@ FACTOR = 8.0
 
 
 def false_alarm(projections: int = 1) -> float:
-    """The most likely that any of so many projections is beyond its bound though all elements are within theirs."""
+    """Bound the probability that any of these projections exceeds its bound although all elements are within theirs."""
     return min(1.0, 2 * math.exp(-(FACTOR**2) / 2) * projections)
 
 
 def missed(k: float, projections: int = PROJECTIONS) -> float:
-    """The most likely that a block is not seen whose errors have a norm of ``k`` times that of their bounds, at least."""
+    """Bound the probability of missing a block whose errors have at least ``k`` times the norm of their bounds."""
     if k <= FACTOR:
         return 1.0
     return float((1 - (1 - (FACTOR / k) ** 2) ** 2 / 3) ** projections)
 
 
 def missed_alone(projections: int = PROJECTIONS) -> float:
-    """The same for one element that is off by more than ``FACTOR`` times that norm, among others that are right."""
+    """Bound the probability of missing one element that is off by more than ``FACTOR`` times that norm."""
     return 2.0**-projections

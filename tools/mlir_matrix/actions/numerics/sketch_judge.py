@@ -1,4 +1,4 @@
-"""Judging an output by the sketch of what is expected: which blocks cannot be right, and by which check.
+"""Judge an output by the sketch of its golden: which blocks are wrong, and by which check.
 
 A block is right whose elements are all the expected ones rounded, by their hash. Any other must have the same NaN and
 infinities, and where a tolerance allows errors its projections, norms and kept elements must be within what errors
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.accuracy import FORMATS, Format
 from mlir_matrix.actions.numerics.census import Census, plain
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array, Doubles
+from mlir_matrix.actions.numerics.formats import FORMATS, Format
 from mlir_matrix.actions.numerics.sketch_format import (
     BLOCK,
     FACTOR,
@@ -53,7 +53,7 @@ class _Check:
 
 
 def check_sketch(rows: Doubles, elements: int, dtype: str, compare: str) -> None:
-    """Refuse what is no sketch of such an output. Raises :class:`SketchError`."""
+    """Raise SketchError for rows that are no sketch of such an output."""
     wanted = sketch.header(elements, dtype, compare)
     if rows.ndim != 2 or rows.shape[1] != sketch.WIDTH or not rows.size or rows[0, 0] != sketch.MAGIC:
         raise SketchError("is no sketch")
@@ -63,7 +63,7 @@ def check_sketch(rows: Doubles, elements: int, dtype: str, compare: str) -> None
         raise SketchError(f"has {len(rows) - 1} blocks, not {-(-elements // BLOCK)}")
     counts = rows[1:, sketch.COUNTS]
     if not ((counts >= 0) & (counts <= BLOCK) & (counts == np.rint(counts))).all():
-        raise SketchError("holds numbers of elements that cannot be")
+        raise SketchError("holds impossible numbers of elements")
     if rows[1:, 0].sum() == elements:
         raise SketchError("holds nothing but NaN")
 
@@ -73,7 +73,7 @@ def _told(row: Doubles) -> str:
 
 
 def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, criteria: Criteria) -> dict[str, Any]:
-    """What the judge says of an output of at least one element; ``actual`` as stored, sorted where that is asked for."""
+    """Judge an output of at least one element; ``actual`` is as stored, and sorted for order-free comparison."""
     shape, dtype, compare = actual.shape, str(spec["dtype"]), str(spec["compare"])
     flat = actual.reshape(-1)
     check_sketch(rows, flat.size, dtype, compare)
@@ -103,7 +103,7 @@ def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, crite
 
 
 def _samples(flat: Array, expected: Doubles, dtype: str, criteria: Criteria) -> tuple[dict[str, Any], _Check]:
-    """The elements that were kept, each compared as usual."""
+    """Compare the elements that were kept."""
     places = sketch.picks(flat.size)
     kept = expected[:, sketch.PICKED]
     golden = dtypes.golden_storage(dtype)
@@ -130,7 +130,7 @@ def _samples(flat: Array, expected: Doubles, dtype: str, criteria: Criteria) -> 
 def _checks(
     expected: Doubles, found: Doubles, elements: int, dtype: str, criteria: Criteria
 ) -> tuple[list[_Check], float]:
-    """All other checks, and what one element may be off by without being seen for sure, at most."""
+    """Return all other checks, and the largest error of one element that may be missed."""
     exact = found[:, sketch.EXACT] == expected[:, sketch.EXACT]
     special = _special(expected, found)
     if dtype not in FLOATS or not (criteria.atol or criteria.rtol or criteria.max_ulp):
@@ -161,7 +161,7 @@ def _checks(
 
 
 def _reach(criteria: Criteria, format: Format) -> tuple[float, float]:
-    """Absolute and relative bounds within which all is that is right, by whichever criterion.
+    """Return absolute and relative bounds that hold for every right element, by any criterion.
 
     Whatever the tolerance, the nearest number of the dtype is right: it is within a last place, the next ones are within two and so
     on. A last place is at most 2 u of the number before it, or the least of all.
@@ -215,18 +215,14 @@ def _share(apart: Doubles, allowed: Doubles) -> Doubles:
 
 
 def _reason(checks: list[_Check], fails: Mask, elements: int, shape: Sequence[int]) -> str:
-    """How many blocks, and of the first what is wrong in them; neighbours with the first of their reasons."""
+    """Describe the wrong blocks; neighbours share the reason of the first."""
     wrong = np.flatnonzero(fails)
     runs = np.split(wrong, np.flatnonzero(np.diff(wrong) > 1) + 1)
     parts = []
     for run in runs[:_SHOWN]:
         first, last = int(run[0]) * BLOCK, min(elements, (int(run[-1]) + 1) * BLOCK) - 1
-        begin, end = (_index(place, shape) for place in (first, last))
+        begin, end = (dtypes.index_of(place, shape) for place in (first, last))
         why = next(check.words[int(run[0])] for check in checks if check.fails[run[0]])
         parts.append(f"elements {first} to {last} ({begin} to {end}): {why}")
     more = f"; and {len(runs) - _SHOWN} more ranges" if len(runs) > _SHOWN else ""
     return f"{wrong.size} of {fails.size} blocks of {BLOCK} elements are not like the sketch; {'; '.join(parts)}{more}"
-
-
-def _index(place: int, shape: Sequence[int]) -> str:
-    return str([int(index) for index in np.unravel_index(place, tuple(shape))])

@@ -1,4 +1,4 @@
-"""Name the trivial outputs, those that no program is needed for, which a golden lets pass under some bounds.
+"""Name the trivial outputs, which need no program, that pass for a golden under some bounds.
 
 A comparison ends at the first block that has a wrong element, as a rule the first of all, so that the answer costs little beside
 the comparison that it belongs to.
@@ -36,7 +36,7 @@ def passing(expected: Array, dtype: str, criteria: Criteria, others: Mapping[str
 
 
 def passing_sketch(rows: Doubles, dtype: str, criteria: Criteria) -> list[str]:
-    """Return the same for the sketch of a golden, of constants alone.
+    """Return the constants that pass for the sketch of a golden.
 
     A constant passes where it does for the kept elements and the largest size of each block, and all elements are finite.
     """
@@ -49,7 +49,7 @@ def passing_sketch(rows: Doubles, dtype: str, criteria: Criteria) -> list[str]:
 
 
 def _constants(expected: Array, dtype: str, criteria: Criteria) -> list[str]:
-    """The constants that pass. One element is its own mean, which is no trivial output."""
+    """Return the constants that pass. The mean of one element is no trivial output."""
     values = {ZEROS: 0.0, ONES: 1.0}
     if expected.size > 1:
         with np.errstate(all="ignore"):

@@ -1,8 +1,8 @@
-"""An action whose inputs lie anywhere and whose outputs are wanted elsewhere, as Bazel has it.
+"""Run an action whose inputs and outputs are at other paths, as Bazel lays them out.
 
 The request's one argument is a layout, a JSON object; all its paths go from the request's folder::
 
-    request    what the action is told (its ``action.json``)
+    request    the request of the action (its ``action.json``)
     files      path in the action's folder to where that file is
     upstream   results of the actions that it waits for
     outputs    output to where it is wanted
@@ -15,7 +15,7 @@ The request's one argument is a layout, a JSON object; all its paths go from the
 
 Files are copied in and moved out: an action may spoil its own copies, never the originals. Failures are values: outputs that
 are wanted are then empty, the result says why, and what waits for it passes that on. Only what is about the moment
-(``timed-out``, the machine's failures) fails the command itself, so that nobody keeps it; its last line then tells the outcome.
+(``timed-out``, the machine's failures) fails the command itself, so that it is not cached; its last line then has the outcome.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mlir_matrix.actions.runtime.collect import (
 from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.actions.runtime.outcomes import Outcome
 
-#: Begins the line that tells an outcome which nobody may keep.
+#: Starts the line with an outcome that must not be cached.
 OUTCOME_MARK = "matrix-outcome: "
 
 
@@ -57,7 +57,7 @@ class Staged:
         self.stage = str(layout["request"]["stage"])
 
     def passed_on(self) -> bool:
-        """Pass on the failure of an action that this one waits for; False where there is none, and it is to be run."""
+        """Pass on the failure of an action that this one waits for. Return False where there is none."""
         for path in self._layout["upstream"]:
             outcome = read_json(self._at(path))["outcome"]
             if outcome["outcome"] != "ok":
@@ -66,12 +66,11 @@ class Staged:
         return False
 
     def open(self) -> None:
-        """Make the action's folder, with its request and its inputs. An OSError is the machine's."""
+        """Create the action's folder with its request and its inputs. Raise OSError where the machine fails."""
         import shutil  # these and what hashes take every worker 10 ms, and few have layouts
         import tempfile
 
-        # In a folder of its own, so that what is hidden beside it is nothing that it needs; where the result goes, so that
-        # nobody takes it for something that was forgotten.
+        # In its own folder, because isolation hides its neighbours; beside the result, where temporary files belong.
         place = os.path.dirname(self._at(self._layout["result"]))
         self._around = tempfile.mkdtemp(prefix="action-", dir=place)
         self.folder = f"{self._around}/action"
@@ -83,7 +82,7 @@ class Staged:
             json.dump(self._layout["request"], file, sort_keys=True)
 
     def close(self, usage: Mapping[str, float], trouble: str) -> str:
-        """Deliver what the action left, and remove its folder; what must fail the command, empty where nothing does.
+        """Deliver the results and remove the folder. Return the text of a failure of the command, else an empty string.
 
         ``trouble`` is what the machine did to it, if anything.
         """
@@ -121,7 +120,7 @@ class Staged:
             if ok:
                 shutil.move(f"{self.folder}/{made[name]}", destination)
                 if os.stat(destination).st_uid != os.geteuid():
-                    # Where we are root an action is somebody else.
+                    # If the worker is root, the action ran as another user.
                     os.chown(destination, os.geteuid(), os.getegid())
                 with open(destination, "rb") as file:
                     digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -157,7 +156,7 @@ class Staged:
 
 
 def layout_of(arguments: Sequence[str]) -> dict[str, Any] | None:
-    """The layout that a request's arguments are, or name the file of; None for arguments of another kind."""
+    """Return the layout that the arguments of a request hold or name; None for arguments of another kind."""
     if len(arguments) != 1 or arguments[0][:1] not in ("{", "@"):
         return None
     text = arguments[0]

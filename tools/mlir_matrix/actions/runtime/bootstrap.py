@@ -1,14 +1,12 @@
-"""The first thing that runs in an environment: make its packages, and only those, importable, then be the worker.
+"""Start a worker in an environment: make its packages, and only those, importable.
 
     python -P -s -S bootstrap.py [--loader LOADER=FOLDER:FOLDER…] [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
         [--program NAME@RELEASE=PATH]… [--bind PATH]… WORKER-ARGUMENTS…
 
-``-S`` keeps the interpreter's own site-packages out; each ``--site`` is one installed package of the environment, each
-``--prefix`` a release of programs with all that they need, each ``--program`` one that the machine has. These, and each
-``--bind``, are what actions see of the machine's files. ``--checked``: whoever starts us knows every byte of these folders, as
-Bazel does; their files are links to where only Bazel knows, so that actions see all that we see. ``--loader``: whoever starts us
-had only relative paths for the interpreter and its libraries, which are lost with the working directory; we start again with
-absolute ones.
+``-S`` keeps the interpreter's own site-packages out. Each ``--site`` is an installed package, each ``--prefix`` a release of
+programs with all that they need, each ``--program`` a program of the machine. Actions see these and each ``--bind``.
+``--checked``: Bazel has verified every byte of these folders; their files are links to unknown paths, so that actions see all
+files. ``--loader``: the caller had only relative paths for the interpreter and its libraries; start again with absolute ones.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ if __name__ == "__main__":
     _prefixes, _rest = _take("--prefix", _rest)
     _programs, _rest = _take("--program", _rest)
     _bound, _rest = _take("--bind", _rest)
-    # Actions have folders of their own, so no path may go from this one. Links stay: where they lead is nobody's business.
+    # Absolute, because actions change the folder; links are kept.
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.dirname(_here)))]
     _sites = [os.path.abspath(_site) for _site in _sites]

@@ -1,4 +1,4 @@
-"""One action in a process of its own: read the request, run the tool, write the outcome.
+"""Run one action in a forked process: read the request, run the tool, write the outcome.
 
 The outcome file is the action's verdict about itself: ``ok``, or why not. Failures of the code under test are values
 that are kept like any other output, so their text must repeat: addresses are scrubbed, paths are relative.
@@ -31,7 +31,7 @@ LOG_FILE = "log.txt"
 EXIT_MACHINE = 74
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
-#: What a terminal would obey, and what is no text at all: a stranger's words end up on people's screens.
+#: Control characters that a terminal would obey, and invalid text: the words of code under test are printed.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: MLIR's locations, which may hold folders of this machine.
 _LOCATION = re.compile(r'\bloc\("/(?:[^"/]*/)*([^"/]*)(?=")')
@@ -47,7 +47,7 @@ MACHINE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE}
 
 
 def failure(stage: str, outcome: str, reason: str, diagnostics: str = "", **more: str) -> dict[str, str]:
-    """An outcome other than ``ok``, with what a person needs, and nothing in it that changes from run to run."""
+    """Return an outcome other than ``ok``. Nothing in it changes from run to run."""
     text = _clean(diagnostics, _LONGEST, "\n… (cut)")
     return {
         "outcome": outcome,
@@ -64,17 +64,16 @@ def _clean(text: str, longest: int, cut: str) -> str:
 
 
 def failed_outcome(stage: str) -> str:
-    """The outcome word for «ran and failed» at a stage; a judge that raises found no match."""
+    """Return the outcome of a failed action by its stage. A judge that raises is a mismatch."""
     return "mismatch" if stage == "judge" else f"{stage}-failed"
 
 
 def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
-    """The outcome of a process that was ended by a signal it caused."""
     return failure(stage, Outcome.CRASHED, f"{signal_name} while at stage {stage}", diagnostics, signal=signal_name)
 
 
 def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
-    """A failure, with the limit that it ran into. Not kept: who executes it otherwise may have another limit."""
+    """Add the limit that an action exceeded to its failure. It is not cached: another executor may have another limit."""
     stage, signal = outcome["stage"], outcome.get("signal", "")
     if signal == "SIGKILL":
         # So did the limit.
@@ -86,7 +85,7 @@ def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
 
 
 def write_outcome(folder: str, outcome: Mapping[str, Any]) -> None:
-    """Put the outcome file in place in one step, so that a half-written one is never read.
+    """Write the outcome file in one step, so that nobody reads half of it.
 
     Whatever the action left under its name gives way.
     """
@@ -109,7 +108,6 @@ def _make_way(path: str) -> None:
 
 
 def read_log(folder: str, limit: int = 20_000) -> str:
-    """The last ``limit`` bytes of what the action printed."""
     try:
         with open_plain(os.path.join(folder, LOG_FILE)) as file:
             file.seek(0, os.SEEK_END)
@@ -120,7 +118,7 @@ def read_log(folder: str, limit: int = 20_000) -> str:
 
 
 def open_plain(path: str) -> io.BufferedReader:
-    """Open a file that an action left. OSError where it is a link, a pipe, a device: anything that is not its bytes."""
+    """Open a file that an action left. Raise OSError for a link, a pipe or a device."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -129,7 +127,7 @@ def open_plain(path: str) -> io.BufferedReader:
 
 
 def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None) -> NoReturn:
-    """What a forked child does, from its first instruction to its last. ``space``: the namespaces that it is in, if any."""
+    """Run an action in a forked child and exit. ``space``: the namespaces that the child is in, or None."""
     code = 70
     try:
         os.setsid()
@@ -170,7 +168,7 @@ def _leave(folder: str, outcome: Mapping[str, str]) -> int:
 
 
 def _redirect() -> None:
-    """Everything that the action prints goes to its log; it inherits no descriptor of the worker's."""
+    """Send all output of the action to its log, and close the worker's descriptors."""
     null = os.open(os.devnull, os.O_RDONLY)
     log = os.open(LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     os.dup2(null, 0)
@@ -180,7 +178,7 @@ def _redirect() -> None:
 
 
 def perform(request: Mapping[str, Any]) -> dict[str, str]:
-    """Run the tool that the request names, in the current folder, and say how it went."""
+    """Run the tool that the request names, in the current folder, and return the outcome."""
     stage, name = str(request["stage"]), str(request["tool"])
     spare: list[bytearray] = []
     action = Action(params=request["params"], inputs=request["inputs"], outputs=request["outputs"])
@@ -191,7 +189,7 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
         spare.append(bytearray(8 << 20))
         tool = importlib.import_module(f"mlir_matrix.actions.tools.{name}")
         tool.run(action)
-    except BaseException as error:  # noqa: BLE001 - whatever a stranger's source raises is its own outcome
+    except BaseException as error:  # noqa: BLE001 - any exception of a source is its outcome
         spare.clear()
         if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):
             reason = f"{_first_line(error)} (its folder or its descriptors are not as they were given to it)"
@@ -207,19 +205,18 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_damaged(error: OSError, action: Action[Mapping[str, Any]]) -> bool:
-    """Whether a file of ours could not be read or written for what the action did to its folder or its process."""
+    """Return whether the action damaged its own folder or used up its descriptors."""
     places = dict.fromkeys(action.inputs.values(), os.R_OK)
     places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}
     return error.errno == errno.EMFILE or not all(os.access(path, mode) for path, mode in places.items())
 
 
 def wants_room(folder: str, text: str) -> bool:
-    """Whether an action that left ``text`` may have failed for want of room on the disk of its folder."""
+    """Return whether an action that left ``text`` may have failed because the disk is full."""
     return _free_bytes(folder) < _SCARCE or _DISK_FULL.search(text) is not None
 
 
 def _free_bytes(folder: str = ".") -> int:
-    """Room on the disk that the action writes to."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -228,7 +225,7 @@ def _free_bytes(folder: str = ".") -> int:
 
 
 def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
-    """The outcome that an exception stands for. Of what is not under test it is nobody's verdict."""
+    """Return the outcome that an exception stands for. Code that is not under test fails as an internal error."""
     outcome = failed_outcome(stage)
     match error:
         case ActionFailed() if wants_room(".", error.diagnostics):
@@ -262,13 +259,13 @@ def _first_line(error: BaseException) -> str:
     name = type(error).__name__
     try:
         lines = str(error).strip().splitlines()
-    except Exception:  # noqa: BLE001 - its class is a stranger's, too
-        return f"{name} (its text cannot be had)"
+    except Exception:  # noqa: BLE001 - its class is code under test, too
+        return f"{name} (its text cannot be read)"
     return f"{name}: {lines[0][:300]}" if lines else name
 
 
 def _trace(error: BaseException) -> str:
-    """The traceback without the folders of this machine, so that it is the same text everywhere."""
+    """Return the traceback without folders of this machine, so that it is the same text everywhere."""
 
     def shorten(match: re.Match[str]) -> str:
         parts = match.group(1).replace("\\", "/").split("/")
@@ -279,6 +276,6 @@ def _trace(error: BaseException) -> str:
 
     try:
         text = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - its class is a stranger's, too
+    except Exception:  # noqa: BLE001 - its class is code under test, too
         text = "".join(traceback.format_tb(error.__traceback__))
     return _FRAME.sub(shorten, text)

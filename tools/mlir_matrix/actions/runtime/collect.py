@@ -1,6 +1,6 @@
-"""What an action left in its folder: its outcome, its outputs, its metrics.
+"""Read what an action left in its folder: outcome, outputs, metrics.
 
-The folder is what a stranger's code left: nothing in it is followed, waited for or believed unchecked.
+Code under test wrote the folder: links are not followed, pipes not read, and nothing is trusted unchecked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
 
 
 class DamagedFolderError(Exception):
-    """The folder of an action is not as our own code leaves it. ``outcome`` is the action's, if it happens again."""
+    """The folder of an action is damaged. ``outcome`` is the action's if a second try fails too."""
 
     def __init__(self, outcome: dict[str, str]) -> None:
         super().__init__(outcome["reason"])
@@ -35,9 +35,9 @@ class DamagedFolderError(Exception):
 
 
 def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str, str]:
-    """The outcome of the action of ``stage`` in ``folder``, which is to have written ``outputs`` (paths from its ``out``).
+    """Return the outcome of an action; ``outputs`` are the paths, below ``out``, that it must have written.
 
-    Raises DamagedFolderError where what it left cannot be read, or is not what it says.
+    Raise DamagedFolderError where what it left cannot be read, or is not what it says.
     """
     outcome = _read_outcome(folder, stage)
     if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
@@ -48,12 +48,12 @@ def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str,
 
 
 def damaged(folder: str, stage: str, reason: str) -> DamagedFolderError:
-    """Return the error for a folder of which ``reason`` says what is wrong with it."""
+    """Return the error for a damaged folder."""
     return DamagedFolderError(failure(stage, failed_outcome(stage), reason, read_log(folder), kept="no"))
 
 
 def read_failure(folder: str) -> dict[str, str] | None:
-    """The failure that an action itself wrote down; None where it wrote something else."""
+    """Return the failure that an action wrote; None where it wrote something else."""
     try:
         found = read_json(f"{folder}/{OUTCOME_FILE}")
     except (OSError, ValueError, RecursionError):
@@ -63,18 +63,18 @@ def read_failure(folder: str) -> dict[str, str] | None:
 
 
 def is_measurable(verdict: Mapping[str, Any]) -> bool:
-    """Whether a judge had something to compare every output with."""
+    """Return whether the judge could compare every output."""
     return all(output.get("measurable", True) for output in verdict["outputs"])
 
 
 def is_kept(outcome: Mapping[str, str]) -> bool:
-    """Whether an outcome is about the code and not about the moment. Who sent a SIGKILL is not known for sure."""
+    """Return whether an outcome may be cached. The sender of a SIGKILL is unknown, so that one is not."""
     unsure = outcome.get("signal") == "SIGKILL" or "kept" in outcome
     return outcome["outcome"] not in NEVER_CACHED and not unsure
 
 
 def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
-    """What an action measured; of one that failed, what it printed."""
+    """Return what an action measured; of a failed action, what it printed."""
     if not ok:
         return {"log": read_log(folder)}
     try:
@@ -84,7 +84,7 @@ def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
 
 
 def remove_folder(folder: str) -> None:
-    """Remove what an action left, as far as it can be removed, and however deep it is.
+    """Remove the folder of an action, however deep it is, as far as that is possible.
 
     Folders in folders are moved up and then emptied: no path grows longer than a file system allows, and nothing recurs.
     """
@@ -102,7 +102,7 @@ def remove_folder(folder: str) -> None:
 
 
 def _remove(entry: os.DirEntry[str]) -> bool:
-    """Remove what is no folder; False for one."""
+    """Remove a file; return False for a folder."""
     if entry.is_dir(follow_symlinks=False):
         return False
     os.unlink(entry.path)
@@ -110,7 +110,7 @@ def _remove(entry: os.DirEntry[str]) -> bool:
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """A small JSON object. Raises OSError, ValueError, RecursionError."""
+    """Return a small JSON object. Raise OSError, ValueError, RecursionError."""
     with open_plain(path) as file:
         value = json.loads(file.read(_MOST_JSON))
     if not isinstance(value, dict):
@@ -131,7 +131,7 @@ def _read_outcome(folder: str, stage: str) -> dict[str, str]:
 
 
 def _as_our_own(outcome: Mapping[str, str]) -> dict[str, str]:
-    """Return an outcome with texts that are fit to print: the action may have written the file itself."""
+    """Return an outcome whose texts can be printed: the action may have written the file itself."""
     if outcome["outcome"] == "ok":
         return {"outcome": "ok", "stage": outcome["stage"]}
     more = {"signal": outcome["signal"]} if _SIGNAL.fullmatch(outcome.get("signal", "")) else {}
@@ -142,7 +142,7 @@ def _as_our_own(outcome: Mapping[str, str]) -> dict[str, str]:
 
 
 def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:
-    """What is wrong with the files that an action says it wrote; empty where nothing is."""
+    """Return what is wrong with the output files of an action; empty where nothing is."""
     if not _has_type(f"{folder}/{OUTPUT_FOLDER}", stat.S_ISDIR):
         return f"the folder {OUTPUT_FOLDER} is gone"
     for path in outputs.values():
@@ -155,7 +155,7 @@ def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:
 
 
 def _has_type(path: str, is_type: Callable[[int], bool]) -> bool:
-    """Whether a path itself, not what it may link to, is of a type."""
+    """Return whether a path itself, not the target of a link, is of a type."""
     try:
         return is_type(os.lstat(path).st_mode)
     except OSError:

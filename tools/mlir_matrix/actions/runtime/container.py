@@ -1,4 +1,4 @@
-"""A worker that is the first process of a container: all others in it are its action's, and what its limits refuse is, too."""
+"""Observe a container whose first process is a worker: end its processes, and tell which limit an action exceeded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
 
 
 class Container:
-    """One action at a time is run in it."""
+    """The counters of a container that runs one action at a time."""
 
     def __init__(self) -> None:
         self._kills = _count(*_KILLS)
@@ -20,7 +20,7 @@ class Container:
 
     @staticmethod
     def end_all() -> None:
-        """End every process but our own, whatever group, session or parent it has."""
+        """End all other processes, whatever group, session or parent they have."""
         try:
             os.kill(-1, signal.SIGKILL)
             while True:
@@ -30,7 +30,7 @@ class Container:
             return
 
     def refused(self, memory_mb: int) -> str:
-        """Which limits the action that just ended ran into: a clause of a sentence, empty where it did not."""
+        """Return the limit that the last action exceeded, as a clause; empty where it exceeded none."""
         before = self._kills, self._refusals
         self._kills, self._refusals = _count(*_KILLS), _count(*_REFUSALS)
         if self._kills != before[0]:
@@ -41,7 +41,7 @@ class Container:
 
 
 def _count(places: tuple[str, ...], word: str) -> int:
-    """The number that follows a word in the first of these files that is there; 0 where there is none."""
+    """Return the number after a word in the first of these files that exists, else 0."""
     found = dict(line.split(" ", 1) for line in _read(places).splitlines() if " " in line)
     number = found.get(word, "")
     return int(number) if number.isdecimal() else 0

@@ -1,4 +1,4 @@
-"""What an action is given and how it says that it failed."""
+"""The interface between plans and tools: the request of an action, and the exceptions for failures."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Action(Generic[Params_co]):
 
 
 def write_json(path: str, value: Any) -> None:
-    """Write what an action found so that equal values give equal bytes. Raises ValueError for NaN and infinities."""
+    """Write JSON so that equal values give equal bytes. Raise ValueError for NaN and infinities."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump(value, file, sort_keys=True, allow_nan=False)
         file.write("\n")
 
 
 def read_text(path: str, what: str) -> str:
-    """Return the text of a file that a person or a compiler wrote. Raises ActionFailed if it is not UTF-8."""
+    """Return the text of a file that a person or a compiler wrote. Raise ActionFailed if it is not UTF-8."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -84,7 +84,7 @@ def under_test(*, any_frame: bool = False) -> UnderTest:
 
 
 def is_verdict(error: BaseException) -> bool:
-    """Whether an exception came out of what is under test."""
+    """Return whether an exception came out of code under test."""
     return any(error is each for each in _verdicts)
 
 
@@ -95,7 +95,7 @@ def _is_raised_here(trace: TracebackType | None) -> bool:
 
 
 def signal_name(number: int) -> str:
-    """``SIGSEGV`` for 11; real-time signals have no name of their own."""
+    """Return the name of a signal, such as ``SIGSEGV`` for 11. Real-time signals have none."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -105,7 +105,7 @@ def signal_name(number: int) -> str:
 class ActionFailed(Exception):
     """The code under test failed at this stage: an ordinary result, kept like a success.
 
-    ``reason`` is one sentence for the table, ``diagnostics`` the whole text for the person who looks.
+    ``reason`` is one sentence for the table, ``diagnostics`` the whole text.
     """
 
     def __init__(self, reason: str, *, diagnostics: str = "") -> None:
@@ -127,4 +127,4 @@ class ActionCrashed(Exception):
 
 
 class MachineFailed(Exception):
-    """The machine could not do its part (a full disk, a file that cannot be read): nobody's verdict, and never kept."""
+    """The machine failed: a full disk, an unreadable file. It is no verdict and is never cached."""

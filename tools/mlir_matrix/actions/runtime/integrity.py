@@ -1,4 +1,4 @@
-"""Whether an installed package or prefix is still what was installed: files vanish, by a full disk, a clean-up, a killed copy.
+"""Check that an installed package or prefix is complete: a full disk, a clean-up or a killed copy can damage it.
 
 An action that then fails would blame the code under test, and its failure would be kept.
 """
@@ -11,7 +11,7 @@ import os
 
 
 def damage(site: str) -> str:
-    """What is missing of the package in the folder ``site``; empty where everything that pip listed is there.
+    """Return the first damage of the package in the folder ``site``; empty where all files that pip listed are complete.
 
     Compares sizes, not hashes, which takes some 30 ms for PyTorch's 12,000 files.
     """
@@ -30,7 +30,7 @@ def damage(site: str) -> str:
 
 
 def lost(prefix: str) -> str:
-    """What of a prefix is no longer as its list of files has it; empty where all is, and where there is no prefix at all.
+    """Return the first damage of a prefix; empty where there is none, and where the prefix does not exist.
 
     By size, mode and target, as wheels are looked at: some 5 ms for the 1,400 files of an LLVM.
     """

@@ -1,4 +1,4 @@
-"""What a worker takes away before it runs anybody's code: network, other processes, all files but its own, privileges.
+"""Isolate a worker and its actions: from the network, other processes, other files and privileges.
 
 Namespaces of the kernel do it where they may be made: by root, or where unprivileged user namespaces are allowed. What cannot
 be taken away is said in ``Spaces.lost`` or ``NOTHING_HELD``. Limits on memory and time always hold.
@@ -22,7 +22,6 @@ from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
 _CLONE_FS = 0x00000200
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWIPC = 0x08000000
-_CLONE_NEWUSER = 0x10000000
 _CLONE_NEWPID = 0x20000000
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
@@ -84,7 +83,7 @@ _capget, _capset, _prctl = _libc.capget, _libc.capset, _libc.prctl
 def enter(declared: Sequence[str] | None = None) -> Spaces | None:
     """Put this process, still single-threaded, into namespaces of its own, with not even a loopback network.
 
-    Where that works fully, the caller goes on in a forked child, the first process of its namespace: nothing inside can
+    If that works, the caller continues in a forked child, the first process of its namespace: nothing inside can
     send it a signal that ends or stops it, and all inside ends with it. The original process only waits for it. None
     where it does not; the network may then be gone all the same. ``declared``: what actions are to see of this machine's
     files; None: all that the caller sees.
@@ -111,24 +110,24 @@ def enter(declared: Sequence[str] | None = None) -> Spaces | None:
 
 
 def lost(spaces: Spaces | None) -> str:
-    """Return what an action can do here that it should not be able to, as a clause; empty where that is nothing."""
+    """Return what this worker cannot isolate, as a clause; empty where isolation is complete."""
     if spaces is not None:
         return spaces.lost
     return "" if contained() else NOTHING_HELD
 
 
 def contained() -> bool:
-    """Whether a container does all that: this is its first process, its root is read-only, and there is no network."""
+    """Return whether a container isolates us: this is its first process, its root is read-only, and it has no network."""
     if os.getpid() != 1 or not os.statvfs("/").f_flag & os.ST_RDONLY:
         return False
-    # Only the first process of a container comes here, and everybody else starts sooner without it.
+    # Only the first process of a container needs it; others start faster without it.
     import socket
 
     return not any(_is_up(name) for _, name in socket.if_nameindex() if name != "lo")
 
 
 def _is_up(interface: str) -> bool:
-    """Kernels with tunnels put an end of each into every network, which leads nowhere until it is up."""
+    """Return whether an interface is up. Kernels with tunnels put one that is down into every network."""
     try:
         with open(f"/sys/class/net/{interface}/flags", encoding="ascii") as file:
             return bool(int(file.read(), 16) & _IFF_UP)
@@ -137,12 +136,12 @@ def _is_up(interface: str) -> bool:
 
 
 def _unshare(flags: int, proc: str | int = "/proc") -> bool:
-    """Enter new namespaces; who is not root does that in one of users. ``proc``: a /proc that can be written."""
+    """Enter new namespaces, with one of users if this process is not root. ``proc``: a writable /proc."""
     uid, gid = os.getuid(), os.getgid()
-    flags |= _CLONE_NEWUSER if uid != 0 else 0
+    flags |= seccomp.CLONE_NEWUSER if uid != 0 else 0
     if _libc.unshare(flags) != 0:
         return False
-    if flags & _CLONE_NEWUSER:
+    if flags & seccomp.CLONE_NEWUSER:
         at = os.open(proc, os.O_PATH | os.O_CLOEXEC) if isinstance(proc, str) else proc
         # Without a map the process would be «nobody» to tools that look up their owner.
         for name, text in (
@@ -160,13 +159,13 @@ def _unshare(flags: int, proc: str | int = "/proc") -> bool:
 
 
 def _stand_by(pid: int) -> None:
-    """Wait for the child that does the work and end as it ended. Never returns."""
+    """Wait for the child that does the work, and exit as it did."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Only when the child is gone, and with it all in its namespace, do we end: then nothing is left.
     signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGKILL))
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
-        # Whoever waits for the end of our requests or answers waits for the child's alone.
+        # The end of requests and of answers is then the child's alone.
         os.dup2(null, descriptor)
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
@@ -195,7 +194,7 @@ class Spaces:
         self.lost = "; ".join(filter(None, (self.lost, *more)))
 
     def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
-        """Make the namespace of mounts that each action gets a copy of; None where files cannot be held at all."""
+        """Make the mount namespace that each action gets a copy of; None where the kernel refuses."""
         if paths is not None:
             try:
                 return self._laid(lambda: root.build(paths))
@@ -218,7 +217,6 @@ class Spaces:
             self.back()
 
     def back(self) -> None:
-        """Return to the worker's own namespaces."""
         for descriptor, kind in self._own:
             mounts.check(_libc.setns(descriptor, kind))
         _enter_root(self._root)
@@ -227,7 +225,7 @@ class Spaces:
     def open(self, folder: str, *, alone: bool, devices: Sequence[str] = ()) -> Space:
         """Enter namespaces for the action in ``folder``; the next fork of this process begins in them.
 
-        The caller goes ``back`` after that. ``alone``: hide what lies beside the folder, where that could be seen.
+        The caller calls ``back`` after that. ``alone``: hide the neighbours of the folder, where they are visible.
         ``devices``: what of the machine's /dev this action has beside its own.
         OSError where there can be no more namespaces.
         """
@@ -244,7 +242,7 @@ class Spaces:
     def _enter(
         self, folder: str, template: int, top: int, laid: root.Laid, *, alone: bool, devices: Sequence[str]
     ) -> str:
-        """Enter a copy of the mounts, with the action's folder; return where that is in it."""
+        """Enter a copy of the mounts and move the action's folder into it. Return the folder's path there."""
         tree = mounts.open_tree(folder)
         try:
             # From here the machine's own /dev is seen, from there it is not.
@@ -276,7 +274,6 @@ class Spaces:
             raise
 
     def free(self, user: int | None) -> None:
-        """Take a user's number back."""
         if user is not None:
             self._users.add(user)
 
@@ -287,7 +284,7 @@ class Spaces:
             root.mount_proc()
         if not self._first_user:
             # In the worker's own, an action could look into the first process, and all actions would share one count.
-            if not _unshare(_CLONE_NEWUSER, self._proc):
+            if not _unshare(seccomp.CLONE_NEWUSER, self._proc):
                 raise OSError(ctypes.get_errno(), "the kernel allows no user namespace for an action")
             if _release() >= _COUNTS_BY_NAMESPACE:
                 _limit(resource.RLIMIT_NPROC, PROCESSES)
@@ -296,13 +293,13 @@ class Spaces:
 
 
 def _enter_root(top: int) -> None:
-    """Make a folder of this namespace the root: in a chroot the namespace's own is another."""
+    """Make a folder of this namespace the root. In a chroot, the namespace's own root is another one."""
     os.fchdir(top)
     os.chroot(".")
 
 
 def _place(tree: int, folder: str) -> None:
-    """Put the action's folder where it is to see it, its inputs read-only."""
+    """Mount the action's folder where the action sees it, its inputs read-only."""
     mounts.move_mount(tree, folder)
     mounts.set_attributes(folder, mounts.NOSUID | mounts.NODEV)
     inputs = os.path.join(folder, INPUT_FOLDER)
@@ -312,20 +309,19 @@ def _place(tree: int, folder: str) -> None:
 
 
 def _has_users() -> bool:
-    """Whether this process may become any of the users that are kept for actions."""
+    """Return whether this process may become any of the users that are reserved for actions."""
     with open("/proc/self/uid_map", encoding="ascii") as file:
         ranges = [(int(first), int(size)) for first, _, size in map(str.split, file)]
     return os.getuid() == 0 and any(root.FIRST_USER - first in range(size - root.USERS) for first, size in ranges)
 
 
 def _release() -> tuple[int, int]:
-    """Major and minor release of the kernel."""
     major, minor, *_ = os.uname().release.split(".")
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 
 
 def _become(user: int) -> None:
-    """Turn root into a user that owns nothing, but may go on to use its folder: limits on processes do not bind root."""
+    """Turn root into a user that owns nothing but keeps its folder: limits on processes do not bind root."""
     _limit(resource.RLIMIT_NPROC, PROCESSES)
     _prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
     os.setgroups([])
@@ -333,7 +329,7 @@ def _become(user: int) -> None:
     os.setresuid(user, user, user)
     header, held = _capabilities()
     _capset(header, _Sets(held[1], held[1], held[2], held[4], held[4], held[5]))
-    # The kernel takes who changes its user for a program that has secrets.
+    # The kernel makes a process that changes its user undumpable.
     _prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
@@ -363,42 +359,46 @@ class Space:
         """In the child: take away what is left. OSError where this one fails to."""
         self._spaces.confine(self)
 
+    def leave(self) -> None:
+        """Return the worker to its own namespaces."""
+        self._spaces.back()
+
     def kill(self) -> None:
-        """End everything inside. The caller then reaps its own child there, and after that calls ``close``."""
+        """End all processes inside. The caller then reaps its own child there and calls ``close``."""
         os.kill(self._first, signal.SIGKILL)
 
     def close(self) -> None:
-        """Wait until nothing is left."""
+        """Wait until all processes inside have ended."""
         os.waitpid(self._first, 0)
         os.close(self._hold)
         self._spaces.free(self.user)
 
 
 def _only_stdin(descriptor: int) -> list[tuple[Any, ...]]:
-    """Give the shell a descriptor to read and none of the worker's to write to."""
+    """Give the shell a descriptor to read, and none of the worker's to write to."""
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
     return [(os.POSIX_SPAWN_DUP2, descriptor, 0), *null]
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process a signal when its parent ends, however that happens."""
+    """Ask the kernel to send this process a signal when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
 
 
 def shield(on: bool) -> None:
-    """Keep processes of the same user from looking into this one, or into what it has open; a child puts that off."""
+    """Keep processes of the same user from inspecting this one; a child turns that off."""
     _prctl(_PR_SET_DUMPABLE, int(not on), 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant that loses its own, so that none can hide by forking twice."""
+    """Become the parent of all orphaned descendants, so that none can hide by forking twice."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def drop_privileges() -> None:
-    """Give up what root may do beyond its own files, now and in every program that is started from here."""
+    """Give up the privileges of root, now and in all programs that start from here."""
     header, held = _capabilities()
-    # Who was root may still be let into its folder by this one alone; in a user namespace it means nothing outside.
+    # A former root needs this one to enter its folder; in a user namespace it has no effect outside.
     kept = held[1] & 1 << _CAP_DAC_OVERRIDE if os.getuid() == 0 or os.getuid() >= root.FIRST_USER else 0
     for capability in range(_LAST_CAPABILITY + 1):
         if not kept >> capability & 1:
@@ -412,14 +412,14 @@ def drop_privileges() -> None:
 
 
 def _capabilities() -> tuple[ctypes.Array[ctypes.c_uint32], ctypes.Array[ctypes.c_uint32]]:
-    """What ``capset`` takes: a header, and effective, permitted, inheritable ones; the same three for those from 32 on."""
+    """Return the arguments of ``capset``: a header, and the effective, permitted and inheritable sets, low and high words."""
     header, held = _Header(_CAPABILITY_VERSION_3, 0), _Sets()
     _capget(header, held)
     return header, held
 
 
 def limit_resources(*, memory_mb: int) -> None:
-    """Bound what more private memory (MiB) this process may take, and its files (4 GiB each), for good; no core dumps.
+    """Limit private memory (MiB on top of what is mapped now), the size of files (4 GiB each) and core dumps.
 
     What it was forked with does not count. Shared memory counts only as address space, of which there is twice as much.
     Should the machine itself run out of memory, this process is the first to go.
@@ -446,7 +446,7 @@ def _limit(kind: int, value: int) -> None:
 
 
 def _sizes() -> tuple[int, int]:
-    """Bytes of address space and of private data that this process has now; plenty where that cannot be known."""
+    """Return the bytes of address space and of private data of this process; large numbers where they are unknown."""
     try:
         with open("/proc/self/statm", "rb", buffering=0) as file:
             pages = [int(word) * resource.getpagesize() for word in file.read().split()]
@@ -456,7 +456,7 @@ def _sizes() -> tuple[int, int]:
 
 
 def memory_kills() -> int:
-    """How many processes this machine has killed for want of memory since it started; 0 where it does not say."""
+    """Return how many processes this machine has killed for lack of memory since it started; 0 where it is unknown."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

@@ -1,4 +1,4 @@
-"""A large input as references are given it: an array of doubles whose elements are converted when they are looked at.
+"""Give a large input to references as an array of doubles whose elements are converted on access.
 
 An embedding lookup of a few rows need not convert a table of gigabytes. Indexing and ``take`` convert what they select; all
 else converts the whole array, once.

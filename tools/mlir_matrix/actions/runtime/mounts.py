@@ -30,29 +30,29 @@ class _Attributes(ctypes.Structure):
 
 
 def check(code: int) -> int:
-    """Return the result of a system call; raise OSError where that is an error."""
+    """Return the result of a system call. Raise OSError for an error."""
     if code < 0:
         raise OSError(ctypes.get_errno(), f"the action cannot be isolated: {os.strerror(ctypes.get_errno())}")
     return code
 
 
 def mount(kind: str, place: str, flags: int, options: str = "") -> None:
-    """Mount a new file system of the kernel's."""
+    """Mount a new file system of the kernel."""
     check(libc.mount(kind.encode(), os.fsencode(place), kind.encode(), flags, options.encode()))
 
 
 def bind(source: str, place: str) -> None:
-    """Show a file, or a folder with all that is mounted in it, at another place as well."""
+    """Mount a file, or a folder with all mounts in it, at another place too."""
     check(libc.mount(os.fsencode(source), os.fsencode(place), None, _MS_BIND | _MS_REC, None))
 
 
 def make_private() -> None:
-    """Keep what this namespace mounts from now on out of all others."""
+    """Hide new mounts of this namespace from all others."""
     libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
 
 
 def set_attributes(place: str, attributes: int, *, inside: bool = True) -> None:
-    """Add flags to a mount, and (``inside``) to all that is mounted in it. Needs Linux 5.12."""
+    """Add flags to a mount and, if ``inside``, to all mounts in it. Needs Linux 5.12."""
     wanted = _Attributes(set=attributes)
     flags = _AT_RECURSIVE if inside else 0
     size = ctypes.sizeof(wanted)
@@ -61,18 +61,18 @@ def set_attributes(place: str, attributes: int, *, inside: bool = True) -> None:
 
 
 def open_tree(path: str) -> int:
-    """Return a descriptor of a new mount of a folder, which is nowhere yet."""
+    """Return a descriptor of a new, detached mount of a folder."""
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC
     return check(libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags))
 
 
 def move_mount(tree: int, place: str) -> None:
-    """Put a mount from ``open_tree`` at its place, which may be in another namespace by now."""
+    """Attach a mount of ``open_tree``, which may be of another namespace."""
     check(libc.syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(place), _MOVE_MOUNT_F_EMPTY_PATH))
 
 
 def pivot(place: str, old: str) -> None:
-    """Make the mount at ``place`` the root, and the root what is mounted at ``old``, a name of a folder in it."""
+    """Make the mount at ``place`` the root, with the old root at ``old``, the name of a folder in it."""
     number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise OSError("the action cannot be isolated: pivot_root is not known on this architecture")
@@ -82,5 +82,5 @@ def pivot(place: str, old: str) -> None:
 
 
 def detach(place: str) -> None:
-    """Take away a mount and all that is mounted in it."""
+    """Unmount a file system and all mounts in it."""
     check(libc.umount2(os.fsencode(place), _MNT_DETACH))

@@ -1,4 +1,4 @@
-"""The words for how tests end and for the stages of their actions, as documents and files have them."""
+"""The words for outcomes of tests and stages of actions, as documents have them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,8 @@ class Stage(StrEnum):
     CODEGEN = "codegen"
     RUN = "run"
     JUDGE = "judge"
+
+
+def of_relation(relation: str, outcome: str, reason: str) -> str:
+    """Return the reason of a verdict on a property, which ``relation`` is in words."""
+    return f"{relation}: {reason}" if outcome == Outcome.PASS else f"expected: {relation}; found: {reason}"

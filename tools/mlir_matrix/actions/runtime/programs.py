@@ -1,8 +1,7 @@
 """Programs of the environment's prefixes (``mlir-opt``, ``llc``, ``qemu-aarch64``), run by their own loader and libraries.
 
 A prefix is a folder with everything that its programs need; ``.matrix/prefix.json`` in it says where they are. A program
-may be the machine's instead. Only the command line of the worker knows where any of them is: nothing that an action is
-told, and nothing that it leaves, says so.
+may be the machine's instead. Only the command line of the worker has their paths: requests and results of actions do not.
 """
 
 from __future__ import annotations
@@ -44,24 +43,23 @@ def _described(prefix: str) -> dict[str, Any]:
 
 
 def release(program: str) -> str:
-    """The release of the component that a program belongs to (``19.1.7``)."""
+    """Return the release of the component of a program, such as ``19.1.7``."""
     prefix = _prefix_of(program)
     return programs[program][0] if prefix is None else prefixes[prefix]
 
 
 def before(program: str, major: int) -> bool:
-    """Whether a program's release is older than a major one. A release that is no number, as of a branch, is the newest."""
+    """Return whether a program is older than a major release. A release without a number, such as a branch, is the newest."""
     found = _MAJOR.match(release(program))
     return found is not None and int(found[0]) < major
 
 
 def has(program: str) -> bool:
-    """Whether the environment has a program."""
     return program in programs or any(program in _described(prefix)["programs"] for prefix in prefixes)
 
 
 def _prefix_of(program: str) -> str | None:
-    """The prefix that has a program; None where it is the machine's."""
+    """Return the prefix that has a program; None for a program of the machine."""
     for prefix in prefixes:
         if program in _described(prefix)["programs"]:
             return prefix
@@ -71,7 +69,7 @@ def _prefix_of(program: str) -> str | None:
 
 
 def command(program: str) -> list[str]:
-    """The words that start a program; MachineFailed where the environment has none of that name."""
+    """Return the words that start a program. Raise MachineFailed where the environment has no such program."""
     prefix = _prefix_of(program)
     if prefix is None:
         return [programs[program][1]]
@@ -83,7 +81,7 @@ def command(program: str) -> list[str]:
 
 
 def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name: str) -> list[str]:
-    """Return the words that run a program of a prefix by the prefix's own loader, wherever the prefix stands.
+    """Return the words that run a program of a prefix by the prefix's own loader.
 
     ``loader``, ``libraries`` and ``path`` are relative to ``root``; ``name`` becomes the program's argument 0.
     """
@@ -94,7 +92,7 @@ def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name:
 
 
 def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> None:
-    """Run a program on files in the current folder, which is to write ``output``.
+    """Run a program on files in the current folder; it must write ``output``.
 
     ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
     ended it.
@@ -121,22 +119,22 @@ def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -
 
 
 def refuse(code: int, said: str, *, failure: str) -> NoReturn:
-    """Raise what the end of a program means that failed, ``said`` being all that it printed."""
+    """Raise the error for a program that failed; ``said`` is all that it printed."""
     text = clean(said)
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)
     found = _ERROR.search(text)
-    first = found[1] if found else next((line for line in text.splitlines() if line.strip()), "it says nothing")
+    first = found[1] if found else next((line for line in text.splitlines() if line.strip()), "it prints nothing")
     raise ActionFailed(f"{failure}: {_short(first)}", diagnostics=text)
 
 
 def _short(message: str) -> str:
-    """One line for the table, without the operation that is printed after the message."""
+    """Return one line for the table, without the operation that follows the message."""
     return re.sub(r"(?<=\S): (%\S+ = |\").*", "", message.strip())[:300]
 
 
 def clean(text: str) -> str:
-    """What a program said without what differs from machine to machine: diagnostics are kept like results."""
+    """Return the output of a program without parts that differ between machines: diagnostics are cached."""
     lines = [line for line in text.splitlines() if not _NOISE.match(line)]
     text = "\n".join(lines)
     for prefix in prefixes:

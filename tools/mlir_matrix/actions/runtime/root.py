@@ -29,9 +29,9 @@ _PROCESSORS = "/sys/devices/system/cpu"
 _LOADER_CACHE = "/etc/ld.so.cache"
 #: Prefixes that belong to the whole machine: of these an interpreter gets its library and no more.
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local")
-#: Where each package is a prefix that names others: whoever has one needs them all, and none is anybody's secret.
+#: Stores in which packages refer to each other: an interpreter from there needs the whole store, which is public.
 _STORES = ("/nix/store", "/gnu/store")
-#: Each action has empty ones of its own. Their memory counts as nobody's, so each is small.
+#: Each action has its own empty ones. No limit counts their memory, so each is small.
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - not the machine's
 TEMPORARY = ("/tmp", _SHARED_MEMORY)  # noqa: S108 - not the machine's
 _SMALL = "size=64m,nr_inodes=4k,mode=1777"
@@ -53,7 +53,7 @@ class Laid:
 
 
 def bound(declared: Iterable[str]) -> list[str]:
-    """Return the paths that an action can read: what is declared, and what the interpreter and the C library need.
+    """Return the paths that an action can read: declared ones, and those that the interpreter and the C library need.
 
     ``declared``: packages, prefixes, programs, devices. A folder stands for all in it.
     """
@@ -64,7 +64,7 @@ def bound(declared: Iterable[str]) -> list[str]:
 
 
 def _interpreter() -> Iterator[str]:
-    """What CPython itself is made of, our own code and its compiled form."""
+    """Yield the paths of CPython, of our own code and of its compiled form."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     yield from (here, os.path.join(os.path.dirname(here), "__init__.py"))
     yield from (path for path in {sys.executable, getattr(sys, "_base_executable", "")} if path)
@@ -72,7 +72,7 @@ def _interpreter() -> Iterator[str]:
     for prefix in {sys.base_prefix, sys.base_exec_prefix}:
         if prefix not in _SHARED_PREFIXES and not _is_inside(_home(), prefix):
             yield next((store for store in _STORES if prefix.startswith(store)), prefix)
-    # Archives and compiled modules, which need not lie in the library.
+    # Archives and compiled modules, which may be outside of the library.
     checkout = os.path.dirname(os.path.dirname(here))
     yield from (path for path in sys.path if path and path != checkout)
     if sys.pycache_prefix:
@@ -83,7 +83,7 @@ def _interpreter() -> Iterator[str]:
 
 
 def _home() -> str:
-    """The home of the user; HOME is another by now."""
+    """Return the user's home; the variable HOME is another by now."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -91,7 +91,7 @@ def _home() -> str:
 
 
 def _mapped() -> list[str]:
-    """The shared libraries that this process runs on."""
+    """Return the shared libraries of this process."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
             paths = {line.split(None, 5)[5].rstrip("\n") for line in file if ".so" in line and "/" in line}
@@ -101,7 +101,7 @@ def _mapped() -> list[str]:
 
 
 def _library_folders(libraries: Iterable[str]) -> Iterator[str]:
-    """The folders of the C library: with it are the few others that a wheel may take from a machine."""
+    """Yield the folders of the C library. They have the few other libraries that wheels take from a machine."""
     places = {os.path.dirname(os.path.realpath(path)) for path in libraries}
     for place in places:
         # Where /usr is not merged, the C library is in one and libstdc++ in the other.
@@ -117,7 +117,7 @@ def _shell(loader: str) -> Iterator[str]:
 
 
 def needed_by(program: str, loader: str = "") -> Iterator[str]:
-    """A program of the machine, and the libraries or the interpreter that it names."""
+    """Yield a program of the machine, and the libraries or the interpreter that it needs."""
     loader = loader or next((path for path in _mapped() if os.path.basename(path).startswith("ld-")), "")
     yield program
     try:
@@ -139,7 +139,7 @@ def needed_by(program: str, loader: str = "") -> Iterator[str]:
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """Paths without those inside others."""
+    """Return the paths that are not inside others."""
     kept: list[str] = []
     for path in sorted({os.path.normpath(path) for path in paths}):
         if not any(_is_inside(path, other) for other in kept):
@@ -152,7 +152,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def _resolve(path: str, links: dict[str, str]) -> str:
-    """Return the real path, and note the links on the way, so that both paths can be had."""
+    """Return the real path, and add the links on the way to ``links``."""
     at, parts = "/", path.split("/")
     while parts:
         name = parts.pop(0)
@@ -174,7 +174,7 @@ def _resolve(path: str, links: dict[str, str]) -> str:
 
 
 def leave_plain_folder() -> None:
-    """Where the root is a folder in which nothing is mounted, as in a chroot, go on in a mount of it."""
+    """Move into a mount of the root where the root is a plain folder, as in a chroot."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         if any(line.split()[4] == "/" for line in file):
             return
@@ -185,7 +185,7 @@ def leave_plain_folder() -> None:
 
 
 def build(paths: Iterable[str]) -> Laid:
-    """Make a root of these paths, and move this process into it, which has a mount namespace of its own.
+    """Make a root of these paths and move this process, which has its own mount namespace, into it.
 
     OSError where the kernel refuses.
     """
@@ -222,7 +222,7 @@ def build(paths: Iterable[str]) -> Laid:
 
 
 def inherit() -> Laid:
-    """Make all files of this mount namespace read-only, and put a new /dev in the place of the old one."""
+    """Make all files of this mount namespace read-only, and mount a new /dev over the old one."""
     devices = open_devices()
     mounts.set_attributes("/", _FIXED)
     mount_devices(devices)
@@ -253,7 +253,7 @@ def _make_proc(old: str) -> bool:
 
 
 def _can_mount_proc() -> bool:
-    """Mount /proc; where a container hides parts of its own the kernel refuses a new one, and the old one stays."""
+    """Mount /proc if the kernel allows it. It refuses where a container hides parts of its own."""
     try:
         mount_proc()
     except OSError:
@@ -262,12 +262,11 @@ def _can_mount_proc() -> bool:
 
 
 def mount_proc() -> None:
-    """Mount a /proc of this process namespace over what is there."""
     mounts.mount("proc", "/proc", mounts.MS_RDONLY | _NOT_RUN)
 
 
 def open_devices(more: Iterable[str] = ()) -> dict[str, int]:
-    """Return the devices that every program may expect, and ``more``, each as a mount that is nowhere yet."""
+    """Return detached mounts of the devices that every program expects, and of ``more``."""
     trees: dict[str, int] = {}
     try:
         for path in (*filter(os.path.exists, _DEVICES), *more):
@@ -280,7 +279,7 @@ def open_devices(more: Iterable[str] = ()) -> dict[str, int]:
 
 
 def mount_devices(devices: dict[str, int]) -> None:
-    """Mount a /dev that has only these over the one that is there."""
+    """Mount a /dev with only these devices."""
     mounts.mount("tmpfs", "/dev", mounts.MS_NOSUID | mounts.MS_NOEXEC, "size=64k,nr_inodes=512,mode=0755")
     _add_devices(devices)
     os.mkdir(_SHARED_MEMORY)
@@ -297,7 +296,7 @@ def _add_devices(devices: dict[str, int]) -> None:
 
 
 def mount_empty(place: str, kept: Iterable[str] = ()) -> None:
-    """Mount a file system of bounded size that holds only ``kept``: mounts and links that were there before."""
+    """Mount a file system of limited size that has only ``kept``, mounts and links of the old one."""
     links = {path: os.readlink(path) for path in kept if os.path.islink(path)}
     trees = {path: (mounts.open_tree(path), os.path.isdir(path)) for path in kept if path not in links}
     mounts.mount("tmpfs", place, _NOT_RUN, _SMALL)
@@ -309,7 +308,7 @@ def mount_empty(place: str, kept: Iterable[str] = ()) -> None:
 
 
 def _attach(tree: int, path: str, *, is_folder: bool) -> None:
-    """Put a mount at a path, which is made, and close its descriptor."""
+    """Attach a mount at a path, which is created, and close its descriptor."""
     os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
     if not is_folder:
         open(path, "wb").close()
@@ -318,7 +317,7 @@ def _attach(tree: int, path: str, *, is_folder: bool) -> None:
 
 
 def _write_etc() -> None:
-    """What libraries ask of a machine: who its users are, where names come from."""
+    """Write the files in /etc that libraries read: users and name resolution."""
     users = {0: "root", 65534: "nobody", os.getuid(): "root" if os.getuid() == 0 else "action"}
     if os.getuid() == 0:
         users |= {FIRST_USER + number: "action" for number in range(USERS)}

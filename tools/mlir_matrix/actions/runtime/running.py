@@ -44,26 +44,25 @@ class Running:
     timed_out: bool = False
 
     def kill(self) -> None:
-        """End the child and everything that it started."""
         if self.space is not None:
             self.space.kill()
             return
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            # Not yet a group leader, or already gone; a child that is not a leader yet has run nobody's code.
+            # Not yet a group leader, or already gone; a child that is no leader yet has run no tool.
             return
 
 
 class Ends:
-    """Writes outcomes for those that left none."""
+    """Writes the outcomes of children that wrote none."""
 
     def __init__(self, container: Container | None) -> None:
         self._memory_kills = isolation.memory_kills()
         self._container = container
 
     def settle(self, task: Running, status: int) -> str:
-        """Write the outcome for a child that could not write its own; returns what the machine's trouble is, if any."""
+        """Write the outcome of a child that wrote none. Return the failure of the machine, else an empty string."""
         refused = self._container.refused(task.memory_mb) if self._container is not None else ""
         try:
             if task.timed_out or not os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
@@ -77,12 +76,12 @@ class Ends:
         except MachineFailed as error:
             return str(error)
         except OSError as error:
-            # Where the action has taken its own folder away, whoever collects it finds nothing and says so.
+            # If the action removed its own folder, collecting it fails with a damaged folder.
             return f"the machine failed: {error.strerror}" if error.errno in MACHINE_ERRORS else ""
         return ""
 
     def _outcome(self, task: Running, status: int) -> dict[str, str]:
-        """What became of a child that left no outcome. Raises MachineFailed."""
+        """Return the outcome of a child that left none. Raise MachineFailed."""
         log = read_log(task.folder)
         if task.timed_out:
             return failure(task.stage, Outcome.TIMED_OUT, f"no answer within {task.timeout_s:g} s", log)

@@ -20,7 +20,7 @@ _MODE_FILTER = 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 #: BPF: load a word of the data, jump where it is equal, where it is at least, where it has a bit, return.
 _LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_CLONE_NEWUSER = 0x10000000
+CLONE_NEWUSER = 0x10000000
 #: Offsets in the data: number of the call, architecture, low half of the first argument (little-endian).
 _NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24
 #: BPF: take the bits of an operand; those of a socket's type that are no flags.
@@ -46,7 +46,7 @@ class _Program(ctypes.Structure):
 
 @cache
 def _assemble(machine: str) -> bytes:
-    """The filter: instructions of (code, jump if true, jump if false, operand), jumps counted from the next one."""
+    """Return the filter: instructions of (code, jump if true, jump if false, operand). Jumps count from the next one."""
     arch, making_sockets, pairing, control, cloning, absent = _MACHINES[machine]
     refuse = [
         (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
@@ -65,11 +65,11 @@ def _assemble(machine: str) -> bytes:
         (_EQUAL, wrong - 1, wrong - 2, socket.SOCK_STREAM),
         *body,
     ]
-    # Who waits to open a file that is leased, read-only binds included, waits for as long as an action likes.
+    # An action that leases a file blocks others that open it, through read-only binds too.
     absent_call = len(body) - 1
     body = [(_EQUAL, 0, 2, control), (_LOAD, 0, 0, _SECOND), (_EQUAL, absent_call, absent_call - 1, _F_SETLEASE), *body]
     # Without a user namespace the other kinds need privileges.
-    body = [(_EQUAL, 0, 2, cloning), (_LOAD, 0, 0, _FIRST), (_HAS, len(body) - 1, len(body) - 2, _CLONE_NEWUSER), *body]
+    body = [(_EQUAL, 0, 2, cloning), (_LOAD, 0, 0, _FIRST), (_HAS, len(body) - 1, len(body) - 2, CLONE_NEWUSER), *body]
     # From each of these to the last instruction, which says that there is no such call.
     for number in reversed(absent):
         body = [(_EQUAL, len(body) - 1, 0, number), *body]
@@ -81,13 +81,13 @@ def _assemble(machine: str) -> bytes:
 
 
 def prepare() -> bytes:
-    """Assemble the filter once, for all children; empty where there is none for this architecture."""
+    """Assemble the filter once for all children; empty for an unknown architecture."""
     machine = os.uname().machine
     return _assemble(machine) if machine in _MACHINES else b""
 
 
 def restrict() -> bool:
-    """Refuse these calls to this process and all that it starts, for good. It must have no_new_privs set.
+    """Refuse these calls to this process and its children, for good. It must have set no_new_privs.
 
     Returns whether the kernel does so.
     """

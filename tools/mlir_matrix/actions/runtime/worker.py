@@ -32,7 +32,7 @@ from mlir_matrix.actions.runtime.running import Ends, Running
 
 
 class Worker:
-    """The parent: starts a child per request, ends those that take too long, answers when they are done."""
+    """The parent: starts a child per request, ends it at its time limit, answers when it is done."""
 
     def __init__(
         self, *, replies: int, spaces: isolation.Spaces | None, alone: bool, devices: Sequence[str] = ()
@@ -42,7 +42,7 @@ class Worker:
         self._granted = frozenset(devices)
         self._spaces = spaces
         self._lost = isolation.lost(spaces)
-        #: Whether folders of actions lie beside each other.
+        #: Whether folders of other actions are beside an action's folder.
         self._alone = alone
         self._selector = selectors.DefaultSelector()
         self._running: dict[int, Running] = {}
@@ -54,7 +54,7 @@ class Worker:
         self.trouble = ""
 
     def serve(self, requests: int) -> None:
-        """Answer until the requests' end of file; what still runs then is nobody's any more and is ended."""
+        """Answer requests until their end of file; then end what still runs."""
         os.set_blocking(requests, False)
         self._selector.register(requests, selectors.EVENT_READ, None)
         while self._open or self._running:
@@ -116,12 +116,12 @@ class Worker:
         if layout is None:
             return None
         if self._alone:
-            # Who sends layouts starts workers without saying what for.
+            # Bazel starts workers without naming their tools.
             _preload(str(layout["request"]["tool"]))
         return Staged(layout, root)
 
     def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
-        """Start what a request asks for; None where there is nothing to start, and it is done."""
+        """Start the action of a request; None where no process is needed."""
         if staged is None:
             options = _request_parser().parse_args(arguments)
             folder, file, limits = root, options.request, (options.timeout_s, options.memory_mb)
@@ -132,7 +132,7 @@ class Worker:
             folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
         with open(os.path.join(folder, file), encoding="utf-8") as text:
             request = json.load(text)
-        # For the child's descriptor, which must be had once there is a child.
+        # Reserved for the child's descriptor, which must not fail after the fork.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
         space = None
@@ -142,12 +142,15 @@ class Worker:
             if pid == 0:
                 run_forked(request, folder, memory_mb=limits[1], space=space)
         except OSError:
-            self._return(space)
-            _abandon(space)
+            if space is not None:
+                space.leave()
+                space.kill()
+                space.close()
             raise
         finally:
             os.close(reserve)
-        self._return(space)
+        if space is not None:
+            space.leave()
         return Running(
             request_id=number,
             folder=folder,
@@ -163,14 +166,10 @@ class Worker:
         )
 
     def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
-        """Enter the namespaces of an action. Raises OSError where it asks for a device that nobody grants."""
+        """Enter the namespaces of an action. Raise OSError for a device that is not granted."""
         if refused := [device for device in devices if device not in self._granted]:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
         return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
-
-    def _return(self, space: isolation.Space | None) -> None:
-        if self._spaces is not None and space is not None:
-            self._spaces.back()
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -183,7 +182,7 @@ class Worker:
     def _finish(self, task: Running) -> None:
         self._selector.unregister(task.pidfd)
         os.close(task.pidfd)
-        # All that it started first: once the leader of a group is reaped its number may belong to somebody else.
+        # Kill the group first: once its leader is reaped, another process may get the number.
         task.kill()
         _, status, usage = os.wait4(task.pid, 0)
         del self._running[task.pid]
@@ -214,7 +213,7 @@ class Worker:
         os.write(self._replies, json.dumps(reply).encode() + b"\n")
 
     def _bury_orphans(self) -> None:
-        """End what a finished action left behind: as their nearest living ancestor, this process inherited them.
+        """End the processes that a finished action left: this process, their nearest living ancestor, inherited them.
 
         Again and again, because those that end leave children, too; but not for ever: a bomb may be faster than we.
         """
@@ -226,14 +225,7 @@ class Worker:
                     os.waitpid(pid, 0)
 
 
-def _abandon(space: isolation.Space | None) -> None:
-    if space is not None:
-        space.kill()
-        space.close()
-
-
 def _children() -> set[int]:
-    """Living or unburied children of this process."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             return {int(word) for word in file.read().split()}
@@ -289,7 +281,7 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
         os.dup2(2, 1)
         _preload(*options.tool)
         Worker(replies=replies, spaces=spaces, alone=True, devices=options.device).serve(0)
-        # Nobody waits for frameworks to tidy up.
+        # Without the frameworks' exit handlers, which take time.
         os._exit(0)
     return _once(rest, spaces)
 

@@ -1,16 +1,14 @@
-"""Judges planted mistakes: whether each matters, and whether the judge, with the tolerances that win, catches it.
+"""Judge mutants: does each one matter, and do the judge and the winning tolerances catch it?
 
-params   ``outputs``: what the judge is told of each; ``draws``: their numbers; ``kind``: ``mutant`` (outputs of a kernel with a
-         mistake in it; a call that failed is caught), ``allowed`` (of one that must pass: it is judged whether or not it
-         matters), ``outputs`` (mistakes are planted here, those in ``mutations``) or ``trivial`` (outputs that no program is
-         needed for; ``arguments``: the workload's inputs)
-inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``, where there are;
-         for ``trivial`` also ``arg-DRAW-NAME``
-outputs  ``report``: JSON, ``plants``: a list of what became of each
+params   ``kind``: ``mutant`` (outputs of a mutated kernel; a failed call is caught), ``allowed`` (outputs of an allowed
+         transformation, which are always judged), ``outputs`` (plant ``mutations`` in outputs here) or ``trivial`` (outputs that
+         need no program; ``arguments``: the workload's inputs)
+inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``; for ``trivial`` also
+         ``arg-DRAW-NAME``
+outputs  ``report``: JSON, ``mutants``: what happened to each mutant
 
-A mistake **matters** where the error that it leaves, the distance from what is expected in double, exceeds the a-priori bound of
-the forward error on some element, where NaN or an infinity is not the expected one, or an integer is another. The bounds are
-computed from the inputs, apart from the tolerances (``forward_error``).
+A mutant *matters* if its distance from the expected value, in double, exceeds the forward error bound of some element, if NaN or
+infinities differ, or an integer does. The bounds come from the inputs and not from the tolerances (:mod:`forward_error`).
 """
 
 from __future__ import annotations
@@ -45,13 +43,13 @@ class Effect:
 
 
 def run(action: Action[AuditParams]) -> None:
-    """Write the report. Nothing that a kernel gave fails the action."""
-    plants = list(_KINDS[action.params["kind"]](action))
-    write_json(action.outputs["report"], {"plants": plants})
+    """Write the report. A failure of a kernel does not fail the action."""
+    mutants = list(_KINDS[action.params["kind"]](action))
+    write_json(action.outputs["report"], {"mutants": mutants})
 
 
 def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
-    """What a mistake does to one output: ``actual`` as stored, ``expected`` as a golden, ``bound`` in double, all of its shape."""
+    """Return the effect of a mistake on an output: ``actual`` as stored, ``expected`` a golden, ``bound`` in double."""
     if spec["compare"] == "order-free" and expected.ndim:
         order = np.argsort(expected, axis=-1, kind="stable")
         expected, bound = (np.take_along_axis(each, order, axis=-1) for each in (expected, bound))
@@ -67,7 +65,7 @@ def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
     worst = int(np.argmax(share))
     return Effect(
         output=spec["name"],
-        index=[int(index) for index in np.unravel_index(worst, share.shape)],
+        index=dtypes.index_of(worst, share.shape),
         error=float(error.reshape(-1)[worst]),
         bound=float(bound.reshape(-1)[worst]),
         share=float(share.reshape(-1)[worst]),
@@ -75,7 +73,7 @@ def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
 
 
 def _float_error(actual: Array, expected: Array) -> Array:
-    """|actual - expected|: 0 where both are the same infinity or NaN, infinite where only one is."""
+    """Return |actual - expected|: 0 for the same infinity or NaN, infinite where only one is."""
     with np.errstate(all="ignore"):
         same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
         finite = np.isfinite(actual) & np.isfinite(expected)
@@ -90,20 +88,11 @@ class _Draw:
         self.specs = action.params["outputs"]
         self._inputs = action.inputs
 
-    def actual(self, spec: Spec) -> Array:
-        return dtypes.load_npy(self._inputs[f"actual-{self.number}-{spec['name']}"])
-
-    def expected(self, spec: Spec) -> Array:
-        return dtypes.load_npy(self._inputs[f"expected-{self.number}-{spec['name']}"])
-
-    def bound(self, spec: Spec) -> Array:
-        return dtypes.load_npy(self._inputs[f"bound-{self.number}-{spec['name']}"])
-
-    def argument(self, name: str) -> Array:
-        return dtypes.load_npy(self._inputs[f"arg-{self.number}-{name}"])
+    def load(self, kind: str, name: str) -> Array:
+        return dtypes.load_npy(self._inputs[f"{kind}-{self.number}-{name}"])
 
     def files(self, other: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What the judge reads; ``other``: outputs (by name) that are not the kernel's."""
+        """Return the files that the judge reads; ``other`` replaces outputs of the kernel, by name."""
         found = {}
         for spec in self.specs:
             name = spec["name"]
@@ -112,13 +101,15 @@ class _Draw:
         return found
 
     def worst(self) -> Effect:
-        """The effect on the output that shows it most."""
-        effects = [effect(spec, self.actual(spec), self.expected(spec), self.bound(spec)) for spec in self.specs]
+        effects = [
+            effect(spec, *(self.load(kind, spec["name"]) for kind in ("actual", "expected", "bound")))
+            for spec in self.specs
+        ]
         return max(effects, key=lambda each: each.share)
 
 
 def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
-    """One plant a draw: what a kernel gave."""
+    """Yield one mutant per draw: the outputs of a kernel."""
     allowed = action.params["kind"] == "allowed"
     with open(action.inputs["failures"], encoding="utf-8") as file:
         failures: dict[str, str] = json.load(file)
@@ -134,7 +125,7 @@ def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
 
 
 def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where: str) -> dict[str, Any]:
-    """What became of a plant; the effect in full where it got through."""
+    """Describe a mutant; a missed one with its effect in full."""
     spec = next(spec for spec in draw.specs if spec["name"] == worst.output)
     plant: dict[str, Any] = {"draw": draw.number, "matters": worst.share > 1, "layer": spec["layer"], "where": where}
     if verdict is None:
@@ -152,13 +143,13 @@ def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where:
 
 
 def _measured(verdict: dict[str, Any]) -> dict[str, Any]:
-    """What the judge says of a kernel that should pass: why it does not, and how much of each bound it took."""
+    """Describe the verdict on a kernel that should pass: the reason, and the share of each bound."""
     used = [[each["layer"], each["error_used"]] for each in verdict["outputs"] if "error_used" in each]
     return {"reason": verdict["reason"], "used": used}
 
 
 def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
-    """Every mistake in every output of every draw; the other outputs stay as they are."""
+    """Yield every mistake in every output of every draw; the other outputs stay unchanged."""
     draws = [_Draw(action, number) for number in action.params["draws"]]
     with open(action.inputs["failures"], encoding="utf-8") as file:
         failed = json.load(file)
@@ -166,9 +157,11 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     for at, draw in enumerate(draws):
         for spec in draw.specs:
             # The first has the last before it.
-            other = draws[at - 1].actual(spec) if len(draws) > 1 else None
-            planting = Planting(stored=draw.actual(spec), dtype=spec["dtype"], draw=draw.number, other=other)
-            expected, bound = draw.expected(spec), draw.bound(spec)
+            other = draws[at - 1].load("actual", spec["name"]) if len(draws) > 1 else None
+            planting = Planting(
+                stored=draw.load("actual", spec["name"]), dtype=spec["dtype"], draw=draw.number, other=other
+            )
+            expected, bound = (draw.load(kind, spec["name"]) for kind in ("expected", "bound"))
             for name in action.params["mutations"]:
                 for where, mutant in MUTATIONS[name](planting):
                     worst = effect(spec, mutant, expected, bound)
@@ -180,7 +173,7 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
 
 
 def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[str, Any]:
-    """The verdict on these outputs with another array for the one of this name."""
+    """Return the verdict on these outputs, with another array for one of them."""
     path = "mutant.npy"
     dtypes.save_npy(path, array)
     names = {spec["name"] for spec in specs}
@@ -192,21 +185,21 @@ def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[
 
 
 def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
-    """One plant for each trivial output and draw that passes, each output of the workload by itself.
+    """Yield one mutant for each trivial output that passes in a draw, each output by itself.
 
     Where the workload says why that is right nothing is asked.
     """
     draws = [_Draw(action, number) for number in action.params["draws"]]
     for at, draw in enumerate(draws):
-        arguments = {f"the input {name}": draw.argument(name) for name in action.params["arguments"]}
+        arguments = {f"the input {name}": draw.load("arg", name) for name in action.params["arguments"]}
         for spec in (each for each in draw.specs if "weak_reason" not in each):
             others = dict(arguments)
             if len(draws) > 1:
-                stored = draws[at - 1].expected(spec)
+                stored = draws[at - 1].load("expected", spec["name"])
                 others["what is right for other inputs"] = (
                     dtypes.rounded(stored, spec["dtype"]) if spec["dtype"] in FLOATS else stored
                 )
-            for name in judge.weak(spec, draw.expected(spec), judge.criteria_of(spec), others):
+            for name in judge.weak(spec, draw.load("expected", spec["name"]), judge.criteria_of(spec), others):
                 yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
 
 

@@ -1,4 +1,4 @@
-"""Choose what does the work of a tool on MLIR: the Python bindings, or the programs of a release.
+"""Choose the backend of a tool on MLIR: the Python bindings, or the programs of a release.
 
 The parameter ``backend`` names the module, ``by_bindings`` or ``by_programs``. Only that one is imported, and only that
 one is part of an action's key (``execute/keys``).

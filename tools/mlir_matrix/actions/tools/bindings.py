@@ -1,4 +1,4 @@
-"""One face for MLIR's Python bindings, whichever package carries them.
+"""One interface for MLIR's Python bindings, whichever package has them.
 
 The same API ships as ``mlir`` (llvm/eudsl's distribution), and inside ``torch_mlir``, ``iree.compiler`` and
 ``jaxlib.mlir``. Two of them in one process collide in nanobind's type registry, so a process takes one and keeps it.
@@ -41,7 +41,7 @@ _ready: dict[str, Any] = {}
 
 
 def installed() -> tuple[str, ...]:
-    """The roots that this environment has, best first. Imports no bindings, only the parents of dotted roots."""
+    """Return the roots that this environment has, best first. Import only the parents of dotted roots."""
     return tuple(root for root in ROOTS if _has(root))
 
 
@@ -53,7 +53,7 @@ def _has(root: str) -> bool:
 
 
 def preload() -> None:
-    """Import the bindings in the warm parent, when there is no doubt which, and make a context; starts no thread."""
+    """Import the bindings in the warm parent if there is one package of them, and make a context without threads."""
     # The bindings import NumPy, whose OpenBLAS starts a thread per core unless told otherwise; we fork after this.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     roots = installed()
@@ -62,14 +62,6 @@ def preload() -> None:
         # The bindings import a dialect's module when they first show one of its operations: up to 30 ms in each child.
         for dialect in _SHOWN:
             _optional(f"{roots[0]}.dialects.{dialect}")
-
-
-def default_root() -> str:
-    """The root to use when an action names none."""
-    roots = installed()
-    if not roots:
-        raise ActionFailed(f"the environment has no MLIR bindings: none of {', '.join(ROOTS)} can be imported")
-    return roots[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +75,7 @@ class Bindings:
     rewrite: ModuleType | None
 
     def context(self) -> Any:
-        """A fresh context with every dialect of the package and no threads."""
+        """Return a new context with every dialect of the package and no threads."""
         context = self.ir.Context()
         context.enable_multithreading(False)
         context.allow_unregistered_dialects = False
@@ -98,7 +90,7 @@ class Bindings:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """A context that nobody has used, for the length of the block."""
+        """Enter an unused context for the length of the block."""
         context = _ready.pop(self.root, None) or self.context()
         session = Session(bindings=self, context=context)
         handler = context.attach_diagnostic_handler(session.note)
@@ -109,7 +101,7 @@ class Bindings:
             handler.detach()
 
     def _register_torch(self, context: Any) -> None:
-        """torch, stablehlo, chlo and tm_tensor are not in the registry that torch-mlir's contexts start from."""
+        """Register torch, stablehlo, chlo and tm_tensor, which are not in the registry of torch-mlir's contexts."""
         global _registered_passes
         importlib.import_module("torch_mlir.dialects.torch").register_dialect(context)
         stablehlo = importlib.import_module("torch_mlir._mlir_libs._stablehlo")
@@ -121,7 +113,7 @@ class Bindings:
             self.needed("passmanager").PassManager.parse(_TORCH_LOADS).run(self.ir.Module.create().operation)
 
     def _register_jaxlib(self, context: Any) -> None:
-        """What JAX itself uses is registered by an extension of its own; contexts start without."""
+        """Register JAX's dialects: an extension of JAX has them, contexts start without."""
         registry = self.ir.DialectRegistry()
         importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
         context.append_dialect_registry(registry)
@@ -130,7 +122,7 @@ class Bindings:
             importlib.import_module(f"jaxlib.mlir._mlir_libs.{dialect}").register_dialect(context)
 
     def needed(self, part: Literal["passmanager", "execution_engine", "rewrite"]) -> Any:
-        """The module of that name; ActionFailed where the package was built without it."""
+        """Return a module of the package. Raise ActionFailed where the package was built without it."""
         module = getattr(self, part)
         if module is None:
             raise ActionFailed(f"the bindings package {self.root} was built without {self.root}.{part}")
@@ -146,22 +138,18 @@ class Session:
     reported: list[str] = field(default_factory=list)
 
     def note(self, diagnostic: Any) -> bool:
-        """Diagnostic handler. True: handled, nothing goes to the process's stderr."""
+        """Handle a diagnostic. True means that nothing goes to stderr."""
         self.reported.append(_told(diagnostic, ""))
         return True
 
-    def diagnostics(self) -> str:
-        """Everything reported so far, as text."""
-        return "".join(self.reported)
-
     def failed(self, reason: str, error: BaseException | None = None) -> ActionFailed:
-        """The failure to raise, carrying what was reported (and the exception's own text where nothing was)."""
-        text = self.diagnostics() or (f"{error}\n" if error else "")
+        """Return the error to raise, with the diagnostics, or with the exception's text where there are none."""
+        text = "".join(self.reported) or (f"{error}\n" if error else "")
         return ActionFailed(reason, diagnostics=text)
 
     @contextmanager
     def compiling(self, what: str) -> Iterator[None]:
-        """Mark a call of the compiler: what it raises becomes an ActionFailed, «``what``: the first error»."""
+        """Turn what a call of the compiler raises into an ActionFailed, «``what``: the first error»."""
         try:
             with under_test():
                 yield
@@ -171,7 +159,7 @@ class Session:
             raise self.failed(f"{what}: {self.first_error(error)}", error) from error
 
     def parse(self, path: str, what: str = "the IR") -> Any:
-        """A verified module from a file of text or bytecode; ActionFailed says that ``what`` does not parse."""
+        """Return a verified module from a file of text or bytecode. Raise ActionFailed."""
         source = Path(path).read_bytes()
         if not source.strip():
             raise ActionFailed(f"{what} is empty")
@@ -199,19 +187,19 @@ class Session:
             parsed.run(module.operation)
 
     def rewrite(self, module: Any, patterns: Any) -> None:
-        """Apply a module of ``pdl.pattern`` to the module, greedily, until nothing matches. Consumes ``patterns``."""
+        """Apply ``pdl.pattern`` operations greedily until nothing matches. Consumes ``patterns``."""
         pdl = self.bindings.needed("rewrite")
         with self.compiling("the patterns failed"):
             pdl.apply_patterns_and_fold_greedily(module, pdl.PDLModule(patterns).freeze())
 
     def text(self, module: Any) -> str:
-        """The module without locations, so that its bytes do not depend on files and lines. Verified."""
+        """Return the verified module without locations: its bytes do not depend on files and lines."""
         with self.compiling("the IR is not valid"):
             module.operation.verify()
             return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
 
     def first_error(self, error: BaseException) -> str:
-        """One line for the table: the first error reported, without its location and the operator printed after it."""
+        """Return one line for the table: the first error, without its location and the operation after it."""
         errors = (text for text in self.reported if text.startswith("error: "))
         text = next(errors, f"error: {error}")
         line = text.splitlines()[0].removeprefix("error: ")
@@ -229,8 +217,11 @@ def _told(diagnostic: Any, indent: str) -> str:
     return f"{indent}{severity}: {message}{where}\n{notes}"
 
 
-def load(root: str) -> Bindings:
-    """The bindings in package ``root``; ActionFailed when it is not here, RuntimeError for a second package."""
+def load(root: str = "") -> Bindings:
+    """Return the bindings of a package, by default of the best one. Raise RuntimeError for a second package."""
+    root = root or next(iter(installed()), "")
+    if not root:
+        raise ActionFailed(f"the environment has no MLIR bindings: none of {', '.join(ROOTS)} can be imported")
     if root not in ROOTS:
         raise ActionFailed(f"unknown bindings package {root!r}; known are {', '.join(ROOTS)}")
     others = [each for each in ROOTS if each != root and f"{each}.ir" in sys.modules]

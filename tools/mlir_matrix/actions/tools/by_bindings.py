@@ -1,4 +1,4 @@
-"""The backend that works by MLIR's Python bindings; the parameter ``bindings`` names the package, else the first one counts."""
+"""The backend of MLIR's Python bindings; the parameter ``bindings`` names the package, by default the first installed one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARK = "transform.with_named_sequence"
 
 @contextmanager
 def _session(action: Action[BackendParams]) -> Iterator[Session]:
-    with bindings.load(action.params.get("bindings") or bindings.default_root()).session() as session:
+    with bindings.load(action.params.get("bindings", "")).session() as session:
         yield session
 
 
@@ -73,7 +73,7 @@ def _detach(module: Any) -> None:
 
 
 def compile_object(action: Action[StepParams], level: int, target: str) -> None:
-    """See ``Backend``. The execution engine is the bindings' only code generator; it runs nothing of the kernel here."""
+    """See ``Backend``. The execution engine is the bindings' only code generator; the kernel does not run here."""
     with _session(action) as session:
         module = session.parse(action.inputs["ir"])
         undefined = _undefined(module)
@@ -93,11 +93,11 @@ def compile_object(action: Action[StepParams], level: int, target: str) -> None:
 
 
 def _never_called() -> None:
-    """Stand for what the driver supplies, so that the engine can finish linking in memory."""
+    """Stand for functions of the driver, so that the engine can finish linking in memory."""
 
 
 def _undefined(module: Any) -> list[str]:
-    """Return the functions that the driver or libm defines; ActionFailed when the kernel has no entry point."""
+    """Return the functions that the driver or libm defines. Raise ActionFailed without an entry point."""
     functions = [each.operation for each in module.body.operations if each.operation.name == "llvm.func"]
     names = {str(each.attributes["sym_name"].value): bool(len(each.regions[0].blocks)) for each in functions}
     if not names.get(kernel.ENTRY):

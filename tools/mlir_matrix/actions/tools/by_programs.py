@@ -1,4 +1,4 @@
-"""The backend that works by a release's programs: ``mlir-opt``, ``mlir-translate``, ``opt`` and ``llc``."""
+"""The backend of a release's programs: ``mlir-opt``, ``mlir-translate``, ``opt`` and ``llc``."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _DEFINED = re.compile(rf"^define .*@{kernel.ENTRY}\(", re.MULTILINE)
 
 
 def preload() -> None:
-    """Import nothing: programs are started anew for each action."""
+    """Import nothing: each action starts programs anew."""
 
 
 def transform(
     action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
 ) -> None:
-    """See ``Backend``. Raises ActionFailed for patterns, which ``mlir-opt`` cannot read."""
+    """See ``Backend``. Raise ActionFailed for patterns, which ``mlir-opt`` cannot read."""
     if patterns is not None:
         raise ActionFailed("PDL patterns need MLIR's Python bindings; mlir-opt applies none")
     if schedule is not None:

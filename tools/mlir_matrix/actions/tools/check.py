@@ -1,6 +1,7 @@
-"""FileCheck as a step: IR passes through unchanged when it satisfies the directives.
+"""Run FileCheck as a step: IR that satisfies the directives passes through unchanged.
 
-Inputs: ``ir``, and ``directives``, a file with ``CHECK`` lines. Output: ``ir``, the same bytes.
+inputs   ``ir``; ``directives``: a file with ``CHECK`` lines
+outputs  ``ir``: the same bytes
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ def preload() -> None:
 
 
 def run(action: Action[StepParams]) -> None:
-    """Copy ``ir`` through, or raise ActionFailed with FileCheck's own words."""
+    """Copy ``ir``, or raise ActionFailed with FileCheck's report."""
     ir, directives = Path(action.inputs["ir"]), Path(action.inputs["directives"])
     require(ir, directives)
     Path(action.outputs["ir"]).write_bytes(ir.read_bytes())
 
 
 def require(ir: Path, directives: Path) -> None:
-    """Raise ActionFailed unless the IR satisfies the directives. No directives at all, or no IR, is a failure too."""
+    """Raise ActionFailed unless the IR satisfies the directives. Empty IR or directives fail too."""
     from filecheck.matcher import Matcher
     from filecheck.options import Options
 
@@ -56,11 +57,11 @@ def require(ir: Path, directives: Path) -> None:
 
 
 def _reason(code: int, text: str) -> str:
-    """One line for the table: which directive, and what of it; not the pattern, which may span several lines."""
+    """Return one line for the table: the directive and the error, without the pattern, which may be long."""
     if code == 2:
         return "no CHECK lines: nothing would be tested"
     found = _ERROR.search(text)
     if not found:
-        return f"FileCheck failed: {next(iter(text.splitlines()), 'it says nothing')}"
+        return f"FileCheck failed: {next(iter(text.splitlines()), 'it prints nothing')}"
     line, message = found.groups()
     return f"the IR is not what line {line} of the directives wants: {message.split(' (', 1)[0][:200]}"

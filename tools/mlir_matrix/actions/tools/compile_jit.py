@@ -1,4 +1,4 @@
-"""Has MLIR's own runner compile a kernel in memory, without calling it: what it cannot compile fails here, before it is run.
+"""Compile a kernel in memory by MLIR's own runner, without calling it, so that it fails before it runs.
 
 The runner is ``mlir-runner``, up to release 19 ``mlir-cpu-runner``. It keeps no object: ``run_jit`` has it compile the same
 module once more, which takes a tenth of a second, so that a failure says at which of the two stages it is.
@@ -46,7 +46,7 @@ _ENTRIES = f"""\
 
 
 def run(action: Action[CodegenParams]) -> None:
-    """Raises ActionFailed where the module cannot be compiled, ActionCrashed where the compiler crashes."""
+    """Raise ActionFailed where the module does not compile, ActionCrashed where the compiler crashes."""
     level = kernel.opt_level(action)
     module = Path(action.outputs["ir"])
     module.write_text(with_entries(read_text(action.inputs["ir"], "the IR")), encoding="utf-8")
@@ -59,20 +59,20 @@ def run(action: Action[CodegenParams]) -> None:
 def call(
     entry: str, module: Path, driver: str, level: int, folder: Path, environment: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
-    """Compile a module and call an entry of it; returns what ``execute`` does, the texts the same on every machine."""
+    """Compile a module and call an entry of it. Return what ``execute`` does, with the same texts on every machine."""
     command = [
         *programs.command(next((each for each in _RUNNERS if programs.has(each)), _RUNNERS[0])),
         "-e", entry, "--entry-point-result=void", f"-O{level}",
         f"--shared-libs={Path(driver).absolute()}", str(module),
     ]  # fmt: skip
-    # The compiler keeps a record for profilers, by default in the person's home.
+    # The compiler keeps a record for profilers, by default in the user's home.
     variables = {"JITDUMPDIR": str(folder.absolute()), **(environment or {})}
     code, printed, complaint = execute(command, folder, variables)
     return code, programs.clean(printed), programs.clean(complaint)
 
 
 def with_entries(module: str) -> str:
-    """The module with a function that hands the kernel to the driver, and one that does nothing.
+    """Add a function that passes the kernel to the driver, and one that does nothing.
 
     The kernel's own functions are renamed: LLVM takes one that is called ``round`` for C's.
     """
@@ -89,7 +89,7 @@ def with_entries(module: str) -> str:
 
 
 def refuse(code: int, said: str) -> NoReturn:
-    """Raise what it means that the compiler ended, with all that it said."""
+    """Raise the error for a compiler that failed; ``said`` is all that it printed."""
     missing = _MISSING.search(said)
     if missing:
         names = ", ".join(sorted(missing[1].split(", ")))

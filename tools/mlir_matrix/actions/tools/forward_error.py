@@ -1,15 +1,14 @@
-"""The ``forward_error`` action: how far a correct program may be from the float64 reference, known before any runs.
+"""Compute how far a correct program may be from the float64 reference, before any program runs.
 
-``params``, inputs and the outputs ``expected-NAME`` are those of the ``reference`` action (:mod:`reference`); for each
-output there is ``bound-NAME`` besides: float64, of the output's shape, no element below 0. A program is correct here that
-computes what the reference does, in the output's dtype and in any order, each operation and function as exact as
-:mod:`accuracy` says: element by element ``|actual - expected| <= bound``. An infinite bound says that nothing is known (the
-dtype may overflow there). Outputs of integers and booleans have the bound 0. No tolerance has a part in any of this.
+Inputs and the outputs ``expected-NAME`` are those of :mod:`reference`. The outputs ``bound-NAME`` are float64, of the output's
+shape, with no element below 0. A correct program computes what the reference does, in the output's dtype and in any order, with
+operations and functions as exact as in :mod:`accuracy`: each element has ``|actual - expected| <= bound``. An infinite bound means
+that nothing is known, because the dtype may overflow. Outputs of integers and booleans have the bound 0. Tolerances have no part
+in this.
 
-The bound comes from the reference itself, run on arrays that carry errors (:mod:`error_bound`); where the reference takes more
-care than programs do, ``reference.py`` says by ``forward_error(roundoff, *inputs)`` what it is: an array, or a tuple with one
-for each output. ``roundoff`` is the unit roundoff of the output's dtype (half its ``eps``), and the inputs are those of the
-reference.
+The bound comes from the reference itself, run on arrays with error bounds (:mod:`error_bound`). If the reference is more careful
+than programs are, ``reference.py`` defines ``forward_error(roundoff, *inputs)``, which returns an array, or a tuple with one for
+each output. ``roundoff`` is the unit roundoff of the output's dtype (half its ``eps``).
 """
 
 from __future__ import annotations
@@ -20,34 +19,33 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions import params
 from mlir_matrix.actions.numerics import dtypes, error_bound_numpy
-from mlir_matrix.actions.numerics.accuracy import FORMATS, Format
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.numerics.error_bound import ErrorBound, lift
-from mlir_matrix.actions.params import SignatureParams
+from mlir_matrix.actions.numerics.error_bound import ErrorBound, holds, lift
+from mlir_matrix.actions.numerics.formats import FORMATS, Format
+from mlir_matrix.actions.params import SignatureParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
-from mlir_matrix.actions.tools.import_common import Tensor, check_arguments, declared
+from mlir_matrix.actions.tools.import_common import check_arguments
 from mlir_matrix.actions.tools.reference import argument, as_tuple, check_results, module_of
 
 _OWN = "forward_error"
 
 
 def run(action: Action[SignatureParams]) -> None:
-    """Compute and write every expected output and its bound. What the reference itself raises is left to the caller."""
+    """Write every expected output and its bound. Exceptions of the reference pass through."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = action.params["outputs"]
     source = action.inputs["source"]
-    expected, bounds = bounded_reference(source, arguments, specs, declared(action.params["inputs"]))
+    expected, bounds = bounded_reference(source, arguments, specs, action.params["inputs"])
     for spec, right, bound in zip(specs, expected, bounds, strict=True):
         dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], right)
         dtypes.save_npy(action.outputs[f"bound-{spec['name']}"], bound)
 
 
 def bounded_reference(
-    source: str, arguments: Sequence[Array], specs: Sequence[params.Tensor], inputs: Sequence[Tensor]
+    source: str, arguments: Sequence[Array], specs: Sequence[Tensor], inputs: Sequence[Tensor]
 ) -> tuple[list[Array], list[Doubles]]:
-    """What is right, and how far from it one may be, for each output. Raises :class:`ActionFailed`."""
+    """Return the expected values and the error bound of each output. Raise ActionFailed."""
     module = module_of(source)
     reference = module["reference"]
     check_arguments(reference, inputs)
@@ -78,7 +76,7 @@ def _stated(own: Callable[..., Any], arguments: Sequence[Array], dtype: str) -> 
 
 
 def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[Any, ...]:
-    """The errors of all results of the reference, run on arrays that carry them."""
+    """Return the errors of all results of the reference, run on arrays with errors."""
     reference = module_of(source, error_bound_numpy.names(format))["reference"]
     given = [
         lift(array.copy(), format) if array.dtype.kind == "f" else error_bound_numpy.Whole(array, format)
@@ -90,7 +88,7 @@ def _derived(source: str, arguments: Sequence[Array], format: Format) -> tuple[A
 
 
 def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], place: int, outputs: int) -> Doubles:
-    """One output's bound: never less than what rounding the right answer to the dtype costs."""
+    """Return one output's bound: at least the error of rounding the expected values to the dtype."""
     name, format = spec["name"], FORMATS[spec["dtype"]]
     if len(results) != outputs:
         raise ActionFailed(f"{_OWN}() returns {len(results)} arrays, the workload has {outputs} outputs")
@@ -99,9 +97,9 @@ def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], pl
         found = f"{bound.dtype} {list(bound.shape)}"
         raise ActionFailed(f"output {name}: {_OWN}() returns {found}, not float64 {list(right.shape)}")
     if not (bound >= 0).all():
-        raise ActionFailed(f"output {name}: {_OWN}() returns what is no bound: NaN or less than 0")
+        raise ActionFailed(f"output {name}: {_OWN}() returns an invalid bound: NaN or less than 0")
     size = np.abs(right)
     with np.errstate(all="ignore"):
-        bound = np.maximum(bound, np.where(format.holds(right), 0.0, format.u * size))
+        bound = np.maximum(bound, np.where(holds(format, right), 0.0, format.u * size))
         over = np.isfinite(right) & (size + bound > format.largest)
     return np.where(over, np.inf, bound)

@@ -36,7 +36,7 @@ class Written:
 
 
 def signature(generic: str) -> tuple[Sequence[Written], Sequence[Written]]:
-    """Types of @main's arguments and results, from a module in generic form."""
+    """Return the types of @main's arguments and results, from a module in generic form."""
     for attributes in _functions(generic):
         if attributes.get("sym_name") == _NAME:
             return _function_type(attributes["function_type"])
@@ -44,7 +44,7 @@ def signature(generic: str) -> tuple[Sequence[Written], Sequence[Written]]:
 
 
 def _functions(generic: str) -> Iterator[dict[str, str]]:
-    """The attributes of the module's own functions, each as it is written. What is in them is indented further."""
+    """Yield the attributes of the module's own functions, as written. Inner operations are indented further."""
     opened = None
     for line in generic.split("\n"):
         if line.startswith(_OPENING):
@@ -56,13 +56,13 @@ def _functions(generic: str) -> Iterator[dict[str, str]]:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """Read ``{NAME = VALUE, …}`` from the beginning of a text; what has no value or a name in quotes is left out."""
+    """Read ``{NAME = VALUE, …}`` from the start of a text, without names in quotes or without values."""
     inside = _until(text[1:], "}") if text.startswith("{") else ""
     return {found[1]: found[2] for each in _split(inside) if (found := _ATTRIBUTE.fullmatch(each))}
 
 
 def _function_type(text: str) -> tuple[list[Written], list[Written]]:
-    """Read ``(A, B) -> C`` or ``(A, B) -> (C, D)`` from the beginning of a text."""
+    """Read ``(A, B) -> C`` or ``(A, B) -> (C, D)`` from the start of a text."""
     inputs, rest = _group(text)
     rest = rest.lstrip().removeprefix("->").lstrip()
     if rest.startswith("("):
@@ -71,13 +71,13 @@ def _function_type(text: str) -> tuple[list[Written], list[Written]]:
 
 
 def _group(text: str) -> tuple[str, str]:
-    """What the parentheses that a text begins with hold, and what follows them."""
+    """Return the text in the first parentheses, and the text after them."""
     inside = _until(text[1:], ")")
     return inside, text[len(inside) + 2 :]
 
 
 def _until(text: str, ends: str) -> str:
-    """The beginning of a text up to one of some characters that is in no brackets or quotes; ``->`` closes nothing."""
+    """Return the text up to the first of some characters outside of brackets and quotes; ``->`` closes nothing."""
     depth = 0
     for found in _MARK.finditer(text):
         mark = found[0]
@@ -97,7 +97,7 @@ def _types(text: str) -> list[Written]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """What stands between the commas that are in no brackets or quotes."""
+    """Split a text at commas outside of brackets and quotes."""
     rest = text.strip()
     while rest:
         one = _until(rest, ",")

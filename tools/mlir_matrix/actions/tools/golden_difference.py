@@ -1,15 +1,16 @@
-"""The ``golden_difference`` action: what a golden made anew differs in from the one that is there, in numbers.
+"""Compare a new golden with the stored one, in numbers.
 
-``params``: ``inputs`` and ``outputs`` as the ``reference`` action has them, each output with ``sketch`` (whether it is one) and
-``compare`` besides; inputs ``source`` and ``arg-NAME`` as there, ``new-NAME`` and, where there is one, ``old-NAME``; output
-``differences``, a JSON object with an entry for each output that has an old golden: ``{"changed": a sentence}`` where they
-cannot be compared, else ``elements``, ``differ`` and the largest absolute difference: ``abs``, ``rel`` (relative to the old), the
-``index``, ``old`` and ``new`` there (null: none differs). Of sketches only the kept elements can be compared; what is known of the
-others is how many ``blocks`` differ, and the Euclidean ``norm`` of the difference that their projections tell.
+inputs   ``source`` and ``arg-NAME`` as for ``reference``; ``new-NAME``, and ``old-NAME`` where there is one
+outputs  ``differences``: JSON, an entry for each output that has an old golden
 
-Where something differs there is ``rounding`` as well: the largest difference as a share of what rounding in double
-explains. Up to 1, two CPUs or releases of NumPy may give both goldens. The bound is that of :mod:`forward_error` for
-programs that compute in double, taken twice: each golden may be that far from the exact value. Null where none is known.
+An entry is ``{"changed": a sentence}`` for goldens that cannot be compared. Else it has ``elements``, ``differ``, and for the
+largest absolute difference ``abs``, ``rel`` (relative to the old golden), ``index``, ``old`` and ``new``, which are null if none
+differs. Of sketches, only the kept elements are compared; of all others, ``differing_blocks`` counts the blocks that differ, and
+``norm`` is the Euclidean norm of the difference by their projections.
+
+If elements differ, ``rounding`` is the largest difference as a share of what rounding in double explains. Up to 1, two CPUs or
+releases of NumPy may give both goldens. The bound is twice that of :mod:`forward_error` for programs in double, because each
+golden may be that far from the exact value. It is null if no bound is known.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.accuracy import FORMATS
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.numerics.formats import FORMATS
 from mlir_matrix.actions.params import DifferenceOutput, DifferenceParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import sketch
 from mlir_matrix.actions.tools.forward_error import bounded_reference
-from mlir_matrix.actions.tools.import_common import declared
 from mlir_matrix.actions.tools.reference import argument
 
 #: Sums by halves of a block's 4096 elements round 12 times in each of two sketches, each time by 2**-53 of the sum.
@@ -34,7 +34,7 @@ _SUMMED = 2.0**-48
 
 
 def run(action: Action[DifferenceParams]) -> None:
-    """Compare and write."""
+    """Compare the goldens and write the differences."""
     found = {}
     for spec in action.params["outputs"]:
         name = spec["name"]
@@ -46,7 +46,7 @@ def run(action: Action[DifferenceParams]) -> None:
 
 
 def _differs(entry: dict[str, Any]) -> bool:
-    """Whether some numbers differ, of arrays that could be compared."""
+    """Return whether numbers differ in arrays that could be compared."""
     return bool(entry.get("differ") or entry.get("differing_blocks"))
 
 
@@ -61,11 +61,11 @@ def _add_rounding(action: Action[DifferenceParams], found: dict[str, dict[str, A
 
 
 def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
-    """How far two runs of the reference may be apart, for each output; None where no bound follows."""
+    """Return how far two runs of the reference may differ, by output; None where no bound follows."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = [spec | {"dtype": "f64"} if spec["dtype"] in FORMATS else spec for spec in action.params["outputs"]]
     try:
-        _, bounds = bounded_reference(action.inputs["source"], arguments, specs, declared(action.params["inputs"]))
+        _, bounds = bounded_reference(action.inputs["source"], arguments, specs, action.params["inputs"])
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - the reference has given what is expected: only its bound is refused, somehow
@@ -75,14 +75,14 @@ def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
 
 
 def _sorted(bound: Doubles, spec: DifferenceOutput) -> Doubles:
-    """The bounds of a sketch's elements, which are sorted where the output is: none moves by more than the largest bound."""
+    """Return the bounds of a sketch's elements. After sorting, no element moves by more than the largest bound."""
     if not spec["sketch"] or spec["compare"] != "order-free" or not bound.ndim:
         return bound
     return np.broadcast_to(bound.max(axis=-1, keepdims=True), bound.shape)
 
 
 def _share(old: Array, new: Array, bound: Doubles) -> float:
-    """The largest difference in units of its bound; infinite where NaN or an infinity has come or gone."""
+    """Return the largest difference in units of its bound; infinite where NaN or an infinity appears or disappears."""
     equal = (old == new) | (_is_nan(old) & _is_nan(new))
     with np.errstate(all="ignore"):
         share = np.where(equal, 0.0, _apart(old, new) / bound)
@@ -94,7 +94,7 @@ def _is_nan(array: Array) -> Any:
 
 
 def _sketched_share(old: Doubles, new: Doubles, bound: Doubles) -> float:
-    """The same for all that a sketch has of blocks: a sum moves by no more than the sum of the bounds, and its own rounding."""
+    """Return the same for sketched blocks: a sum moves by at most the sum of the bounds and its own rounding."""
     old, new = old[1:], new[1:]
     most = sketch.summary(bound.reshape(-1), bound.reshape(-1))
     # What counts special values must be equal. Elements as their dtype has them differ where one is just between two numbers.
@@ -107,7 +107,6 @@ def _sketched_share(old: Doubles, new: Doubles, bound: Doubles) -> float:
 
 
 def compare(old_path: str, new_path: str, *, sketched: bool) -> dict[str, Any]:
-    """The entry of one output."""
     new = dtypes.load_npy(new_path)
     try:
         old = dtypes.load_npy(old_path)
@@ -134,7 +133,7 @@ def _arrays(old: Array, new: Array) -> dict[str, Any]:
             before, after = old.reshape(-1)[at], new.reshape(-1)[at]
             relative = apart[at] / np.abs(numbers[0].reshape(-1)[at])
         found |= {"abs": plain(apart[at]), "rel": plain(relative), "old": plain(before), "new": plain(after)}
-        found["index"] = [int(place) for place in np.unravel_index(at, old.shape)]
+        found["index"] = dtypes.index_of(at, old.shape)
     return found
 
 

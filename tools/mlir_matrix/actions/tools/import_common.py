@@ -1,47 +1,23 @@
-"""What the tools that bring workloads in have in common: declared tensors, and sources that keep their promise."""
+"""Common parts of importers: they read ``source``, check it against the workload's declaration, and write ``ir``."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mlir_matrix.actions import params
+from mlir_matrix.actions.params import Tensor
 from mlir_matrix.actions.runtime.contract import ActionFailed, under_test
 
 #: Sizes as an importer sees them; None is a dynamic one.
 Shape = tuple[int | None, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tensor:
-    """An input or output as ``workload.yaml`` declares it; ``dynamic`` holds the axes that the IR must leave open."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    dynamic: frozenset[int] = frozenset()
-
-
-def declared(tensors: Iterable[params.Tensor]) -> list[Tensor]:
-    """Return the tensors of an action's parameters, in order."""
-    return [
-        Tensor(
-            name=entry["name"],
-            shape=tuple(entry["shape"]),
-            dtype=entry["dtype"],
-            dynamic=frozenset(entry.get("dynamic", ())),
-        )
-        for entry in tensors
-    ]
-
-
 def load(path: str, function: str = "workload") -> Callable[..., Any]:
-    """The function that a source file defines.
+    """Return the function that a source file defines.
 
     The file is compiled under its relative name, which is what tracebacks and locations then show, and outside the
     import system: it is called ``jax.py`` or ``onnx.py``, its folder must not come before the real packages, and
@@ -61,7 +37,7 @@ def load(path: str, function: str = "workload") -> Callable[..., Any]:
 
 
 def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> None:
-    """Refuse a function whose parameters are not called like the inputs: they are given in order, so it would mix them up."""
+    """Raise ActionFailed unless the parameters have the names of the inputs, which are passed by position."""
     try:
         with under_test():
             signature = inspect.signature(function)
@@ -74,37 +50,37 @@ def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> N
         except TypeError as error:
             raise ActionFailed(f"the source does not take {len(inputs)} arguments in order: {error}") from None
         return
-    check_names("inputs", [tensor.name for tensor in inputs], [each.name for each in parameters])
+    check_names("inputs", [tensor["name"] for tensor in inputs], [each.name for each in parameters])
 
 
 def check_names(what: str, declared_names: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse names, or an order of them, that ``workload.yaml`` does not have."""
+    """Raise ActionFailed unless names and order are those of ``workload.yaml``."""
     if list(declared_names) != list(names):
         raise ActionFailed(f"declared {what} ({', '.join(declared_names)}), the source has ({', '.join(names)})")
 
 
 def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, str]]) -> None:
-    """Refuse a program whose results are not what the workload declares.
+    """Raise ActionFailed unless the results are those that the workload declares.
 
     ``got`` has the shape (None for what has none) and the dtype of each result. A dynamic size agrees with any.
     """
     if len(outputs) != len(got):
         raise ActionFailed(f"declared {_count(len(outputs))}, got {_count(len(got))}")
     wrong = [
-        f"output {output.name}: declared {text_of(output.shape, output.dtype)}, got {text_of(shape, dtype)}"
+        f"output {output['name']}: declared {text_of(output['shape'], output['dtype'])}, got {text_of(shape, dtype)}"
         for output, (shape, dtype) in zip(outputs, got, strict=True)
-        if dtype != output.dtype or not _agree(output.shape, shape)
+        if dtype != output["dtype"] or not _agree(output["shape"], shape)
     ]
     if wrong:
         raise ActionFailed(wrong[0], diagnostics="\n".join(wrong))
 
 
 def name_of(dtypes: Mapping[str, Any], dtype: Any) -> str:
-    """Our name for a framework's dtype, or the framework's own where we have none."""
+    """Return our name of a framework's dtype, or the framework's own where we have none."""
     return next((name for name, value in dtypes.items() if value == dtype), str(dtype))
 
 
-def _agree(declared_shape: tuple[int, ...], shape: Shape | None) -> bool:
+def _agree(declared_shape: Sequence[int], shape: Shape | None) -> bool:
     return (
         shape is not None
         and len(declared_shape) == len(shape)
@@ -112,8 +88,8 @@ def _agree(declared_shape: tuple[int, ...], shape: Shape | None) -> bool:
     )
 
 
-def text_of(shape: Shape | None, dtype: str) -> str:
-    """A type as people read it: ``f32[8, ?]``, or its dtype alone where the shape is not known."""
+def text_of(shape: Sequence[int | None] | None, dtype: str) -> str:
+    """Return a type as text: ``f32[8, ?]``, or only the dtype where the shape is unknown."""
     return dtype if shape is None else f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 

@@ -1,8 +1,4 @@
-"""A JAX function becomes StableHLO: the lowering of ``jax.jit``, or of ``jax.export`` where sizes are dynamic.
-
-Parameters: ``inputs`` and ``outputs`` (lists of ``name``, ``shape``, ``dtype`` and, for inputs, ``dynamic``: axes that
-must be open). Input: ``source``. Output: ``ir``.
-"""
+"""Import a JAX function as StableHLO: the lowering of ``jax.jit``, or of ``jax.export`` for dynamic sizes."""
 
 from __future__ import annotations
 
@@ -17,22 +13,12 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir
 
-from mlir_matrix.actions.params import ImportParams
+from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
+from mlir_matrix.actions.params import ImportParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, under_test
 from mlir_matrix.actions.tools import import_common
 
-DTYPES = {
-    "f64": jnp.dtype(jnp.float64),
-    "f32": jnp.dtype(jnp.float32),
-    "f16": jnp.dtype(jnp.float16),
-    "bf16": jnp.dtype(jnp.bfloat16),
-    "i64": jnp.dtype(jnp.int64),
-    "i32": jnp.dtype(jnp.int32),
-    "i16": jnp.dtype(jnp.int16),
-    "i8": jnp.dtype(jnp.int8),
-    "u8": jnp.dtype(jnp.uint8),
-    "bool": jnp.dtype(jnp.bool_),
-}
+DTYPES = {dtype: jnp.dtype(name) for dtype, name in FRAMEWORK_NAMES.items()}
 
 #: JAX narrows these to 32 bits unless told otherwise, with no more than a warning.
 WIDE = frozenset({"f64", "i64"})
@@ -42,22 +28,22 @@ _LIMITS_CPU = (0, 4, 36)
 
 
 def preload() -> None:
-    """Import what dynamic sizes need. Some older releases cannot without a package that they do not require."""
+    """Import what dynamic sizes need. Some older releases lack a package for it."""
     with contextlib.suppress(ImportError):
         importlib.import_module("jax.export")
 
 
 def run(action: Action[ImportParams]) -> None:
     """Write ``main`` of the source's ``workload`` to the output ``ir``."""
-    inputs, outputs = import_common.declared(action.params["inputs"]), import_common.declared(action.params["outputs"])
+    inputs, outputs = action.params["inputs"], action.params["outputs"]
     # Lowering makes a CPU client, which makes a thread per core to run what is never run here.
     os.environ["NPROC"] = "1"
     if jax.__version_info__ >= _LIMITS_CPU:
         # What a source computes while it is traced becomes constants, which must not be this CPU's.
         os.environ["XLA_FLAGS"] = "--xla_cpu_max_isa=SSE4_2"
     jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_enable_x64", any(tensor.dtype in WIDE for tensor in (*inputs, *outputs)))
-    lower = _lower_dynamic if any(tensor.dynamic for tensor in inputs) else _lower_static
+    jax.config.update("jax_enable_x64", any(tensor["dtype"] in WIDE for tensor in (*inputs, *outputs)))
+    lower = _lower_dynamic if any(tensor["dynamic"] for tensor in inputs) else _lower_static
     source = import_common.load(action.inputs["source"])
     import_common.check_arguments(source, inputs)
     module, results = lower(source, inputs)
@@ -65,32 +51,28 @@ def run(action: Action[ImportParams]) -> None:
     Path(action.outputs["ir"]).write_text(_text(module), encoding="utf-8")
 
 
-def _lower_static(
-    function: Callable[..., Any], inputs: Sequence[import_common.Tensor]
-) -> tuple[mlir.ir.Module, list[Any]]:
-    arguments = [jax.ShapeDtypeStruct(tensor.shape, DTYPES[tensor.dtype]) for tensor in inputs]
+def _lower_static(function: Callable[..., Any], inputs: Sequence[Tensor]) -> tuple[mlir.ir.Module, list[Any]]:
+    arguments = [jax.ShapeDtypeStruct(tuple(tensor["shape"]), DTYPES[tensor["dtype"]]) for tensor in inputs]
     # The kernel's signature is the workload's: an input that the function ignores stays.
     with under_test(any_frame=True):
         lowered = jax.jit(function, keep_unused=True).lower(*arguments)
     return lowered.compiler_ir("stablehlo"), jax.tree.leaves(lowered.out_info)
 
 
-def _lower_dynamic(
-    function: Callable[..., Any], inputs: Sequence[import_common.Tensor]
-) -> tuple[mlir.ir.Module, list[Any]]:
+def _lower_dynamic(function: Callable[..., Any], inputs: Sequence[Tensor]) -> tuple[mlir.ir.Module, list[Any]]:
     export = importlib.import_module("jax.export")
     scope = export.SymbolicScope()
     # Axes that have the same size in the test share a symbol: JAX, unlike the other importers, does not find out by
     # itself which sizes must be equal.
-    sizes = dict.fromkeys(tensor.shape[axis] for tensor in inputs for axis in sorted(tensor.dynamic))
+    sizes = dict.fromkeys(tensor["shape"][axis] for tensor in inputs for axis in sorted(tensor["dynamic"]))
     symbols = {size: f"d{number}" for number, size in enumerate(sizes)}
     arguments = []
     for tensor in inputs:
         shape = ", ".join(
-            symbols[size] if axis in tensor.dynamic else str(size) for axis, size in enumerate(tensor.shape)
+            symbols[size] if axis in tensor["dynamic"] else str(size) for axis, size in enumerate(tensor["shape"])
         )
         symbolic = export.symbolic_shape(shape, scope=scope)
-        arguments.append(jax.ShapeDtypeStruct(symbolic, DTYPES[tensor.dtype]))
+        arguments.append(jax.ShapeDtypeStruct(symbolic, DTYPES[tensor["dtype"]]))
     with under_test(any_frame=True):
         exported = export.export(jax.jit(function, keep_unused=True), platforms=["cpu"])(*arguments)
     with mlir.make_ir_context():
@@ -103,7 +85,7 @@ def _describe(result: Any) -> tuple[import_common.Shape, str]:
 
 
 def _text(module: mlir.ir.Module) -> str:
-    """The module without its name and the hints to XLA, which mean nothing to anyone else."""
+    """Return the module as text, without its name and without hints to XLA."""
     with module.context:
         _strip(module.operation, keep=())
         for operation in module.body.operations:

@@ -1,8 +1,4 @@
-"""Import hand-written MLIR: parse, verify, compare its ``@main`` with what the workload declares, write it normalised.
-
-Parameters: ``inputs`` and ``outputs`` (lists of ``name``, ``shape``, ``dtype`` and, for inputs, ``dynamic``: axes that
-must be open), ``backend``, optionally ``bindings``. Input: ``source``. Output: ``ir``.
-"""
+"""Import hand-written MLIR: parse, verify, compare ``@main`` with the workload's declaration, write it normalised."""
 
 from __future__ import annotations
 
@@ -15,6 +11,6 @@ preload = backend.preload
 
 
 def run(action: Action[ImportParams]) -> None:
-    """Read ``source``, write ``ir``; ActionFailed when the file is not what the workload declares."""
+    """Read ``source``, write ``ir``. Raise ActionFailed where the file differs from the workload's declaration."""
     taken, given = backend.backend_of(action).take_in(action)
     refuse(complaints(action.params, taken, given))

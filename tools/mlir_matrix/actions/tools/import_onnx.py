@@ -1,4 +1,4 @@
-"""An ONNX model becomes MLIR in the torch dialect, holding ONNX's operators: torch-mlir's importer, without torch."""
+"""Import an ONNX model into the torch dialect with ONNX's operators, by torch-mlir's importer without torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_mlir.dialects.torch import register_dialect
 from torch_mlir.extras import onnx_importer
 from torch_mlir.ir import Context, MLIRError
 
-from mlir_matrix.actions.params import ImportParams
+from mlir_matrix.actions.params import ImportParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools import import_common
 
@@ -37,28 +37,28 @@ OPSET = 21
 
 
 def preload() -> None:
-    """Importing this module has imported everything; a context would start threads."""
+    """Do nothing: this module imports all; a context would start threads."""
 
 
 def run(action: Action[ImportParams]) -> None:
-    """Write the graph of the model that the source's ``workload(dims)`` makes, as ``main``, to the output ``ir``."""
+    """Call the source's ``workload(dims)`` and write the graph of the model, as ``main``, to ``ir``."""
     source, dims = import_common.load(action.inputs["source"]), dict(action.params["dims"])
     with under_test(any_frame=True):
         model = source(dims)
     if not isinstance(model, ModelProto):
         raise ActionFailed(f"workload returned {type(model).__name__}, not an onnx.ModelProto")
     model = _complete(model)
-    inputs, outputs = import_common.declared(action.params["inputs"]), import_common.declared(action.params["outputs"])
+    inputs, outputs = action.params["inputs"], action.params["outputs"]
     arguments = _arguments(model)
     _check_inputs(inputs, arguments)
-    import_common.check_names("inputs", [each.name for each in inputs], [each.name for each in arguments])
+    import_common.check_names("inputs", [each["name"] for each in inputs], [each.name for each in arguments])
     import_common.check_outputs(outputs, [_describe(result) for result in model.graph.output])
-    import_common.check_names("outputs", [each.name for each in outputs], [each.name for each in model.graph.output])
+    import_common.check_names("outputs", [each["name"] for each in outputs], [each.name for each in model.graph.output])
     Path(action.outputs["ir"]).write_text(_to_mlir(model), encoding="utf-8")
 
 
 def _complete(model: ModelProto) -> ModelProto:
-    """The model, valid, at the opset that we import, with every value's type and shape."""
+    """Return the valid model at our opset, with the type and shape of every value."""
     try:
         with under_test():
             onnx.checker.check_model(model)
@@ -75,26 +75,26 @@ def _complete(model: ModelProto) -> ModelProto:
 
 
 def _arguments(model: ModelProto) -> list[ValueInfoProto]:
-    """The inputs that become arguments. Those with a value of their own are constants to the importer."""
+    """Return the inputs that become arguments. Inputs with a value are constants to the importer."""
     constants = {each.name for each in model.graph.initializer}
     return [each for each in model.graph.input if each.name not in constants]
 
 
-def _check_inputs(inputs: Sequence[import_common.Tensor], arguments: Sequence[ValueInfoProto]) -> None:
-    """Refuse a model that does not take what the workload gives; unlike a traced function, it has a say in that."""
+def _check_inputs(inputs: Sequence[Tensor], arguments: Sequence[ValueInfoProto]) -> None:
+    """Raise ActionFailed unless the model takes the workload's inputs."""
     if len(inputs) != len(arguments):
         raise ActionFailed(f"declared {len(inputs)} inputs, the model takes {len(arguments)}")
     wrong = [
-        f"input {tensor.name}: declared {import_common.text_of(*want)}, the model takes {import_common.text_of(*got)}"
+        f"input {tensor['name']}: declared {import_common.text_of(*want)}, the model takes {import_common.text_of(*got)}"
         for tensor, argument in zip(inputs, arguments, strict=True)
-        if (want := (_open(tensor), tensor.dtype)) != (got := _describe(argument))
+        if (want := (_open(tensor), tensor["dtype"])) != (got := _describe(argument))
     ]
     if wrong:
         raise ActionFailed(wrong[0], diagnostics="\n".join(wrong))
 
 
-def _open(tensor: import_common.Tensor) -> import_common.Shape:
-    return tuple(None if axis in tensor.dynamic else size for axis, size in enumerate(tensor.shape))
+def _open(tensor: Tensor) -> import_common.Shape:
+    return tuple(None if axis in tensor["dynamic"] else size for axis, size in enumerate(tensor["shape"]))
 
 
 def _describe(value: ValueInfoProto) -> tuple[import_common.Shape, str]:

@@ -1,8 +1,4 @@
-"""A PyTorch function becomes MLIR in the torch dialect: ``torch.export``, then torch-mlir's FX importer.
-
-Parameters: ``inputs`` and ``outputs`` (lists of ``name``, ``shape``, ``dtype`` and, for inputs, ``dynamic``: axes that
-must be open). Input: ``source``. Output: ``ir``.
-"""
+"""Import a PyTorch function into the torch dialect: ``torch.export``, then torch-mlir's FX importer."""
 
 from __future__ import annotations
 
@@ -17,22 +13,12 @@ from torch_mlir.compiler_utils import OutputType
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 
-from mlir_matrix.actions.params import ImportParams
+from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
+from mlir_matrix.actions.params import ImportParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.tools import bindings, import_common
 
-DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i16": torch.int16,
-    "i8": torch.int8,
-    "u8": torch.uint8,
-    "bool": torch.bool,
-}
+DTYPES = {dtype: getattr(torch, name) for dtype, name in FRAMEWORK_NAMES.items()}
 
 #: What ``torch_mlir.fx`` runs for its output type TORCH. Here, because its wrapper writes a reproducer to a
 #: temporary file and names it in the error, which then differs from run to run.
@@ -51,37 +37,37 @@ class Program(torch.nn.Module):  # type: ignore[misc]
 
 
 def preload() -> None:
-    """Export a small program: the first export imports some 750 modules more (1.3 s), and starts no thread."""
+    """Export a small program: the first export imports some 750 modules (1.3 s) and starts no thread."""
     torch.set_num_threads(1)
-    tensor = import_common.Tensor(name="x", shape=(3, 3), dtype="f32", dynamic=frozenset({0}))
+    tensor = Tensor(name="x", shape=[3, 3], dtype="f32", dynamic=[0])
     _to_mlir(_export(lambda x: torch.relu(torch.matmul(x, x.sum(0, keepdim=True).t()) + 1.0), [tensor]))
 
 
 def run(action: Action[ImportParams]) -> None:
     """Write ``main`` of the source's ``workload`` to the output ``ir``."""
     torch.set_num_threads(1)
-    source, inputs = import_common.load(action.inputs["source"]), import_common.declared(action.params["inputs"])
+    source, inputs = import_common.load(action.inputs["source"]), action.params["inputs"]
     import_common.check_arguments(source, inputs)
     program = _export(source, inputs)
     if program.graph_signature.user_inputs_to_mutate:
         raise ActionFailed("workload writes to its inputs")
-    import_common.check_outputs(import_common.declared(action.params["outputs"]), _results(program))
+    import_common.check_outputs(action.params["outputs"], _results(program))
     Path(action.outputs["ir"]).write_text(_to_mlir(program), encoding="utf-8")
 
 
-def _export(function: Callable[..., Any], inputs: Sequence[import_common.Tensor]) -> ExportedProgram:
-    """The program in the operators that torch-mlir takes, with no mutation left inside it."""
-    examples = tuple(torch.zeros(_example_shape(tensor), dtype=DTYPES[tensor.dtype]) for tensor in inputs)
+def _export(function: Callable[..., Any], inputs: Sequence[Tensor]) -> ExportedProgram:
+    """Return the program in the operators that torch-mlir takes, without mutation."""
+    examples = tuple(torch.zeros(_example_shape(tensor), dtype=DTYPES[tensor["dtype"]]) for tensor in inputs)
     # DYNAMIC, not AUTO: a program that needs a certain size is an error, not silently a static one.
-    dynamic = tuple(dict.fromkeys(sorted(tensor.dynamic), Dim.DYNAMIC) or None for tensor in inputs)
+    dynamic = tuple(dict.fromkeys(sorted(tensor["dynamic"]), Dim.DYNAMIC) or None for tensor in inputs)
     with under_test():
         program = torch.export.export(Program(function), examples, dynamic_shapes=(dynamic,))
         return program.run_decompositions(get_decomposition_table())
 
 
-def _example_shape(tensor: import_common.Tensor) -> tuple[int, ...]:
-    """Sizes to trace with: ``torch.export`` takes the sizes 0 and 1 of an example for constants."""
-    return tuple(max(size, 2) if axis in tensor.dynamic else size for axis, size in enumerate(tensor.shape))
+def _example_shape(tensor: Tensor) -> tuple[int, ...]:
+    """Return sizes to trace with: ``torch.export`` takes sizes 0 and 1 of an example for constants."""
+    return tuple(max(size, 2) if axis in tensor["dynamic"] else size for axis, size in enumerate(tensor["shape"]))
 
 
 def _results(program: ExportedProgram) -> list[tuple[import_common.Shape | None, str]]:

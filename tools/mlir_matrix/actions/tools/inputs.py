@@ -1,8 +1,6 @@
-"""The ``inputs`` action: makes a workload's inputs from their formulas and seeds.
+"""Make a workload's inputs from their formulas and seeds: one ``.npy`` output for each, by its name.
 
-``params``: ``{"inputs": [{"name", "shape", "dtype", "formula", "seed"}], "dims": {name: size}}``; one ``.npy`` output
-per input, by its name. Elements are computed in double from their index alone, in blocks that fit the cache, and
-rounded once to the dtype.
+Elements are computed in double from their index alone, in blocks that fit the cache, and rounded once to the dtype.
 """
 
 from __future__ import annotations
@@ -13,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from mlir_matrix.actions.expr.expression import Binary, Call, Interpreter, Name, Negate, Node, Number
-from mlir_matrix.actions.expr.formula import LARGEST_WHOLE, Constants, FormulaError, arithmetic, parse_formula
+from mlir_matrix.actions.expr.expression import Binary, Call, ExpressionError, Interpreter, Node
+from mlir_matrix.actions.expr.formula import ARITHMETIC, LARGEST_WHOLE, Constants, parse_formula
 from mlir_matrix.actions.numerics import prng
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array, DtypeError, encode, write_npy
 from mlir_matrix.actions.numerics.prng import Doubles, Words
@@ -25,53 +23,37 @@ _BLOCK = 1 << 15
 
 
 def run(action: Action[InputsParams]) -> None:
-    """Write every input; a formula that does not give numbers of its dtype fails the action."""
+    """Write every input. Raise ActionFailed for a formula whose numbers do not fit its dtype."""
     for spec in action.params["inputs"]:
         try:
             dtype, shape = spec["dtype"], tuple(spec["shape"])
             made = blocks(spec["formula"], spec["seed"], action.params["dims"], shape, dtype=dtype)
             write_npy(action.outputs[spec["name"]], STORAGE[dtype], shape, made)
-        except FormulaError as error:
+        except ExpressionError as error:
             raise ActionFailed(f"input {spec['name']}: formula {error}") from None
 
 
-def tensor(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], *, dtype: str) -> Array:
-    """The whole array, in the storage of ``dtype``. Raises :class:`FormulaError`."""
-    made = [np.empty(0, STORAGE[dtype]), *blocks(formula, seed, dims, shape, dtype=dtype)]
-    return np.concatenate(made).reshape(tuple(shape))
-
-
 def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], *, dtype: str) -> Iterator[Array]:
-    """Yield the elements in C order, in the storage of ``dtype``. Raise :class:`FormulaError`."""
+    """Yield the elements in C order, in the storage of ``dtype``. Raise :class:`ExpressionError`."""
     node = parse_formula(formula, dims)
     total = math.prod(shape)
     for start in range(0, total, _BLOCK):
         stop = min(start + _BLOCK, total)
         index = np.arange(start, stop, dtype=np.uint64)
-        values = _Elements(formula, seed, dims, shape, index).compute(node)
+        values = Elements(formula, seed, dims, shape, index).compute(node)
         try:
             yield encode(values, dtype)
         except DtypeError as error:
             value = float(values[error.index])
             message = f"element {start + error.index} is {value!r}, which {dtype} cannot hold"
-            raise FormulaError(message, text=formula) from None
+            raise ExpressionError(message, text=formula) from None
 
 
-def element(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Sequence[int]) -> float:
-    """One element, before it is rounded to a dtype, computed alone. Raises IndexError, :class:`FormulaError`."""
-    if len(index) != len(shape) or any(not 0 <= at < size for at, size in zip(index, shape, strict=True)):
-        raise IndexError(f"no element {list(index)} in the shape {list(shape)}")
-    linear = 0
-    for at, size in zip(index, shape, strict=True):
-        linear = linear * size + at
-    words = np.array([linear], dtype=np.uint64)
-    return float(_Elements(formula, seed, dims, shape, words).compute(parse_formula(formula, dims))[0])
-
-
-class _Elements(Interpreter["float | Doubles"]):
-    """The values of a formula at some linear indices; what is the same for all of them stays a float."""
+class Elements(Interpreter["float | Doubles"]):
+    """Compute a formula at some linear indices; what is the same for all of them stays a float."""
 
     def __init__(self, text: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Words) -> None:
+        super().__init__(text, dims)
         self._constants = Constants(text, dims)
         self._seed, self._index = seed, index
         self._length = shape[-1] if shape else 1
@@ -79,15 +61,6 @@ class _Elements(Interpreter["float | Doubles"]):
     def compute(self, node: Node) -> Doubles:
         with np.errstate(all="ignore"):
             return np.broadcast_to(np.asarray(self.value(node), dtype=np.float64), self._index.shape)
-
-    def number(self, node: Number) -> float | Doubles:
-        return node.value
-
-    def name(self, node: Name) -> float | Doubles:
-        return cast(float, self._constants.name(node))
-
-    def negate(self, node: Negate, operand: float | Doubles) -> float | Doubles:
-        return -operand
 
     def binary(self, node: Binary, left: float | Doubles, right: float | Doubles) -> float | Doubles:
         if isinstance(left, float) and isinstance(right, float):
@@ -100,7 +73,7 @@ class _Elements(Interpreter["float | Doubles"]):
             self._constants.check_right(node, None)
         if node.operator == "**" and cast(float, right) < 0:
             self._refuse(node.right, left == 0, "zero to a negative power")
-        return self._finite(node, arithmetic(node.operator, left, right))
+        return self._finite(node, ARITHMETIC[node.operator](left, right))
 
     def call(self, node: Call, arguments: list[float | Doubles]) -> float | Doubles:
         known = [argument if isinstance(argument, float) else None for argument in arguments]
@@ -153,4 +126,4 @@ class _Elements(Interpreter["float | Doubles"]):
         wrong = np.asarray(wrong)
         if wrong.any():
             at = int(self._index[int(np.argmax(wrong))]) if wrong.ndim else int(self._index[0])
-            raise self._constants.error(node, f"{message} at element {at}")
+            raise self.error(node, f"{message} at element {at}")

@@ -1,4 +1,4 @@
-"""Hold the types of a hand-written ``@main`` against what its workload declares."""
+"""Compare the types of a hand-written ``@main`` with the workload's declaration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELEMENTS = {
 
 
 class Type(Protocol):
-    """A type of an argument or a result; as text it is what a person wrote."""
+    """A type of an argument or a result; as text it is as written."""
 
     @property
     def tensor(self) -> tuple[Sequence[int | None], str] | None:
@@ -24,12 +24,12 @@ class Type(Protocol):
 
 
 def complaints(params: SignatureParams, taken: Sequence[Type], given: Sequence[Type]) -> list[str]:
-    """What is not as declared, a sentence each; ``params`` has the declared ``inputs`` and ``outputs``."""
+    """Return the differences between types and declarations, one sentence each."""
     return [*_compare("input", params["inputs"], taken), *_compare("output", params["outputs"], given)]
 
 
 def refuse(found: Sequence[str]) -> None:
-    """Raise ActionFailed where there is anything to complain about."""
+    """Raise ActionFailed where there are complaints."""
     if found:
         text = "".join(f"{each}\n" for each in found)
         raise ActionFailed(f"@main is not what the workload declares: {found[0]}", diagnostics=text)
@@ -51,7 +51,7 @@ def _spelt(declared: Tensor) -> str:
 
 
 def _fits(declared: Tensor, found: tuple[Sequence[int | None], str] | None, role: str) -> bool:
-    """Whether a tensor is what is declared. Results may be open where the declaration gives a size."""
+    """Return whether a tensor has the declared type. Sizes of results may be open."""
     if found is None or found[1] != ELEMENTS[declared["dtype"]] or len(found[0]) != len(declared["shape"]):
         return False
     open_axes = set(declared.get("dynamic", ()))

@@ -1,7 +1,7 @@
-"""The verdict of a step's IR test: what the step made of the test's IR, against the test's own ``CHECK`` lines.
+"""Judge a step's IR test: compare the step's output with the ``CHECK`` lines of the test.
 
-Inputs: ``ir``, the step's output, and ``test``, the test file (input IR with its directives). Output: ``report``, JSON
-with the number of directives that were checked.
+inputs   ``ir``: the step's output; ``test``: the test file
+outputs  ``report``: JSON, the number of ``directives``
 """
 
 from __future__ import annotations

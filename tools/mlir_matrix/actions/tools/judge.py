@@ -1,11 +1,11 @@
-"""The ``judge`` action: what the kernel gave against what is expected, and nothing passes without having been compared.
+"""Compare the outputs of a kernel with goldens; no output passes without a comparison.
 
-``params``: ``{"outputs": [{"name", "dtype", "shape", "compare", "atol", "rtol", "layer", "rationale", "atol_text",
-"rtol_text"}]}``, and ``max_ulp`` with ``max_ulp_text`` where that is a criterion; inputs ``actual-NAME`` and
-``expected-NAME`` or, where what is expected is too large to keep, ``sketch-NAME`` (:mod:`sketch`), and ``arg-NAME``, inputs of
-the workload that are like an output; output ``verdict``, a JSON file with ``outcome``, ``reason``, ``outputs`` (each with its
-census) and ``metrics``. What is missing, empty, misshapen or unreadable is a mismatch that says so; where the golden is what is
-wrong the output is not ``measurable``, which nobody can expect. An output that passes is ``weak`` where a trivial one would, too.
+inputs   ``actual-NAME``, and ``expected-NAME`` or the ``sketch-NAME`` of a large golden (:mod:`sketch`); ``arg-NAME``: inputs of
+         the workload that are like an output
+outputs  ``verdict``: JSON with ``outcome``, ``reason``, ``outputs`` (each with its census) and ``metrics``
+
+A missing, empty, misshapen or unreadable output is a mismatch. If the golden is unusable, the output is not ``measurable``, and no
+suite can expect that. An output that passes is ``weak`` if a trivial one would pass too.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
 
 
 class _UnfitError(Exception):
-    """An output that cannot even be compared; the message says why."""
+    """An output that cannot be compared."""
 
 
 class _NoMeasureError(_UnfitError):
-    """There is nothing to compare an output with: the catalog's fault, whatever the kernel gave."""
+    """The golden is unusable, whatever the kernel gave: an error of the catalog."""
 
 
 def run(action: Action[JudgeParams]) -> None:
@@ -44,7 +44,7 @@ def run(action: Action[JudgeParams]) -> None:
 
 
 def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, Any]:
-    """The verdict on all outputs; ``files`` holds the paths by the names of the action's inputs."""
+    """Return the verdict on all outputs; ``files`` has the paths of the action's inputs by name."""
     outputs = [_judge_output(spec, files) for spec in specs]
     outputs.extend(_strangers({spec["name"] for spec in specs}, files))
     wrong = [output for output in outputs if output["outcome"] != "pass"]
@@ -63,7 +63,7 @@ def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, 
 def _all_right(outputs: list[dict[str, Any]]) -> str:
     elements = sum(output["elements"] for output in outputs)
     used = _largest(outputs, "error_used")
-    return f"all {elements} elements are right; the worst error takes {_percent(float(used))} of its bound"
+    return f"all {elements} elements are right; the worst error takes {100 * float(used):.3g} % of its bound"
 
 
 def _metrics(outputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -76,12 +76,8 @@ def _largest(outputs: list[dict[str, Any]], name: str) -> int | float | str | bo
     return plain(max(float(output[name]) for output in outputs))
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
-
-
 def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Outputs that came and are in no specification."""
+    """Return outputs that have a file but no specification."""
     found = []
     for side, what in (
         ("actual-", "the kernel gave an output"), ("expected-", "there is a golden"), ("sketch-", "there is a golden"),
@@ -95,7 +91,7 @@ def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]
 
 
 def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any]:
-    """The specification of the output with its outcome, reason and, where it could be compared, its census."""
+    """Return the specification of an output with its outcome, reason and census."""
     name, dtype, shape = spec["name"], spec["dtype"], tuple(spec["shape"])
     try:
         criteria = criteria_of(spec)
@@ -113,11 +109,12 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
     if spec["compare"] == "order-free" and shape:
         actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
     result = _compared(actual, expected, spec, criteria)
-    return result | _weak(weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else ())
+    names = weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else []
+    return result | ({"weak": names} if names else {})
 
 
 def weak(spec: JudgedOutput, expected: Array, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:
-    """Return the trivial outputs that would pass for a golden; ``others``: more of them, by name, as stored (:mod:`trivial`)."""
+    """Return the trivial outputs that pass for a golden; ``others`` are more of them, by name, as stored (:mod:`trivial`)."""
     dtype = spec["dtype"]
     if spec["compare"] == "order-free" and expected.ndim:
         expected = np.sort(expected, axis=-1)
@@ -132,12 +129,8 @@ def arguments(files: Mapping[str, str]) -> dict[str, Array]:
     return {f"the input {key.removeprefix('arg-')}": dtypes.load_npy(files[key]) for key in keys}
 
 
-def _weak(names: Sequence[str]) -> dict[str, Any]:
-    return {"weak": list(names)} if names else {}
-
-
 def _is_nan(expected: Array) -> bool:
-    """Whether every element is NaN; what is not shows in the first block."""
+    """Return whether every element is NaN; what is not shows in the first block."""
     flat = expected.reshape(-1)
     blocks = (flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK))
     return expected.dtype.kind == "f" and all(np.isnan(block).all() for block in blocks)
@@ -155,13 +148,13 @@ def _compared(actual: Array, expected: Array, spec: JudgedOutput, criteria: Crit
 
 
 def _told(spec: JudgedOutput) -> dict[str, Any]:
-    """What the output's result says of its specification: ``max_ulp`` is what was found there, the bound is ``ulp_bound``."""
+    """Return the specification as results show it: ``max_ulp`` is the measured one, ``ulp_bound`` the bound."""
     renamed = {"max_ulp": "ulp_bound", "max_ulp_text": "ulp_bound_text"}
     return {renamed.get(key, key): value for key, value in spec.items()}
 
 
 def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:
-    """The same where what is expected is a sketch: not which elements are wrong, but in which blocks there are some."""
+    """Judge by a sketch, which finds wrong blocks instead of wrong elements."""
     name, shape = spec["name"], tuple(spec["shape"])
     rows = _load(files, f"sketch-{name}", _GOLDEN, None, STORAGE["f64"])
     actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[spec["dtype"]])
@@ -169,15 +162,14 @@ def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Crit
         actual = _sorted(actual, spec["dtype"])
     try:
         result = judge_by_sketch(spec, actual, rows, criteria)
-        return result | _weak(
-            trivial.passing_sketch(rows, spec["dtype"], criteria) if result["outcome"] == "pass" else ()
-        )
     except SketchError as error:
         raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
+    names = trivial.passing_sketch(rows, spec["dtype"], criteria) if result["outcome"] == "pass" else []
+    return result | ({"weak": names} if names else {})
 
 
 def criteria_of(spec: JudgedOutput) -> Criteria:
-    """Return what an output is held to. Raises an error for bounds that are none."""
+    """Return the criteria of an output. Raise an error for invalid bounds."""
     if spec["compare"] == "exact":
         return Criteria()
     atol, rtol, ulp = float(spec["atol"]), float(spec["rtol"]), spec.get("max_ulp")
@@ -188,7 +180,7 @@ def criteria_of(spec: JudgedOutput) -> Criteria:
 
 
 def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Array:
-    """The array of one file, of exactly this shape (None: any) and dtype, with at least one element."""
+    """Return the array of a file. It must have this shape (None: any), this dtype and at least one element."""
     remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
     unfit = _NoMeasureError if what == _GOLDEN else _UnfitError
     if key not in files:
@@ -209,7 +201,7 @@ def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] 
 
 
 def _sorted(stored: Array, dtype: str) -> Array:
-    """Sorted along the last axis, NaN last; bf16 by its value, not its bits."""
+    """Sort along the last axis, NaN last; bf16 by value, not by bits."""
     if dtype != "bf16":
         return np.sort(stored, axis=-1)
     order = np.argsort(dtypes.decode(stored, dtype), axis=-1, kind="stable")
@@ -217,7 +209,7 @@ def _sorted(stored: Array, dtype: str) -> Array:
 
 
 def _explain(output: dict[str, Any]) -> str:
-    """One sentence: how many, and the worst of them."""
+    """Return one sentence: how many elements are wrong, and the worst of them."""
     worst = output["worst"][0]
     share = f"{output['wrong']} of {output['elements']} elements ({output['wrong_percent']:.3g} %) are wrong"
     order = " after sorting" if output["compare"] == "order-free" else ""

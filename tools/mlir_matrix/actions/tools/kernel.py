@@ -1,4 +1,4 @@
-"""What all that make kernels or call them agree on: the entry point, limits of the driver, LLVM's levels."""
+"""What tools that make or call kernels share: the entry point, limits of the driver, LLVM's levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEVELS = (0, 1, 2, 3)
 
 
 def opt_level(action: Action[CodegenParams]) -> int:
-    """The level at which an action is to have LLVM optimise. ActionFailed where there is no such level."""
+    """Return LLVM's optimisation level for an action. Raise ActionFailed for an invalid one."""
     level = action.params.get("parameters", {}).get("opt-level", 2)
     # True is 1 to Python.
     if level not in _LEVELS or isinstance(level, bool):
@@ -24,5 +24,5 @@ def opt_level(action: Action[CodegenParams]) -> int:
 
 
 def without_entry() -> ActionFailed:
-    """The failure to raise for IR that does not define the entry point."""
+    """Return the error for IR without the entry point."""
     return ActionFailed(f"the IR has no function {ENTRY}; is it lowered to the LLVM dialect with C wrappers?")

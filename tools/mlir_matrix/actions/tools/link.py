@@ -1,10 +1,10 @@
-"""Links a kernel with the driver into one static executable, by one call of Zig's linker (about 15 ms).
+"""Link a kernel with the driver into a static executable, by one call of Zig's linker (about 15 ms).
 
 params   none is read
 inputs   ``object``: the kernel, which defines ``_mlir_ciface_main``; ``driver``, ``runtime``: what ``link_kit`` makes
 outputs  ``kernel``: the executable
 
-A kernel's other functions are called ``main`` and whatever the person who wrote it liked (``round``, ``remainder``):
+A kernel's other functions are called ``main`` and any other name (``round``, ``remainder``):
 C's names, too. They are renamed in a copy of the object before it is linked, so that neither side ever gets a function
 of the other's.
 """
@@ -40,7 +40,7 @@ _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
 
 def run(action: Action[NoParams]) -> None:
-    """Raises ActionFailed where the kernel is no object, has no entry point or needs what nobody has."""
+    """Raise ActionFailed for an invalid object, a missing entry point or undefined symbols."""
     renamed = rename_symbols(Path(action.inputs["object"]).read_bytes())
     output = Path(action.outputs["kernel"]).absolute()
     with tempfile.TemporaryDirectory(prefix="link-", dir=".") as folder:
@@ -66,7 +66,7 @@ def _reason(errors: str) -> str:
 
 
 def _without_folders(errors: str, scratch: Path) -> str:
-    """Diagnostics are kept like results: the same in every folder."""
+    """Return diagnostics that are the same in every folder, because they are cached."""
     return errors.replace(f"{scratch}/", "").replace(f"{scratch.parent}/", "")
 
 
@@ -89,7 +89,7 @@ _LOCAL_BINDING = 0
 
 
 def rename_symbols(data: bytes) -> bytes:
-    """Puts ``kernel.`` before every symbol that an ELF object defines and shows, but for the entry point.
+    """Put ``kernel.`` before every visible symbol that an ELF object defines, except the entry point.
 
     The new names go to the end of the file, together with the string table, which grows; nothing else moves.
     """
@@ -125,7 +125,7 @@ def _sections(data: bytes) -> list[_Section]:
 
 
 def _shown(data: bytes, table: _Section, names: bytes) -> Iterator[tuple[int, bytes]]:
-    """Where the symbols that others can see have their name's offset, and that name."""
+    """Yield the position of the name's offset, and the name, of all visible symbols."""
     for place in range(table.offset, table.offset + table.size, _SYMBOL.size):
         start, info, _, section, _, _ = _SYMBOL.unpack_from(data, place)
         name = names[start : names.index(b"\0", start)]

@@ -1,4 +1,4 @@
-"""Makes what every kernel of a target is linked with: the C driver, the start-up code and the C library.
+"""Build what every kernel of a target is linked with: the C driver, start-up code and the C library.
 
 params   ``triple``: the target, as Zig names it (``x86_64-linux-musl``)
 inputs   the driver's sources, each under its file name (``driver.c``, ``npy.h``, …); needed but for ``runtime``
@@ -39,7 +39,7 @@ _SHOWN = (
 
 
 def run(action: Action[LinkKitParams]) -> None:
-    """Builds the outputs that are asked for. Raises ActionFailed where the sources do not compile."""
+    """Build the requested outputs. Raise ActionFailed where the sources do not compile."""
     with tempfile.TemporaryDirectory(prefix="kit-", dir=".") as folder:
         scratch = Path(folder).absolute()
         target = action.params["triple"]
@@ -50,7 +50,7 @@ def run(action: Action[LinkKitParams]) -> None:
 
 
 def zig() -> str:
-    """The path of Zig's one program in this environment."""
+    """Return the path of the Zig program in this environment."""
     spec = find_spec("ziglang")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("this environment has no ziglang")
@@ -58,7 +58,7 @@ def zig() -> str:
 
 
 def zig_environment(scratch: Path) -> dict[str, str]:
-    """All variables that Zig sees: caches in our folder, nothing of the person's, and no program of the machine."""
+    """Return all variables that Zig sees: caches in our folder, nothing of the user's, no program of the machine."""
     cache = str(scratch / "cache")
     return {
         "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, "TMPDIR": str(scratch), "HOME": str(scratch),
@@ -67,7 +67,7 @@ def zig_environment(scratch: Path) -> dict[str, str]:
 
 
 def _zig(scratch: Path, arguments: Sequence[str], *, failure: str, extra: Mapping[str, str] | None = None) -> str:
-    """Runs Zig in the scratch folder and returns what it wrote to stderr."""
+    """Run Zig in the scratch folder and return its stderr."""
     done = subprocess.run(
         [zig(), *arguments], cwd=scratch, env={**zig_environment(scratch), **(extra or {})}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, errors="replace", check=False,
@@ -78,7 +78,7 @@ def _zig(scratch: Path, arguments: Sequence[str], *, failure: str, extra: Mappin
 
 
 def _runtime(scratch: Path, target: str) -> Path:
-    """Has Zig link an empty program, which makes it build its libraries, and puts those into one object."""
+    """Link an empty program, so that Zig builds its libraries, and merge those into one object."""
     (scratch / "empty.c").write_text("int main(void) { return 0; }\n", encoding="utf-8")
     text = _zig(
         scratch, ["cc", "-target", target, "-O2", "-g0", "-static", "empty.c", "-o", "empty"],
@@ -91,7 +91,7 @@ def _runtime(scratch: Path, target: str) -> Path:
 
 
 def _libraries(verbose: str) -> list[str]:
-    """The start-up objects and archives of the last link command that Zig printed, in its order, but not our own."""
+    """Return the start-up objects and archives of Zig's last link command, in order, without our own object."""
     commands = [line.split() for line in verbose.splitlines() if line.startswith("ld.lld ")]
     words = commands[-1] if commands else []
     return [word for word in words if word.endswith((".a", ".o")) and Path(word).name != "empty.o"]

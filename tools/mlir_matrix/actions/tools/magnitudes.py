@@ -1,7 +1,7 @@
-"""The ``magnitudes`` action: how large the elements of goldens are, which says what relative bounds come to.
+"""Measure how large the elements of goldens are, which shows what relative bounds amount to.
 
-No ``params``; inputs ``golden-NAME``, those that there are; output ``magnitudes``, a JSON file with ``elements``, and the
-``median`` and ``largest`` size of the finite ones among them, by NAME. A golden of no finite element has no sizes.
+inputs   ``golden-NAME``
+outputs  ``magnitudes``: JSON, by NAME the number of ``elements``, and ``median`` and ``largest`` size of the finite ones, if any
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PREFIX = "golden-"
 
 
 def run(action: Action[NoParams]) -> None:
-    """Measure every golden; one that cannot be read fails the action."""
+    """Measure every golden. Raise ActionFailed for an unreadable one."""
     found = {}
     for name, path in sorted(action.inputs.items()):
         try:
@@ -30,7 +30,7 @@ def run(action: Action[NoParams]) -> None:
 
 
 def measure(array: dtypes.Array) -> dict[str, float]:
-    """How many elements there are, and how large the finite ones."""
+    """Return the number of elements, and sizes of the finite ones."""
     sizes = np.abs(array.astype(np.float64))
     finite = sizes[np.isfinite(sizes)]
     if not finite.size:

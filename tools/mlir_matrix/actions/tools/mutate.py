@@ -1,7 +1,8 @@
-"""Plants one mistake (or one liberty that is allowed) in IR of loops, or says where that could be done.
+"""Plant one mutation in IR of loops, or count the sites of each.
 
-Parameters: ``bindings`` (the package to use); ``mutation`` and ``site`` (which of its sites, from 0). Input: ``ir``. Output:
-``ir``, text. Without ``mutation`` the output is ``sites``: JSON, how many sites each mutation has, those with none left out.
+params   ``mutation`` and ``site``, from 0; without them sites are counted
+inputs   ``ir``
+outputs  ``ir``: text; or ``sites``: JSON, by mutation the number of its sites, if it has any
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _FINDERS = {**MISTAKES, **LIBERTIES}
 
 
 def run(action: Action[MutateParams]) -> None:
-    """Raises ActionFailed for IR that does not parse, and for a site that there is not."""
-    package = bindings.load(action.params.get("bindings") or bindings.default_root())
+    """Plant a mutation or count sites. Raise ActionFailed for invalid IR and for an unknown site."""
+    package = bindings.load(action.params.get("bindings", ""))
     with package.session() as session:
         module = session.parse(action.inputs["ir"])
         if "mutation" in action.params:
@@ -35,7 +36,6 @@ def run(action: Action[MutateParams]) -> None:
 
 
 def sites(session: Session, module: Any) -> dict[str, int]:
-    """How many sites each mutation has."""
     edit = Editor(ir=session.bindings.ir)
     counts = {name: len(find(edit, module.operation)) for name, find in _FINDERS.items()}
     return {name: count for name, count in counts.items() if count}
@@ -44,8 +44,8 @@ def sites(session: Session, module: Any) -> dict[str, int]:
 def plant(session: Session, module: Any, mutation: str, site: int) -> None:
     """Change the module in one place."""
     if mutation not in _FINDERS:
-        raise ActionFailed(f"there is no mutation {mutation!r}; known are {', '.join(_FINDERS)}")
+        raise ActionFailed(f"unknown mutation {mutation!r}; expected one of {', '.join(_FINDERS)}")
     found = _FINDERS[mutation](Editor(ir=session.bindings.ir), module.operation)
     if not 0 <= site < len(found):
-        raise ActionFailed(f"{mutation} has {len(found)} sites here, so that there is no number {site}")
+        raise ActionFailed(f"{mutation} has {len(found)} sites here; site {site} does not exist")
     found[site]()

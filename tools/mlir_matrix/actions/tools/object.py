@@ -1,8 +1,9 @@
 """Compile LLVM-dialect IR to an object file whose entry point is the C interface of ``@main``.
 
-Parameters: ``backend``, ``bindings`` and ``parameters`` with ``opt-level`` (0 to 3). By programs also ``triple``, ``cpu`` and
-``features``, for code that is not for a machine like this one; the bindings compile only for the CPU that they run on.
-Input: ``ir`` in the LLVM dialect. Output: the object file, under any name.
+params   ``parameters``: ``opt-level`` (0 to 3); for programs also ``triple``, ``cpu`` and ``features``. The bindings compile only
+         for the CPU that they run on
+inputs   ``ir``, in the LLVM dialect
+outputs  the object file, under any name
 """
 
 from __future__ import annotations

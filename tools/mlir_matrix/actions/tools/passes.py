@@ -1,9 +1,10 @@
-"""Run a pass pipeline on IR, after patterns and with a transform schedule where the step has them.
+"""Run a pass pipeline on IR, after patterns and with a transform schedule if the step has them.
 
-Parameters: ``passes`` (the pipeline, without ``builtin.module(…)`` around it), ``backend``, ``bindings`` and ``parameters``
-(values for ``${name}`` in the step's files). Inputs: ``ir``, text or bytecode; optionally ``patterns``, a module of
-``pdl.pattern`` that is applied before the first pass, and ``schedule``, a module of ``transform.named_sequence`` that the
-pass ``transform-interpreter`` runs. Output: ``ir``, text.
+params   ``passes``: the pipeline, without ``builtin.module(…)`` around it; ``parameters``: values for ``${name}`` in the step's
+         files
+inputs   ``ir``: text or bytecode; optionally ``patterns``: a module of ``pdl.pattern``, applied before the first pass, and
+         ``schedule``: a module of ``transform.named_sequence`` for the pass ``transform-interpreter``
+outputs  ``ir``: text
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ preload = backend.preload
 
 
 def run(action: Action[PassesParams]) -> None:
-    """Read ``ir``, run the passes, write ``ir``; ActionFailed carries the compiler's diagnostics."""
+    """Read ``ir``, run the passes, write ``ir``. Raise ActionFailed with the compiler's diagnostics."""
     schedule, patterns = (_companion(action, name) for name in ("schedule", "patterns"))
     tool = backend.backend_of(action)
     tool.transform(action, action.params["passes"], schedule=schedule, patterns=patterns)
 
 
 def _companion(action: Action[PassesParams], name: str) -> str | None:
-    """Fill the parameters into a file of the step and return its path; diagnostics show its lines."""
+    """Fill parameters into a file of the step and return its path, which diagnostics show."""
     if name not in action.inputs:
         return None
     text = read_text(action.inputs[name], f"the file of the {name}")

@@ -1,11 +1,11 @@
-"""The ``reference`` action: the workload's ``reference.py`` computes what is right, in double, from the same inputs.
+"""Compute the expected outputs by the workload's ``reference.py``, in double, from the same inputs.
 
-``params``: ``{"inputs": [{"name", "dtype", "shape"}], "outputs": [{"name", "dtype", "shape", "nan"}]}``; inputs ``source`` and
-``arg-NAME`` (as the ``inputs`` action stored them); outputs ``expected-NAME``. Floating-point arguments are given as
-float64, already rounded to their dtype (large ones are converted where the reference looks at them,
-:mod:`mlir_matrix.actions.runtime.lazy_array`), the others in their own; floating-point results must be float64, the others in
-their own dtype. NaN is refused unless the workload says of the output that it may be right (``nan``), and then it may not
-be all.
+inputs   ``source``; ``arg-NAME``, as the ``inputs`` action stored them
+outputs  ``expected-NAME``
+
+The reference takes floating-point arguments as float64, already rounded to their dtype (large ones are converted on access,
+:mod:`mlir_matrix.actions.runtime.lazy_array`), and others in their own dtype. It must return float64 for floating point, and the
+output's own dtype otherwise. NaN is an error unless the workload allows it for the output (``nan``), and not all elements are NaN.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.actions.params import SignatureParams, Tensor
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.runtime.lazy_array import LazyDoubles
-from mlir_matrix.actions.tools.import_common import check_arguments, declared
+from mlir_matrix.actions.tools.import_common import check_arguments
 
 
 def run(action: Action[SignatureParams]) -> None:
-    """Compute and write every expected output. What the reference itself raises is left to the caller."""
+    """Write every expected output. Exceptions of the reference pass through."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     reference = module_of(action.inputs["source"])["reference"]
-    check_arguments(reference, declared(action.params["inputs"]))
+    check_arguments(reference, action.params["inputs"])
     specs = action.params["outputs"]
     with under_test(any_frame=True):
         returned = reference(*arguments)
@@ -39,7 +39,7 @@ def run(action: Action[SignatureParams]) -> None:
 
 
 def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
-    """An input as the reference is given it. Raises :class:`ActionFailed` where the file holds something else."""
+    """Return an input as the reference takes it. Raise ActionFailed for a file with another dtype or shape."""
     stored = dtypes.load_npy(files[f"arg-{spec['name']}"])
     if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
         found = f"{stored.dtype.str} {list(stored.shape)}"
@@ -50,9 +50,9 @@ def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
 
 
 def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """What the source defines, ``reference`` for one; its tracebacks name ``reference.py``, not where it lies.
+    """Run the source and return its names; tracebacks call it ``reference.py``.
 
-    ``names`` are there before it is run.
+    ``names`` are defined before it runs.
     """
     source = Path(path).read_bytes()
     module = types.ModuleType("reference")
@@ -65,12 +65,11 @@ def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dic
 
 
 def as_tuple(returned: Any) -> tuple[Any, ...]:
-    """What a function returns, one array or several."""
     return returned if isinstance(returned, tuple) else (returned,)
 
 
 def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
-    """All results as arrays, where they are what the workload says. Raises :class:`ActionFailed`."""
+    """Return all results as arrays. Raise ActionFailed where they differ from the declaration."""
     results = as_tuple(returned)
     if len(results) != len(specs):
         raise ActionFailed(f"reference() returns {len(results)} arrays, the workload has {len(specs)} outputs")
@@ -78,7 +77,6 @@ def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
 
 
 def _check(spec: Tensor, result: Any) -> Array:
-    """The result as an array, where it is what the workload says. Raises :class:`ActionFailed`."""
     name, dtype = spec["name"], dtypes.golden_storage(spec["dtype"])
     if not isinstance(result, (np.ndarray, np.generic)):
         raise ActionFailed(f"output {name}: reference() returns a {type(result).__name__}, not a NumPy array")

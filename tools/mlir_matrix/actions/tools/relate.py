@@ -1,9 +1,7 @@
-"""The verdict of a property: what a run gave against what other runs gave, changed as the property says.
+"""Judge a property: compare the outputs of one run with those of other runs, transformed as the property requires.
 
-Parameters: ``relation`` (the property in words), ``outputs`` (as the judge is told of them), ``ops`` (by output, what is done to
-the other run's before it is compared; see ``transform``), ``join`` (by output, the axis along which the parts of a batch are put
-together), ``parts`` (how many there are, 1 where the run is whole), ``same`` (true where both are one and the same run). Inputs:
-``other-NAME`` and ``part0-NAME``, ``part1-NAME``, …; output: ``verdict``, as the judge's. What proves nothing is no match.
+inputs   ``other-NAME``, and ``part0-NAME``, ``part1-NAME``, … of the run
+outputs  ``verdict``, as the judge's. A comparison that proves nothing is a mismatch
 """
 
 from __future__ import annotations
@@ -17,18 +15,18 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
 from mlir_matrix.actions.params import JudgedOutput, Op, RelateParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.runtime.outcomes import of_relation
 from mlir_matrix.actions.tools import judge, transform
-from mlir_matrix.actions.tools.relation import of_relation
 
 
 def run(action: Action[RelateParams]) -> None:
-    """Write the verdict. A property that does not hold is a verdict, not a failure of the action."""
+    """Write the verdict. A property that does not hold is no failure of the action."""
     verdict = relate(action.params, action.inputs)
     write_json(action.outputs["verdict"], verdict)
 
 
 def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
-    """The verdict; ``inputs`` are the paths by the names of the action's inputs. Writes two files an output beside."""
+    """Return the verdict; ``inputs`` has the paths by name. Writes two files per output."""
     specs = params["outputs"]
     if params["same"]:
         return _vacuous(specs, {spec["name"]: "both are one and the same run" for spec in specs}, params)
@@ -55,7 +53,7 @@ def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _joined(params: RelateParams, inputs: Mapping[str, str], name: str) -> Array | str:
-    """The output of the run, put together where it is one of parts; or why it cannot be read."""
+    """Return the output of a run, joined from its parts; or a sentence why it cannot be read."""
     parts = []
     for number in range(params["parts"]):
         part = _load(inputs[f"part{number}-{name}"], None)
@@ -83,7 +81,7 @@ def _load(path: str, dtype: str | None) -> Array | str:
 
 
 def _proves_nothing(wanted: Array, other: Array, dtype: str, op: Op | None) -> str:
-    """Why a comparison with these numbers could not fail; empty where it could."""
+    """Return why a comparison with these numbers cannot fail; empty where it can."""
     if not wanted.size:
         return "zero elements prove nothing"
     if dtype in FLOATS and not np.isfinite(wanted).any():
@@ -95,7 +93,7 @@ def _proves_nothing(wanted: Array, other: Array, dtype: str, op: Op | None) -> s
 
 
 def _vacuous(specs: Sequence[JudgedOutput], why: Mapping[str, str], params: RelateParams) -> dict[str, Any]:
-    """The verdict where nothing was compared, which nobody can expect."""
+    """Return the verdict where nothing was compared. No suite can expect it."""
     outputs: list[dict[str, Any]] = [
         {**spec, "outcome": "mismatch", "measurable": False, "reason": f"{spec['name']}: {why[str(spec['name'])]}"}
         for spec in specs

@@ -42,13 +42,13 @@ _DRIVER_CODES = 64
 DRIVER_IO = 74
 #: Seconds of CPU time: a kernel that takes longer is not run again over other poison.
 _SECOND_WITHIN = 5
-#: Bytes of stack for every kernel, whatever the person's shell says; and of what it may print.
+#: Bytes of stack for every kernel, whatever limit the shell sets; and of its output.
 _STACK = 64 << 20
 _TEXT_LIMIT = 64 << 10
 
 
 def run(action: Action[RunParams]) -> None:
-    """Raise ActionFailed where the kernel or what it returned is wrong, ActionCrashed where a signal ended it.
+    """Raise ActionFailed where the kernel or its results are wrong, ActionCrashed where a signal ended it.
 
     With several draws these are written down. An OSError or MachineFailed is the machine's: a file that cannot be read.
     """
@@ -59,7 +59,7 @@ def run(action: Action[RunParams]) -> None:
 
 
 def _failures(action: Action[RunParams]) -> Iterator[tuple[int, str]]:
-    """Call the kernel on one draw after the other; yield the reasons of calls that failed."""
+    """Call the kernel on each draw; yield the reasons of failed calls."""
     for draw in action.params["draws"]:
         one = _of_draw(action, draw)
         try:
@@ -87,13 +87,15 @@ def _of_draw(action: Action[RunParams], draw: int) -> Action[RunParams]:
 def _call(action: Action[RunParams]) -> None:
     with tempfile.TemporaryDirectory(prefix="run-", dir=".") as folder:
         kernel = _executable(Path(action.inputs["kernel"]).absolute(), Path(folder).absolute())
-        command = [*_runner(action.params.get("runner", ())), str(kernel), *driver_arguments(action)]
+        runner = action.params.get("runner", [])
+        words = [*programs.command(runner[0]), *runner[1:]] if runner else []
+        command = [*words, str(kernel), *driver_arguments(action)]
         judge(*execute(command, Path(folder)))
     check_written(action)
 
 
 def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-    """Run a kernel, within limits; returns how it ended (minus a signal's number), and what is on stdout and stderr.
+    """Run a kernel within limits. Return its exit status (minus a signal's number), stdout and stderr.
 
     It sees no variables but those given: nothing of the machine can be found by name.
     """
@@ -111,19 +113,14 @@ def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str]
 
 
 def check_written(action: Action[RunParams]) -> None:
-    """Refuse a kernel that ended the driver before that wrote the results, and with exit code 0."""
+    """Raise ActionFailed for a kernel that exited with 0 before the driver wrote the results."""
     missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
         raise ActionFailed(f"the kernel ended by itself, with exit code 0, and left no {', '.join(missing)}")
 
 
-def _runner(words: Sequence[str]) -> list[str]:
-    """What stands before the executable: a program of the environment, with its options."""
-    return [*programs.command(words[0]), *words[1:]] if words else []
-
-
 def driver_arguments(action: Action[RunParams]) -> list[str]:
-    """The driver's command line, without its name."""
+    """Return the arguments of the driver."""
     params = action.params
     words: list[str] = []
     for tensor in params["arguments"]:
@@ -135,13 +132,13 @@ def driver_arguments(action: Action[RunParams]) -> list[str]:
 
 
 def _spec(tensor: Tensor, path: str) -> str:
-    """What the driver is told of a tensor: ``f32:8x?:y.npy``."""
+    """Describe a tensor to the driver: ``f32:8x?:y.npy``."""
     sizes: Sequence[int | None] = tensor["shape"]
     return f"{tensor['dtype']}:{'x'.join('?' if size is None else str(size) for size in sizes)}:{path}"
 
 
 def _executable(kernel: Path, scratch: Path) -> Path:
-    """The kernel itself, or a copy where a store has lost the permission to execute it."""
+    """Return the kernel, or an executable copy where a store has lost the permission."""
     if os.access(kernel, os.X_OK):
         return kernel
     copy = scratch / "kernel"
@@ -151,7 +148,7 @@ def _executable(kernel: Path, scratch: Path) -> Path:
 
 
 def _limit() -> None:
-    """Gives the kernel the same stack everywhere, lets no core file appear beside the outputs and none outlive us."""
+    """Set the same stack for every kernel, disable core files, and end with the parent."""
     isolation.die_with_parent()
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)
     stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
@@ -160,14 +157,14 @@ def _limit() -> None:
 
 
 def _text(descriptor: int) -> str:
-    """The beginning of what was printed to a file."""
+    """Return the start of a file of output."""
     data = os.pread(descriptor, _TEXT_LIMIT, 0)
     cut = "\n[cut]" if os.fstat(descriptor).st_size > len(data) else ""
     return data.decode("utf-8", "replace") + cut
 
 
 def judge(code: int, printed: str, complaint: str) -> None:
-    """Say what a kernel's end means: nothing where all is well."""
+    """Raise the error that the exit of a kernel stands for."""
     text = printed + complaint
     if code == 0:
         return

@@ -1,4 +1,4 @@
-"""Calls a kernel that MLIR's own runner compiles in memory.
+"""Call a kernel that MLIR's own runner compiles in memory.
 
 The same driver as in ``run``, loaded as a shared library, does everything else.
 
@@ -19,7 +19,7 @@ from mlir_matrix.actions.tools.run import DRIVER_IO, check_written, driver_argum
 
 
 def run(action: Action[RunParams]) -> None:
-    """Raises what ``run`` raises. That the module compiles is known."""
+    """Raise what ``run`` raises. ``compile_jit`` has compiled the module before."""
     level = kernel.opt_level(action)
     with tempfile.TemporaryDirectory(prefix="jit-", dir=".") as name:
         folder = Path(name)

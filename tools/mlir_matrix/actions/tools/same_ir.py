@@ -1,11 +1,10 @@
-"""Decide whether two pipelines come to the same IR.
+"""Decide whether two pipelines give the same IR.
 
-MLIR prints the generic form canonically: values, blocks and attribute aliases are numbered as they come, attributes stand in
-the order of their names, locations are left out. Equal structure gives equal text, whatever a file called its values.
+inputs   ``ir`` and ``other``
+outputs  ``verdict``, as the judge's, with ``diagnostics`` that show the difference
 
-Parameters: ``relation`` (the property in words), ``other`` (the other cell's name), ``same`` (true where both come from one
-action), ``backend``, optionally ``bindings``. Inputs: ``ir`` and ``other``. Output: ``verdict``, as the judge's, with a
-difference as ``diagnostics`` where there is one.
+MLIR prints the generic form canonically: values, blocks and attribute aliases are numbered in order, attributes are sorted by name,
+locations are left out. Equal structure gives equal text, whatever names a file gives to values.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any
 
 from mlir_matrix.actions.params import SameIrParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.runtime.outcomes import of_relation
 from mlir_matrix.actions.tools import backend
-from mlir_matrix.actions.tools.relation import of_relation
 
 preload = backend.preload
 
@@ -38,7 +37,7 @@ def run(action: Action[SameIrParams]) -> None:
 def verdict(
     relation: str, generic: tuple[str, str], custom: tuple[str, str], *, same: bool, other: str = "other"
 ) -> dict[str, Any]:
-    """The verdict on two modules in generic form; the difference is shown in the custom form where it shows there.
+    """Return the verdict on two modules in generic form; the difference is shown in the custom form where possible.
 
     ``same``: both come from the same action, so that comparing them proves nothing; ``other`` is what the other is called.
     """

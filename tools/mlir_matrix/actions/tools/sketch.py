@@ -1,16 +1,18 @@
-"""The ``sketch`` action: of an expected output that is too large to keep, what tells whether another one is like it.
+"""Sketch an expected output that is too large to keep, so that another one can be compared with it.
 
-``params``: ``{"outputs": [{"name", "dtype", "shape", "compare"}]}``; inputs ``expected-NAME``; outputs ``sketch-NAME``: float64,
-two-dimensional. Row 0 is the header (:func:`header`), each other row sums up a block of 4096 elements, in C order (after
-sorting, where the output is compared so):
+inputs   ``expected-NAME``
+outputs  ``sketch-NAME``: float64, two-dimensional
 
-- how many elements are NaN, infinite and minus infinite, and for each a hash of where;
-- a hash of the elements themselves, rounded to the output's dtype, by which equal blocks are known to be equal;
-- of the finite ones, as doubles: their L1 and L2 norm, the largest size, and 32 projections: sums with random signs;
+Row 0 is the header (:func:`header`). Each other row sums up a block of 4096 elements in C order, after sorting for order-free
+comparison:
+
+- how many elements are NaN, infinite and minus infinite, and for each a hash of their places;
+- a hash of the elements, rounded to the output's dtype, by which equal blocks are recognised;
+- of the finite ones, as doubles: L1 and L2 norm, the largest size, and 32 projections, which are sums with random signs;
 - 8 elements at random places.
 
-All that is random comes from :mod:`prng`, and sums are taken by halves, so that equal outputs have equal sketches, to the
-bit, everywhere. What a sketch can see, and what it cannot, is in :mod:`sketch_format`; judging is in :mod:`sketch_judge`.
+Random numbers come from :mod:`prng`, and sums are taken by halves, so that equal outputs have equal sketches on every machine.
+:mod:`sketch_format` proves what a sketch detects; :mod:`sketch_judge` judges by it.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def run(action: Action[SketchParams]) -> None:
 
 
 def sketch(expected: Array, dtype: str, compare: str) -> Doubles:
-    """The sketch of an output as a golden has it, sorted already where that is asked for."""
+    """Return the sketch of a golden, which is sorted for order-free comparison."""
     flat = expected.reshape(-1)
     stored = dtypes.rounded(flat, dtype) if dtype in FLOATS else flat
     held = np.asarray(dtypes.decode(stored, dtype), dtype=np.float64)
@@ -67,7 +69,7 @@ def sketch(expected: Array, dtype: str, compare: str) -> Doubles:
 
 
 def header(elements: int, dtype: str, compare: str) -> Doubles:
-    """Row 0: what the sketch is of, and how it was made."""
+    """Return row 0: which output the sketch is of, and how it was made."""
     ordered = float(compare == "order-free")
     told = (MAGIC, VERSION, elements, BLOCK, PROJECTIONS, SAMPLES, _SEED, zlib.crc32(dtype.encode()), ordered)
     row = np.zeros(WIDTH)
@@ -76,7 +78,7 @@ def header(elements: int, dtype: str, compare: str) -> Doubles:
 
 
 def summary(values: Doubles, stored: Array) -> Doubles:
-    """A row for each block of a flat output: its values as doubles, and as its dtype has them."""
+    """Return a row for each block of a flat output, given as doubles and as stored."""
     step = _AT_ONCE * BLOCK
     # What overflows shows: no bound is infinite.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -86,7 +88,7 @@ def summary(values: Doubles, stored: Array) -> Doubles:
 
 
 def picks(elements: int) -> NDArray[np.int64]:
-    """Which elements are kept: by block, the linear index of each."""
+    """Return the linear indices of the elements to keep, by block."""
     blocks = -(-elements // BLOCK)
     starts = np.arange(blocks, dtype=np.uint64) * np.uint64(BLOCK)
     sizes = np.minimum(np.uint64(elements) - starts, np.uint64(BLOCK))
@@ -119,14 +121,14 @@ def _rows(values: Doubles, stored: Array, start: int) -> Doubles:
 
 
 def _words(values: Doubles, stored: Array) -> NDArray[np.uint64]:
-    """The bits of stored elements; one word for both zeros, one for all NaN."""
+    """Return the bits of stored elements, with one word for both zeros and one for all NaN."""
     width = stored.dtype.itemsize
     words = np.ascontiguousarray(stored).view(f"<u{width}").astype(np.uint64)
     return np.where(np.isnan(values), _NAN_WORD, np.where(values == 0, np.uint64(0), words))
 
 
 def _blocks(flat: Any) -> Any:
-    """[elements] as [blocks, 4096], the last filled up with 0."""
+    """Reshape [elements] to [blocks, 4096], padded with 0."""
     blocks = -(-flat.size // BLOCK)
     filled = np.zeros(blocks * BLOCK, dtype=flat.dtype)
     filled[: flat.size] = flat
@@ -134,7 +136,7 @@ def _blocks(flat: Any) -> Any:
 
 
 def _folded(flat: Any) -> Any:
-    """The sum of each block, by halves: in one order on every machine."""
+    """Return the sum of each block, by halves: in the same order on every machine."""
     return _halved(_blocks(flat))
 
 
@@ -146,11 +148,11 @@ def _halved(parts: Any) -> Any:
 
 
 def _hash(words: NDArray[np.uint64]) -> Any:
-    """The sum of each block's words modulo 2**64: 53 bits of it, which a double holds."""
+    """Return the sum of each block's words modulo 2**64, of which a double holds 53 bits."""
     return (_folded(words) >> np.uint64(11)).astype(np.float64)
 
 
 def _norms(sizes: Doubles, largest: Doubles) -> Any:
-    """L2 norms, scaled so that no square overflows or is lost."""
+    """Return L2 norms, scaled so that no square overflows or underflows."""
     scale = np.where(largest > 0, largest, 1.0)
     return np.sqrt(_halved((sizes / scale[:, None]) ** 2)) * scale

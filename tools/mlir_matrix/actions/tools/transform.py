@@ -1,8 +1,6 @@
-"""What a property does to tensors: multiply, renumber, take a part. As an action, it makes the inputs of another run.
+"""Transform tensors for a property: scale, permute or slice. As an action, it makes the inputs of another run.
 
-An operation is ``{"kind": "scale", "factor"}``, ``{"kind": "permute", "axes"}`` (the same permutation along each of them) or
-``{"kind": "slice", "axis", "start", "stop"}``. Parameters: ``inputs``, a list of ``name``, ``dtype`` and ``op``; the inputs and
-outputs of the action have these names. Where nothing would change the action fails: the runs would be one and the same.
+Inputs and outputs have the names of ``params["inputs"]``. The action fails if no input changes: the runs would be the same one.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ _SEED = 20_240_607
 
 
 def run(action: Action[TransformParams]) -> None:
-    """Write each input as its operation makes it."""
+    """Write each input, changed by its operation."""
     changed = False
     for told in action.params["inputs"]:
         name, dtype, op = told["name"], told["dtype"], told["op"]
@@ -43,7 +41,7 @@ def _stored(before: Array, dtype: str, op: Op, name: str) -> Array:
 
 
 def expected(stored: Array, dtype: str, op: Op | None) -> Array:
-    """What an output, as it is stored, becomes: double for floating point, its own type for what is exact."""
+    """Apply an operation to a stored output: as doubles for floating point, in its own type otherwise."""
     values = dtypes.decode(stored, dtype)
     if op is None:
         return values
@@ -51,7 +49,7 @@ def expected(stored: Array, dtype: str, op: Op | None) -> Array:
 
 
 def moved(array: Array, op: Op) -> Array:
-    """An array whose elements stand elsewhere, or a part of it."""
+    """Move elements of an array, or take a part of it."""
     if op["kind"] == "slice":
         return np.take(array, np.arange(op["start"], op["stop"]), axis=op["axis"])
     assert op["kind"] == "permute"
@@ -61,7 +59,7 @@ def moved(array: Array, op: Op) -> Array:
 
 
 def scaled(values: Array, factor: float, dtype: str) -> Array:
-    """Decoded elements times a number. Raises DtypeError where a whole number does not fit its type."""
+    """Multiply decoded elements by a number. Raise DtypeError where an integer does not fit its type."""
     if dtype in FLOATS:
         with np.errstate(all="ignore"):
             return np.asarray(values * np.float64(factor))
@@ -74,7 +72,7 @@ def scaled(values: Array, factor: float, dtype: str) -> Array:
 
 
 def order(size: int) -> NDArray[np.int64]:
-    """A random permutation of ``size`` numbers, at least 2, that is not the identity; always the same one."""
+    """Return a fixed permutation of ``size`` numbers, at least 2, that is not the identity."""
     index = np.arange(size, dtype=np.uint64)
     stream = 0
     while True:
@@ -85,6 +83,6 @@ def order(size: int) -> NDArray[np.int64]:
 
 
 def same(left: Array, right: Array) -> bool:
-    """Whether two arrays hold the same numbers, NaN being one."""
+    """Return whether two arrays hold the same numbers; NaN equals NaN."""
     kind = left.dtype.kind == "f" and right.dtype.kind == "f"
     return left.shape == right.shape and bool(np.array_equal(left, right, equal_nan=kind))

@@ -1,8 +1,8 @@
-"""The ``weak`` action: name the trivial outputs that goldens let pass, under each set of bounds that applies somewhere.
+"""Name the trivial outputs that goldens let pass, under each set of bounds that applies in some cell.
 
-``params``: ``{"outputs": [what the judge is told of an output, once for each set of bounds]}``; inputs ``expected-NAME`` or
-``sketch-NAME``, and ``arg-NAME``, inputs of the workload; output ``weak``: JSON, ``outputs``: for each entry the names
-(:mod:`trivial`).
+params   ``outputs``: one entry for each output and set of bounds
+inputs   ``expected-NAME`` or ``sketch-NAME``; ``arg-NAME``: inputs of the workload
+outputs  ``weak``: JSON, the names for each entry (:mod:`trivial`)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mlir_matrix.actions.tools import judge
 
 
 def run(action: Action[JudgeParams]) -> None:
-    """Write what passes."""
+    """Write the names of the trivial outputs that pass."""
     others = judge.arguments(action.inputs)
 
     def passing(spec: JudgedOutput) -> list[str]:

@@ -87,7 +87,7 @@ class GoldenExplanation(TypedDict):
 
     schema: Literal["mlir-matrix/golden-explanation/v1"]
     id: str
-    facts: list[ExplainedAttribute]
+    attributes: list[ExplainedAttribute]
     outputs: list[ExplainedOutput]
 
 

@@ -35,7 +35,7 @@ def infrastructure(action: Action, reason: str, diagnostics: str = "") -> Done:
 
 def lacking(action: Action, environment: UnavailableEnvironment) -> Done:
     """Return the end of an action whose environment is unavailable on this machine."""
-    reason = f"this machine lacks what it needs: {environment.reason}"
+    reason = f"unavailable on this machine: {environment.reason}"
     return Done(result=Result(outcome=failure(action.stage, "skipped", reason)), cached=False)
 
 

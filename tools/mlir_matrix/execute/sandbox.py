@@ -58,7 +58,7 @@ def make_scratch(scratch: Path, home: Home) -> Path:
         scratch.mkdir(parents=True, exist_ok=True)
         home.packages.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InfrastructureError(f"the folder for running actions cannot be made: {error}") from error
+        raise InfrastructureError(f"the scratch folder cannot be created: {error}") from error
     return scratch
 
 

@@ -26,7 +26,7 @@ from mlir_matrix.plan.graph import Graph
 if TYPE_CHECKING:
     from mlir_matrix.environments.install.installer import Installer
 
-#: Time limit of tools that build our own libraries. Seconds.
+#: Time limit in seconds of tools that build the program's own libraries.
 _BUILDING_S = 1800.0
 #: Seconds beyond an action's limit after which a silent worker is killed. Imports take some of them.
 _PATIENCE_S = 120.0

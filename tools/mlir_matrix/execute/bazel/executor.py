@@ -160,12 +160,11 @@ class BazelExecutor:
         def listen(event: RunEvent) -> bool | None:
             return None if isinstance(event, ActionDone) else self._listener(event)
 
-        home = self._session.home
         self._libraries = Scheduler(
             Graph(actions=actions),
             roots=self._session.catalog.roots,
             environments=self._environments,
-            home=home,
+            home=self._session.home,
             limits=self._limits,
             make_pool=LocalPool,
         ).run(listen)
@@ -290,10 +289,8 @@ class BazelExecutor:
 
     def _finish(self, verdict: str, event: Completed) -> bool:
         """Report the actions of a test. True ends the run."""
-        for action in self._chain(verdict):
-            if action.id not in self.done and self._settle(action, self._done(action, verdict, event)):
-                return True
-        return False
+        chain = (action for action in self._chain(verdict) if action.id not in self.done)
+        return any(self._settle(action, self._done(action, verdict, event)) for action in chain)
 
     def _settle(self, action: Action, done: Done) -> bool:
         if action.id in self.done:

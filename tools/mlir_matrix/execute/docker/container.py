@@ -149,7 +149,7 @@ class Container(Worker):
 
     def last_words(self) -> str:
         state: dict[str, Any] = {}
-        with contextlib.suppress(InfrastructureError), self.daemon.plainly("asking how a container ended"):
+        with contextlib.suppress(InfrastructureError), self.daemon.plainly("inspecting a container"):
             state = self.daemon.client.api.inspect_container(self.identifier)["State"]
         if state.get("OOMKilled"):
             return "its container ran out of memory"

@@ -59,9 +59,9 @@ class ImageSupply(PackageSupply):
         wanted = {each.digest: each for each in environments if each.digest not in self._images}
         super().request(wanted.values())
         self._waiting |= wanted
-        self._pass_on()
+        self._queue_complete()
 
-    def _pass_on(self) -> None:
+    def _queue_complete(self) -> None:
         """Queue environments whose packages are complete."""
         for environment in [each for each in self._waiting.values() if super(ImageSupply, self).has(each)]:
             del self._waiting[environment.digest]
@@ -72,7 +72,7 @@ class ImageSupply(PackageSupply):
 
     def news(self) -> Iterator[PackageProgress]:
         yield from super().news()
-        self._pass_on()
+        self._queue_complete()
 
     def has(self, environment: ResolvedEnvironment) -> bool:
         return environment.digest in self._images
@@ -116,7 +116,7 @@ class ImageSupply(PackageSupply):
         except InfrastructureError as error:
             self._tell(PackageProgress(package=label, error=str(error)))
         except Exception as error:  # noqa: BLE001 - without an event the run would wait forever
-            self._tell(PackageProgress(package=label, error=f"{label} cannot be made: {error}"))
+            self._tell(PackageProgress(package=label, error=f"{label} cannot be built: {error}"))
         else:
             self._check()
             self._wake()

@@ -1,4 +1,4 @@
-"""Privileges and mounts of a container: only those that its action needs."""
+"""Compute privileges and mounts of a container: only those of its action."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OWN_MB = 1024
 MOST_PROCESSES = 1024
 #: Open files of one process, and processes of all containers together.
 _MOST_BY_LIMITS = 16384
-#: Without our mounts, Podman mounts writable folders here, even if the root is read-only.
+#: Podman mounts writable folders here, even if the root is read-only, unless something is mounted.
 _SCRATCH = ("/run", "/tmp", "/var/tmp")  # noqa: S108 - they are read-only
 #: Shared memory, queues and semaphores would outlive an action; these limits forbid them.
 _NO_LEFTOVERS = {"kernel.shmmni": "0", "kernel.msgmni": "0", "kernel.sem": "0 0 0 0", "fs.mqueue.queues_max": "0"}

@@ -33,7 +33,7 @@ class ContainerPool(WorkerPool[Container]):
         """Raise InfrastructureError if no daemon answers."""
         self._daemon = connect()
         reap(self._daemon)
-        with self._daemon.plainly("asking what it can do"):
+        with self._daemon.plainly("asking for its properties"):
             secured = self._daemon.client.api.info().get("SecurityOptions") or []
         self._user = options.choose_user(settings.user, rootless=any("rootless" in option for option in secured))
         self._images = ImageSupply(context, self._daemon, self._user, settings)
@@ -41,7 +41,7 @@ class ContainerPool(WorkerPool[Container]):
         self._containers: dict[str, list[Container]] = defaultdict(list)
         self._paces: dict[str, Pace] = defaultdict(Pace)
         if os.geteuid() == 0:
-            # The user of the containers reads our files.
+            # The user of the containers reads files of this process.
             os.umask(0o022)
 
     def workers(self) -> Sequence[Container]:

@@ -13,7 +13,7 @@ from typing import Self
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.daemon import Daemon
 
-#: The label of all our containers; its value identifies the process that started them.
+#: The label of all containers of runs; its value identifies the process that started them.
 LABEL = "mlir-matrix.run"
 #: Podman's error while a container changes its state.
 _ENDING = "container state improper"
@@ -72,7 +72,7 @@ def _started(pid: int) -> int:
 
 def reap(daemon: Daemon) -> None:
     """Remove the containers of runs that have ended. Raise InfrastructureError."""
-    with daemon.plainly("looking for containers that were left behind"):
+    with daemon.plainly("listing the containers of ended runs"):
         found = daemon.client.api.containers(all=True, filters={"label": LABEL})
     for container in found:
         owner = ProcessIdentity.read(container["Labels"][LABEL])
@@ -85,7 +85,7 @@ def reap(daemon: Daemon) -> None:
 def remove_ours(daemon: Daemon) -> None:
     """Remove all containers of this process. If the daemon fails, a later run removes them."""
     with suppress(InfrastructureError):
-        with daemon.plainly("looking for our containers"):
+        with daemon.plainly("listing the containers of this run"):
             found = daemon.client.api.containers(all=True, filters={"label": f"{LABEL}={me()}"})
         for container in found:
             remove(daemon, container["Id"])

@@ -120,7 +120,10 @@ class ActionCache:
 
     def is_large(self, digest: str) -> bool:
         """Return whether to copy a blob in a thread."""
-        return digest not in self._recent and _size(self.blob_path(digest)) > LARGE
+        try:
+            return digest not in self._recent and os.stat(self.blob_path(digest)).st_size > LARGE
+        except OSError:
+            return False
 
     def copy_blob(self, digest: str, path: str, stop: threading.Event | None = None) -> None:
         """Copy a blob to a new file, in pieces. Check it unless this run has. Raise LostBlob. Threads may call this."""
@@ -259,13 +262,6 @@ def _own(path: str, found: os.stat_result) -> None:
     """Become the owner of a file: an action in a container is another user."""
     if found.st_uid != os.geteuid():
         os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
 
 
 def write_bytes(path: str, data: bytes) -> None:

@@ -51,14 +51,9 @@ def imported(text: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (_sibling(alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = _base(node)
+            above = _PACKAGE.rsplit(".", node.level - 1)[0] if node.level else ""
+            base = ".".join(filter(None, (above, node.module)))
             yield from (_sibling(f"{base}.{alias.name}") for alias in node.names)
-
-
-def _base(node: ast.ImportFrom) -> str:
-    """Return the absolute name of the module that a statement imports from."""
-    above = _PACKAGE.rsplit(".", node.level - 1)[0] if node.level else ""
-    return ".".join(filter(None, (above, node.module)))
 
 
 def _sibling(name: str) -> str:
@@ -149,8 +144,8 @@ def action_key(action: Action, inputs: Iterable[Read], *, environment: str) -> s
         action.params_digest,
         environment,
         tool_digest(action.tool, action.params.get("backend")),
+        cpu_digest() if action.native else "",
     ]
-    words.append(cpu_digest() if action.native else "")
     for read in inputs:
         words += read[:3]
     for output in action.outputs.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -26,28 +27,21 @@ class LocalPool(WorkerPool[WorkerProcess]):
 
     def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
         """Return the environments whose worker is warm, or has no job yet."""
-        return [digest for digest in waiting if self._can_take(digest)]
-
-    def _can_take(self, digest: str) -> bool:
-        worker = self._workers.get(digest)
-        return worker is None or worker.warm or not worker.pending
+        workers = {digest: self._workers.get(digest) for digest in waiting}
+        return [digest for digest, worker in workers.items() if worker is None or worker.warm or not worker.pending]
 
     def send(self, job: Job) -> None:
+        limits = self._context.limits
         job.folder = self._folders.take()
         try:
             self._folders.fill(job.folder, job.prepared, self._context.store, job.copies)
-            self._request(job)
+            worker = self._worker(job.environment)
+            # The selector reports the end of a worker, once.
+            with suppress(BrokenPipeError):
+                worker.send(job.folder, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
         except OSError:
             remove_folder(job.folder)
             raise
-
-    def _request(self, job: Job) -> None:
-        worker, limits = self._worker(job.environment), self._context.limits
-        try:
-            worker.send(job.folder, job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
-        except BrokenPipeError:
-            # The end of its answers is reported once, by the selector.
-            return
 
     def _worker(self, environment: ResolvedEnvironment) -> WorkerProcess:
         worker = self._workers.get(environment.digest)

@@ -85,14 +85,9 @@ class Build:
                 return
             if not chunk:
                 yield None
-                ended = self._ended()
-
-    def _ended(self) -> bool:
-        try:
-            self._process.wait(_POLL_S)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_POLL_S)
+                    ended = True
 
     def close(self) -> None:
         """End the build if it runs. Bazel's server continues, for the next build."""

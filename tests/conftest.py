@@ -180,7 +180,7 @@ class Environments:
         alive = True
         while alive and not answers:
             answers, alive = worker.receive()
-        assert answers, worker.last_words()
+        assert answers, worker.last_output()
 
     def close(self) -> None:
         """End the workers."""

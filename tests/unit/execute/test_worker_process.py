@@ -168,13 +168,13 @@ def test_an_answer_in_pieces(odd: Odd) -> None:
     assert heard == [("one", {"requestId": 1})]
 
 
-def test_its_last_words(odd: Odd, tmp_path: Path) -> None:
+def test_its_last_output(odd: Odd, tmp_path: Path) -> None:
     worker = odd("import sys; print('first\\n\\nlast', file=sys.stderr); sys.exit(1)")
     assert hear(worker) == ([], False)
     worker.process.wait()
-    assert worker.last_words() == "last"
+    assert worker.last_output() == "last"
     os.unlink(tmp_path / "log")
-    assert worker.last_words() == ""
+    assert worker.last_output() == ""
 
 
 def test_one_that_ignores_the_end(odd: Odd) -> None:

@@ -1,4 +1,4 @@
-"""Installed C libraries as results of the actions that build them."""
+"""Find installed C libraries, which are results of the actions that build them, and install others."""
 
 from __future__ import annotations
 

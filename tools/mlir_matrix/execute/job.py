@@ -28,18 +28,18 @@ class Done:
 BUILDING = frozenset({"link_kit"})
 
 
-def infrastructure(action: Action, reason: str, diagnostics: str = "") -> Done:
+def infra_error(action: Action, reason: str, diagnostics: str = "") -> Done:
     """Return the end of an action that this machine could not execute."""
     return Done(result=Result(outcome=failure(action.stage, Outcome.INFRA_ERROR, reason, diagnostics)), cached=False)
 
 
-def lacking(action: Action, environment: UnavailableEnvironment) -> Done:
+def unavailable(action: Action, environment: UnavailableEnvironment) -> Done:
     """Return the end of an action whose environment is unavailable on this machine."""
     reason = f"unavailable on this machine: {environment.reason}"
     return Done(result=Result(outcome=failure(action.stage, "skipped", reason)), cached=False)
 
 
-def passed_on(action: Action, done: Mapping[str, Done]) -> Done | None:
+def inherited_failure(action: Action, done: Mapping[str, Done]) -> Done | None:
     """Return the failure that an action inherits from its sources, which are in ``done``, or None."""
     for source in action.sources:
         upstream = done[source]

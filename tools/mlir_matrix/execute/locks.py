@@ -1,4 +1,4 @@
-"""Locks by key: runs that share an action cache do not execute one action at the same time.
+"""Lock keys, so that runs that share an action cache do not execute one action at the same time.
 
 A key locks one byte of a file, by an open file description lock (``F_OFD_SETLK`` in fcntl(2)). The kernel releases it when
 the run ends for any reason. A file system without locks costs only time: the cache stays correct.

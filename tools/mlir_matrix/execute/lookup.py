@@ -16,7 +16,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries
-from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure, passed_on
+from mlir_matrix.execute.job import BUILDING, Done, Job, infra_error, inherited_failure
 from mlir_matrix.execute.keys import Read, action_key, input_names
 from mlir_matrix.execute.sandbox import Prepared, collect
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
@@ -99,25 +99,25 @@ class Lookup:
         if answer.get("exitCode"):
             if not os.access(f"{job.folder}/{REQUEST_FILE}", os.R_OK):
                 raise damaged(job.folder, job.action.stage, f"its {REQUEST_FILE} cannot be read")
-            return infrastructure(job.action, str(answer.get("output")))
+            return infra_error(job.action, str(answer.get("output")))
         try:
             result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
             if not result.ok and job.action.tool in BUILDING:
                 outcome = result.outcome
-                return infrastructure(job.action, outcome["reason"], outcome.get("diagnostics", ""))
+                return infra_error(job.action, outcome["reason"], outcome.get("diagnostics", ""))
             if is_kept(result.outcome):
                 self._keep(job.prepared.key, result)
                 if self._libraries:
                     self._libraries.keep(job.action, result)
         except OSError as error:
-            return infrastructure(job.action, f"the machine failed: {error}")
+            return infra_error(job.action, f"the machine failed: {error}")
         return Done(result=result, cached=False, executed=True)
 
     def relied(self) -> set[str]:
         """Return the files of the store that found results depend on."""
         return {file for key, result in self._known.items() for file in self._store.files(key, result)}
 
-    def doubt(self) -> None:
+    def forget_results(self) -> None:
         """Forget all results: a blob in the store is damaged."""
         self._known.clear()
 
@@ -138,7 +138,7 @@ def cached_result(
         environment = environments[action.environment]
         if not isinstance(environment, ResolvedEnvironment):
             return None
-        known = passed_on(action, done)
+        known = inherited_failure(action, done)
         if known is None:
             found = lookup.find(lookup.prepare(action, environment.digest, done))
             if found is None:

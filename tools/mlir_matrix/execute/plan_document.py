@@ -1,4 +1,4 @@
-"""A plan as JSON: every test with its reason, every action with its inputs and the tests that need it."""
+"""Write a plan as JSON: every test with its reason, every action with its inputs and the tests that need it."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ _PASSING = ("bytes", "missing", "packages")
 
 
 def lasting(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan document without what differs between machines or days."""
+    """Return a plan document without keys that differ between machines or days."""
     environments = [
         {key: value for key, value in environment.items() if key not in _PASSING}
         for environment in document["environments"]

@@ -62,7 +62,7 @@ class ReadyQueue:
                 self._dependents[source].append(identifier)
 
     def first(self) -> list[str]:
-        """Return the actions that wait for none."""
+        """Return the actions without sources."""
         return [identifier for identifier, count in self._waiting.items() if count == 0]
 
     def complete(self, identifier: str) -> list[str]:
@@ -129,7 +129,7 @@ class WaitingJobs:
         wait.due, wait.pause = now + wait.pause, min(2 * wait.pause, _LONGEST_S)
 
     def over(self, job: Job) -> bool:
-        """Return whether a job has waited for its limit."""
+        """Return whether a job has reached its limit."""
         wait = self._waits.get(job.prepared.key)
         return wait is not None and time.monotonic() >= wait.until
 
@@ -149,7 +149,7 @@ class WaitingJobs:
 
 
 class Retries:
-    """Jobs that are retried alone, which shows what ends the worker, and environments that wait for a new worker."""
+    """Lost jobs, retried alone to find the one that ends its worker, and environments that wait for a new worker."""
 
     def __init__(self) -> None:
         self._waiting: deque[Job] = deque()

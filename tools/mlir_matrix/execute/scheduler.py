@@ -24,7 +24,7 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import Listener, Note, Tick, ignore
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
-from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infrastructure, lacking, passed_on
+from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infra_error, inherited_failure, unavailable
 from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks
 from mlir_matrix.execute.lookup import Lookup
@@ -184,19 +184,19 @@ class Scheduler:
             return []
         if pending is not None:
             reason = f"{lost}, and again after it was rebuilt"
-            return [key for each in waiting or (action,) for key in self._settle(each, infrastructure(each, reason))]
-        self._lookup.doubt()
+            return [key for each in waiting or (action,) for key in self._settle(each, infra_error(each, reason))]
+        self._lookup.forget_results()
         self._redone[action.id] = [each.id for each in waiting]
         return [action.id]
 
     def _without_execution(self, action: Action) -> Done | None:
         """Return the end of an action that fails early or is cached. Queue any other, and return None."""
-        failed = passed_on(action, self.done)
+        failed = inherited_failure(action, self.done)
         if failed is not None:
             return failed
         environment = self._environments[action.environment]
         if isinstance(environment, UnavailableEnvironment):
-            return lacking(action, environment)
+            return unavailable(action, environment)
         prepared = self._lookup.prepare(action, environment.digest, self.done)
         if prepared.key in self._jobs:
             self._jobs[prepared.key].twins.append(action)
@@ -205,7 +205,7 @@ class Scheduler:
         if known is not None:
             return Done(result=known, cached=True)
         if environment.digest in self._broken:
-            return infrastructure(action, self._broken[environment.digest])
+            return infra_error(action, self._broken[environment.digest])
         self._jobs[prepared.key] = Job(action, prepared, environment)
         self._ready.push(prepared.key, environment.digest, like=action.id)
         return None
@@ -241,7 +241,7 @@ class Scheduler:
 
     def _give_up(self, job: Job, reason: str) -> None:
         """End a job as an infra-error."""
-        self._finish_job(job, infrastructure(job.action, reason))
+        self._finish_job(job, infra_error(job.action, reason))
 
     def _dispatch(self) -> None:
         self._locks.keep(self._jobs)

@@ -142,12 +142,12 @@ class WorkerPool(ABC, Generic[W]):
 
     @abstractmethod
     def remove_worker(self, worker: W) -> tuple[str, list[LostJob]]:
-        """Remove a worker that has ended or whose answer is invalid. Return its last words and its unfinished jobs."""
+        """Remove a worker that has ended or whose answer is invalid. Return its last output and its unfinished jobs."""
 
     def _end(self, worker: W) -> tuple[str, list[LostJob]]:
-        """End a worker. Return its last words and its unfinished jobs, whose folders are left."""
+        """End a worker. Return its last output and its unfinished jobs, whose folders are left."""
         self._context.selector.unregister(worker.fileno())
-        words = worker.last_words()
+        words = worker.last_output()
         worker.stop()
         return words, [LostJob(job, os.path.exists(f"{job.folder}/{LOG_FILE}")) for job in worker.pending.values()]
 

@@ -80,7 +80,7 @@ class Worker(ABC):
         """Return whether the worker has answered before; until then it may still be importing."""
         return self.answered > 0
 
-    def ask(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> bytes:
+    def request_line(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> bytes:
         """Return the line that requests the action in ``folder``, and note the request."""
         if not self.pending:
             self.heard = time.monotonic()
@@ -94,7 +94,7 @@ class Worker(ABC):
         }
         return json.dumps(message).encode() + b"\n"
 
-    def hear(self, chunk: bytes) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+    def parse(self, chunk: bytes) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
         """Return the payloads and answers that these bytes complete, and False if the bytes are no answers."""
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         answers = []
@@ -118,7 +118,7 @@ class Worker(ABC):
         """Return answered payloads with their answers, and False if the worker has ended or its answer is invalid."""
 
     @abstractmethod
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """Return the reason of the worker's end, or the last line of its error output."""
 
     @abstractmethod
@@ -148,15 +148,15 @@ class WorkerProcess(Worker):
 
     def send(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
         """Request the action in ``folder``. Raise BrokenPipeError if the worker has ended."""
-        line = self.ask(folder, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        line = self.request_line(folder, payload, timeout_s=timeout_s, memory_mb=memory_mb)
         assert self.process.stdin is not None
         os.write(self.process.stdin.fileno(), line)
 
     def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
         chunk = os.read(self.fileno(), 1 << 16)
-        return self.hear(chunk) if chunk else ([], False)
+        return self.parse(chunk) if chunk else ([], False)
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         try:
             return last_line(self.log.read_text(encoding="utf-8", errors="replace"))
         except OSError:

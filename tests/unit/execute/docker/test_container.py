@@ -67,11 +67,11 @@ def test_one_that_is_gone(fake: Callable[..., Any]) -> None:
     made = container(daemon)
     daemon.say(ERRORS, b"x" * 10_000 + b"\nthe last word\n")
     while made.receive()[1]:
-        if made.last_words() == "the last word":
+        if made.last_output() == "the last word":
             daemon.ends[0].close()
     made.send("job", timeout_s=1.0, memory_mb=64)
     assert made.receive() == ([], False)
-    assert made.last_words() == "the last word"
+    assert made.last_output() == "the last word"
     made.stop()
     assert daemon.removed == ["1"]
 
@@ -82,7 +82,7 @@ def test_why_it_ended(out_of_memory: bool, words: str, fake: Callable[..., Any])
     made = container(daemon)
     daemon.say(ERRORS, b"so it said\n")
     made.receive()
-    assert made.last_words() == words
+    assert made.last_output() == words
 
 
 FRAMES = st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.binary(max_size=40)), max_size=12)

@@ -32,7 +32,7 @@ from mlir_matrix.execute.bazel.workspace import (
     write_workspace,
 )
 from mlir_matrix.execute.c_libraries import builds_c_library
-from mlir_matrix.execute.job import ActionDone, Done, infrastructure, lacking, passed_on
+from mlir_matrix.execute.job import ActionDone, Done, infra_error, inherited_failure, unavailable
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.sandbox import make_scratch, new_scratch
@@ -143,11 +143,11 @@ class BazelExecutor:
         """Report the actions of a test with an unavailable environment, without running any. True ends the run."""
         for action in chain:
             environment = self._environments[action.environment]
-            done = passed_on(action, self.done) or _succeeded(action)
+            done = inherited_failure(action, self.done) or _succeeded(action)
             if done.result.ok and isinstance(environment, UnavailableEnvironment):
-                done = lacking(action, environment)
+                done = unavailable(action, environment)
             elif done.result.ok and action.environment in lost:
-                done = infrastructure(action, lost[action.environment])
+                done = infra_error(action, lost[action.environment])
             if self._settle(action, done):
                 return True
         return False
@@ -279,7 +279,7 @@ class BazelExecutor:
             done = Done(result=Result(outcome=json.loads(line.removeprefix(OUTCOME_MARK))), cached=False, executed=True)
         else:
             said = event.output.strip().splitlines()
-            done = infrastructure(action, f"Bazel could not execute it: {event.reason or (said or ['no reason'])[-1]}")
+            done = infra_error(action, f"Bazel could not execute it: {event.reason or (said or ['no reason'])[-1]}")
         self._failed[action.id] = done
 
     # Results of tests ---------------------------------------------------------------------------------------------
@@ -302,14 +302,14 @@ class BazelExecutor:
         known = self._failed.get(action.id) or self._libraries.get(action.id)
         if known is not None:
             return known
-        failed = passed_on(action, self.done)
+        failed = inherited_failure(action, self.done)
         if failed is not None:
             return failed
         name = place_of(action.id)
         if f"{name}/result.json" in self._files:
             return self._read(name, action)
         if action.id == verdict:
-            return infrastructure(action, event.reason or "Bazel built the test but reported no result")
+            return infra_error(action, event.reason or "Bazel built the test but reported no result")
         # A later action failed, or one that does not read this one.
         return _succeeded(action)
 
@@ -331,7 +331,7 @@ class BazelExecutor:
                 executed=executed,
             )
         except (OSError, ValueError, LookupError, TypeError) as error:
-            return infrastructure(action, f"the output of Bazel cannot be read: {error}")
+            return infra_error(action, f"the output of Bazel cannot be read: {error}")
 
 
 def _succeeded(action: Action) -> Done:

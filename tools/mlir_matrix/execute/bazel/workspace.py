@@ -1,4 +1,4 @@
-"""The workspace in which Bazel executes a plan: a module that contains only the plan."""
+"""Write the workspace in which Bazel executes a plan: a module that contains only the plan."""
 
 from __future__ import annotations
 

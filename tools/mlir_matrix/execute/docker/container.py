@@ -1,4 +1,4 @@
-"""A warm container with a worker: one environment, one folder, one action at a time."""
+"""Run warm containers with a worker: each has one environment, one folder and one action at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlir_matrix.execute.worker_process import Worker, last_line
 from mlir_matrix.images.daemon import Daemon
 
 #: Bytes of error output to keep.
-_LAST_WORDS = 4096
+_KEPT = 4096
 #: Number of the output, three zero bytes, length of the frame.
 _HEADER = struct.Struct(">BxxxL")
 _OUTPUT, _ERRORS = 1, 2
@@ -132,7 +132,7 @@ class Container(Worker):
     def send(self, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
         """Request the action in the folder. If the container has ended, its answers end too."""
         self.since, self.held = time.monotonic(), True
-        line = self.ask(FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        line = self.request_line(FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
         with contextlib.suppress(OSError):
             self.connection.sendall(line)
 
@@ -144,10 +144,10 @@ class Container(Worker):
         if not chunk:
             return [], False
         answer, errors = self._stream.feed(chunk)
-        self._said = (self._said + errors)[-_LAST_WORDS:]
-        return self.hear(answer) if answer else ([], True)
+        self._said = (self._said + errors)[-_KEPT:]
+        return self.parse(answer) if answer else ([], True)
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         state: dict[str, Any] = {}
         with contextlib.suppress(InfrastructureError), self.daemon.plainly("inspecting a container"):
             state = self.daemon.client.api.inspect_container(self.identifier)["State"]

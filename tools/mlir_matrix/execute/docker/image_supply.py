@@ -1,4 +1,4 @@
-"""Images for the environments of a run: built in a thread after their packages are installed, with precompiled Python."""
+"""Build images for the environments of a run in a thread, with precompiled Python, after packages are installed."""
 
 from __future__ import annotations
 

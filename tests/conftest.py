@@ -175,12 +175,12 @@ class Environments:
             scratch.mkdir()
             worker = start_worker(environment, [tool], **places, scratch=scratch)
             self._workers[environment.name, tool] = worker
-        worker.send(worker.answered + 1, str(folder), None, timeout_s=600, memory_mb=8192)
+        worker.send(str(folder), None, timeout_s=600, memory_mb=8192)
         answers: list[Any] = []
         alive = True
         while alive and not answers:
             answers, alive = worker.receive()
-        assert answers, worker.last_words()
+        assert answers, worker.last_output()
 
     def close(self) -> None:
         """End the workers."""

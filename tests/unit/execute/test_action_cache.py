@@ -52,7 +52,7 @@ def test_damaged_bytes_are_never_given(store: ActionCache, tmp_path: Path, damag
         fresh.read_blob(digest)
     assert caught.value.digest == digest
     assert not fresh.has_blob(digest)
-    with pytest.raises(LostBlob, match="is gone"):
+    with pytest.raises(LostBlob, match="is missing"):
         fresh.read_blob(digest)
 
 
@@ -75,7 +75,7 @@ def test_a_large_blob_is_checked_as_it_is_copied_once_a_run(store: ActionCache, 
             reader.copy_blob(digest, str(tmp_path / "copy"))
         assert not path.exists()
         assert not (tmp_path / "copy").exists()
-    with pytest.raises(LostBlob, match="is gone"):
+    with pytest.raises(LostBlob, match="is missing"):
         store.copy_blob(digest, str(tmp_path / "copy"))
 
 

@@ -94,7 +94,7 @@ def test_a_lost_blob_is_copied_again(one: Cache, other: Cache) -> None:
     found = other.find(action())
     assert found
     os.unlink(other.store.blob_path(found.outputs["runtime"]))
-    other.lookup.doubt()
+    other.lookup.forget_results()
     assert other.find(action())
     assert other.store.has_blob(found.outputs["runtime"])
 

@@ -8,12 +8,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
+from mlir_matrix.execute.locks import KeyLocks
 
 KEY, OTHER = "ab" * 32, "f" * 64
 
@@ -77,27 +75,3 @@ def test_without_locks_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert locks.take(OTHER)
     locks.keep(())
     locks.close()
-
-
-def test_waiting_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are looked at again after 20 ms, then after twice that, and are executed after all when their time is over."""
-    now = [100.0]
-    monkeypatch.setattr("mlir_matrix.execute.locks.time", SimpleNamespace(monotonic=lambda: now[0]))
-    job: Any = SimpleNamespace(prepared=SimpleNamespace(key=KEY))
-    waiting = WaitingJobs()
-    assert waiting.pause(9) == 9
-    pauses = []
-    for _ in range(6):
-        waiting.add(job, 1.0)
-        assert (len(waiting), list(waiting.due({KEY})), waiting.over(job)) == (1, [], False)
-        pauses.append(waiting.pause(9))
-        now[0] += pauses[-1]
-        assert list(waiting.due({KEY})) == [job]
-        assert len(waiting) == 0
-    assert pauses == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.25, 0.25])
-    now[0] = 101.0
-    assert waiting.over(job)
-    waiting.add(job, 1.0)
-    now[0] += 1
-    assert list(waiting.due(())) == [], "it was finished by other means"
-    assert len(waiting) == 0

@@ -124,7 +124,7 @@ def test_a_source_that_changed_meanwhile(tmp_path: Path, store: ActionCache, fol
     """The key was made of other bytes: a result under it would be a lie."""
     given = prepared(tmp_path, store)
     (tmp_path / "source.py").write_bytes(b"sourcf")
-    with pytest.raises(ChangedSource, match=r"source\.py changed while the run was going on"):
+    with pytest.raises(ChangedSource, match=r"source\.py changed during the run"):
         folders.fill(folders.take(), given, store)
 
 

@@ -75,7 +75,7 @@ def folder(tmp_path: Path, name: str, script: str) -> str:
 def test_a_real_one(real: WorkerProcess, tmp_path: Path) -> None:
     assert not real.warm
     payload = object()
-    real.send(1, folder(tmp_path, "1", "exit 0"), payload, timeout_s=10, memory_mb=512)
+    real.send(folder(tmp_path, "1", "exit 0"), payload, timeout_s=10, memory_mb=512)
     assert real.pending == {1: payload}
     ((what, answer),), alive = hear(real)
     assert (what, answer["requestId"], alive) == (payload, 1, True)
@@ -84,8 +84,8 @@ def test_a_real_one(real: WorkerProcess, tmp_path: Path) -> None:
 
 
 def test_limits_are_passed_on(real: WorkerProcess, tmp_path: Path) -> None:
-    real.send(1, folder(tmp_path, "1", "kill -STOP $$"), None, timeout_s=0.5, memory_mb=512)
-    real.send(2, folder(tmp_path, "2", "ulimit -d; exit 1"), None, timeout_s=10, memory_mb=512)
+    real.send(folder(tmp_path, "1", "kill -STOP $$"), None, timeout_s=0.5, memory_mb=512)
+    real.send(folder(tmp_path, "2", "ulimit -d; exit 1"), None, timeout_s=10, memory_mb=512)
     while real.pending:
         hear(real)
     assert json.loads((tmp_path / "1" / "outcome.json").read_text())["outcome"] == "timed-out"
@@ -100,7 +100,7 @@ def test_stopping_ends_all_of_it(real: WorkerProcess, tmp_path: Path, busy: bool
     alive = tmp_path / "1" / "alive"
     if busy:
         script = "sh -c 'while true; do : > alive; done' & kill -STOP $$"
-        real.send(1, folder(tmp_path, "1", script), None, timeout_s=60, memory_mb=512)
+        real.send(folder(tmp_path, "1", script), None, timeout_s=60, memory_mb=512)
         until = time.monotonic() + 120
         while not alive.exists():
             assert time.monotonic() < until
@@ -123,7 +123,7 @@ def test_one_that_is_gone_or_stopped(real: WorkerProcess, tmp_path: Path, how: s
     assert hear(real) == ([], False)
     real.process.wait()
     with pytest.raises(BrokenPipeError):
-        real.send(1, folder(tmp_path, "1", "exit 0"), None, timeout_s=1, memory_mb=512)
+        real.send(folder(tmp_path, "1", "exit 0"), None, timeout_s=1, memory_mb=512)
     assert list(real.pending) == [1]
 
 
@@ -149,7 +149,7 @@ def test_one_that_makes_no_sense(odd: Odd, line: str) -> None:
         "import sys, time; sys.stdin.readline(); "
         f"sys.stdout.buffer.write(b'{{\"requestId\": 1}}\\n' + b'{line}' + b'\\n'); sys.stdout.flush(); time.sleep(60)"
     )
-    worker.send(1, "/nowhere", "one", timeout_s=1, memory_mb=512)
+    worker.send("/nowhere", "one", timeout_s=1, memory_mb=512)
     answers, alive = hear(worker)
     assert (answers, alive) == ([("one", {"requestId": 1})], False)
 
@@ -159,7 +159,7 @@ def test_an_answer_in_pieces(odd: Odd) -> None:
         "import sys, time; sys.stdin.readline(); out = sys.stdout\n"
         "for part in ('{\"reque', 'stId\": 1}', '\\n'):\n    out.write(part); out.flush(); time.sleep(0.2)\ntime.sleep(60)"
     )
-    worker.send(1, "/nowhere", "one", timeout_s=1, memory_mb=512)
+    worker.send("/nowhere", "one", timeout_s=1, memory_mb=512)
     heard = []
     while worker.pending:
         answers, alive = hear(worker)
@@ -168,13 +168,13 @@ def test_an_answer_in_pieces(odd: Odd) -> None:
     assert heard == [("one", {"requestId": 1})]
 
 
-def test_its_last_words(odd: Odd, tmp_path: Path) -> None:
+def test_its_last_output(odd: Odd, tmp_path: Path) -> None:
     worker = odd("import sys; print('first\\n\\nlast', file=sys.stderr); sys.exit(1)")
     assert hear(worker) == ([], False)
     worker.process.wait()
-    assert worker.last_words() == "last"
+    assert worker.last_output() == "last"
     os.unlink(tmp_path / "log")
-    assert worker.last_words() == ""
+    assert worker.last_output() == ""
 
 
 def test_one_that_ignores_the_end(odd: Odd) -> None:
@@ -193,11 +193,11 @@ def test_one_that_ignores_the_end(odd: Odd) -> None:
 def test_when_it_was_last_heard(real: WorkerProcess, tmp_path: Path) -> None:
     """From the first question on: being idle is not being silent."""
     before = time.monotonic()
-    real.send(1, folder(tmp_path, "1", "sleep 0.3"), None, timeout_s=10, memory_mb=512)
+    real.send(folder(tmp_path, "1", "sleep 0.3"), None, timeout_s=10, memory_mb=512)
     asked = real.heard
     assert asked >= before
     time.sleep(0.05)
-    real.send(2, folder(tmp_path, "2", "exit 0"), None, timeout_s=10, memory_mb=512)
+    real.send(folder(tmp_path, "2", "exit 0"), None, timeout_s=10, memory_mb=512)
     assert real.heard == asked
     hear(real)
     assert real.heard > asked

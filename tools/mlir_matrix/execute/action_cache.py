@@ -1,7 +1,7 @@
-"""The action cache: blobs by their content, results by the key of the action that made them.
+"""The action cache: blobs by their content, results by the key of the action.
 
-Both are plain files that appear complete or not at all, so a run that is killed loses nothing that was finished, and two
-runs may share a cache. A blob is checked against its name whenever it is read.
+Both are files that appear complete or not at all. So a killed run loses no finished action, and runs can share a cache.
+Each read of a blob checks its digest.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mlir_matrix.execute.large_files import (
     write_all,
 )
 
-#: Bump when the meaning of entries changes: older ones are then not found, rather than misread.
+#: Increase it when the meaning of entries changes: older ones are then not found.
 _FORMAT = 2
 _CHUNK = 1 << 16
-#: Bytes of small blobs that are remembered.
+#: Bytes of small blobs to keep in memory.
 _RECENT = 64 << 20
 _serial = count()
-#: Process numbers alone come again, in containers each time.
+#: A process number alone is not unique: it repeats, in containers each time.
 _ME = f"{os.getpid()}-{time.time_ns()}"
 
 
@@ -44,7 +44,7 @@ Writer = Callable[[str, bytes], None]
 
 
 class LostBlob(FileNotFoundError):
-    """Bytes that a result speaks of are not here, or were not what their name says and have been removed."""
+    """A blob of a result is missing, or had another digest and was removed."""
 
     def __init__(self, digest: str, why: str) -> None:
         super().__init__(f"the cached file {digest[:12]} {why}")
@@ -53,19 +53,19 @@ class LostBlob(FileNotFoundError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of an action: its outcome (``{"outcome": "ok", …}`` or a failure) and its outputs by digest."""
+    """The result of an action: its outcome (``{"outcome": "ok", …}`` or a failure) and the digests of its outputs."""
 
     outcome: Mapping[str, str]
     outputs: Mapping[str, str] = field(default_factory=dict)
-    #: Seconds and memory of the execution that made it; beside the digested outputs.
+    #: Seconds and memory of the execution. No digest covers them.
     usage: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    #: MiB that the execution might use: with more a failure may become something else.
+    #: The execution's limit in MiB: with more memory, a failure may become another outcome.
     memory_mb: int = 0
 
     @property
     def ok(self) -> bool:
-        """Whether those that follow have something to go on with."""
+        """Return whether the outputs exist."""
         return self.outcome["outcome"] == "ok"
 
 
@@ -73,21 +73,21 @@ class ActionCache:
     """Blobs and results under one folder."""
 
     def __init__(self, folder: Path, writer: Writer | None = None) -> None:
-        """``writer`` makes a file, complete or not at all, on the same disk."""
+        """``writer`` creates files on the same disk, complete or not at all."""
         self._blobs = str(folder / "blobs")
-        #: Where results are: a file each, called like its key, in a folder that is called like the key's first two digits.
+        #: Results: the file of a key is in a subfolder named by the key's first two digits.
         self.results = str(folder / f"results-v{_FORMAT}")
-        #: Bytes that were checked a moment ago, the oldest first.
+        #: Contents of recent blobs, the oldest first.
         self._recent: dict[str, bytes] = {}
         self._recent_bytes = 0
-        #: Large blobs that this process has hashed, and what they were then.
+        #: Identities of large blobs when this process hashed them.
         self._checked: dict[str, Identity] = {}
-        #: Digests of large files that are about to be taken, by path.
+        #: Digests and identities of large files for take_file(), by path.
         self._hashed: dict[str, tuple[str, Identity]] = {}
         self._writer = writer or self._write
 
     def prepare(self) -> None:
-        """Make the folders, so that writing is one call each."""
+        """Create the folders, so that each write is one call."""
         try:
             for base in (self._blobs, self.results):
                 if not os.path.isdir(os.path.join(base, "ff")):
@@ -97,22 +97,21 @@ class ActionCache:
             raise InfrastructureError(f"the action cache cannot be written: {error}") from error
 
     def blob_path(self, digest: str) -> str:
-        """Where the bytes with this digest are, if they are here."""
+        """Return the path of a blob, whether or not it exists."""
         return f"{self._blobs}/{digest[:2]}/{digest}"
 
     def has_blob(self, digest: str) -> bool:
-        """Whether the bytes are here."""
         return os.path.exists(self.blob_path(digest))
 
     def read_blob(self, digest: str) -> bytes:
-        """The bytes, checked. Raises LostBlob, after which whoever made them has to make them again."""
+        """Return the bytes of a blob. Raise LostBlob: its action must then run again."""
         data = self._recent.get(digest)
         if data is None:
             path = self.blob_path(digest)
             try:
                 data = read_bytes(path)
             except FileNotFoundError:
-                raise LostBlob(digest, "is gone") from None
+                raise LostBlob(digest, "is missing") from None
             if digest_bytes(data) != digest:
                 os.unlink(path)
                 raise LostBlob(digest, "was damaged and has been removed")
@@ -120,8 +119,11 @@ class ActionCache:
         return data
 
     def is_large(self, digest: str) -> bool:
-        """Return whether a blob is one to copy in a thread."""
-        return digest not in self._recent and _size(self.blob_path(digest)) > LARGE
+        """Return whether to copy a blob in a thread."""
+        try:
+            return digest not in self._recent and os.stat(self.blob_path(digest)).st_size > LARGE
+        except OSError:
+            return False
 
     def copy_blob(self, digest: str, path: str, stop: threading.Event | None = None) -> None:
         """Copy a blob to a new file, in pieces. Check it unless this run has. Raise LostBlob. Threads may call this."""
@@ -129,18 +131,18 @@ class ActionCache:
         try:
             found = identity(os.stat(source))
         except FileNotFoundError:
-            raise LostBlob(digest, "is gone") from None
+            raise LostBlob(digest, "is missing") from None
         try:
             copy_file(source, path, None if self._checked.get(digest) == found else digest, stop)
         except DifferentBytesError:
             self._remove_damaged(digest, found)
-            # Another thread had removed it, and it was made anew meanwhile.
+            # Another thread removed it, and its action has run again since then.
             self.copy_blob(digest, path, stop)
         else:
             self._checked[digest] = found
 
     def _remove_damaged(self, digest: str, found: Identity) -> None:
-        """Remove a large blob and raise LostBlob, unless there is another file in its place."""
+        """Remove a large blob and raise LostBlob, unless it was replaced since it was ``found``."""
         path = self.blob_path(digest)
         with contextlib.suppress(FileNotFoundError):
             if identity(os.stat(path)) != found:
@@ -149,22 +151,22 @@ class ActionCache:
         raise LostBlob(digest, "was damaged and has been removed")
 
     def add_copy(self, path: str) -> str:
-        """Add a copy of a file, which stays as it is, and return its digest."""
+        """Add a copy of a file and return its digest."""
         copy = f"{self.results}/new-{_ME}-{next(_serial)}"
         copy_file(path, copy, None)
         return self.take_file(copy)
 
     def hash_large(self, path: str, stop: threading.Event | None = None) -> None:
-        """Hash a large file that :meth:`take_file` is about to take, once nobody else can write to it. Threads may call this.
+        """Hash a large file for :meth:`take_file`. Threads may call this.
 
-        What made it has ended, and it has no other name.
+        Nothing else can write to the file: its action has ended, and it has no other name.
         """
         _own(path, os.lstat(path))
         os.chmod(path, 0o644)
         self._hashed[path] = hash_file(path, stop)
 
     def take_file(self, path: str) -> str:
-        """Move a file in and return its digest."""
+        """Move a file into the cache and return its digest."""
         found = os.lstat(path)
         if found.st_size > LARGE:
             return self._take_large(path)
@@ -185,7 +187,7 @@ class ActionCache:
         return digest
 
     def _remember(self, digest: str, data: bytes) -> None:
-        """Keep what was just made or read: whoever reads it next does so soon."""
+        """Keep a small blob in memory: most are read soon after they were made."""
         if len(data) > LARGE or digest in self._recent:
             return
         self._recent[digest] = data
@@ -198,7 +200,7 @@ class ActionCache:
         return f"{self.results}/{key[:2]}/{key}"
 
     def find(self, key: str) -> Result | None:
-        """The result kept under a key, if it and all its outputs are here, and it is what was kept."""
+        """Return the result of a key; None unless it is intact and all its outputs exist."""
         try:
             entry, _, check = read_bytes(self._result_path(key)).rpartition(b"\n")
             if check != _check(key, entry):
@@ -209,12 +211,11 @@ class ActionCache:
         return result if all(self.has_blob(digest) for digest in result.outputs.values()) else None
 
     def files(self, key: str, result: Result) -> Iterator[str]:
-        """The files that :meth:`find` looks at to find this result."""
+        """Yield the files that :meth:`find` needs for this result."""
         yield self._result_path(key)
         yield from map(self.blob_path, result.outputs.values())
 
     def keep(self, key: str, result: Result) -> None:
-        """Keep a result under a key."""
         entry = {
             "outcome": dict(result.outcome),
             "outputs": dict(result.outputs),
@@ -226,7 +227,7 @@ class ActionCache:
         self._writer(self._result_path(key), data + b"\n" + _check(key, data))
 
     def _write(self, path: str, data: bytes) -> None:
-        # All in one folder: to make a file in one of many costs file systems several times as much.
+        # All in one folder: creating files in many folders is several times slower.
         temporary = f"{self.results}/new-{_ME}-{next(_serial)}"
         try:
             write_bytes(temporary, data)
@@ -238,12 +239,12 @@ class ActionCache:
 
 
 def _check(key: str, entry: bytes) -> bytes:
-    """What stands below an entry: it says that this is the whole of it, and that it belongs to this key."""
+    """Return the last line of an entry, which proves that it is complete and belongs to this key."""
     return digest_bytes(key.encode() + b"\n" + entry).encode()
 
 
 def read_bytes(path: str) -> bytes:
-    """The content of a file: a third of what ``open`` costs, which shows where thousands are read."""
+    """Return the content of a file, in a third of the time of ``open``."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(descriptor, _CHUNK)
@@ -258,20 +259,13 @@ def read_bytes(path: str) -> bytes:
 
 
 def _own(path: str, found: os.stat_result) -> None:
-    """Take a file over: an action in a container is another user."""
+    """Become the owner of a file: an action in a container is another user."""
     if found.st_uid != os.geteuid():
         os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
 
 
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
 def write_bytes(path: str, data: bytes) -> None:
-    """Make a new file. FileExistsError where there is one, or a link, of this name."""
+    """Write a new file. Raise FileExistsError if there is a file or link of this name."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         write_all(descriptor, data)

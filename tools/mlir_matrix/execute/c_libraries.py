@@ -1,4 +1,4 @@
-"""Results of the actions that build C libraries, as far as they are among the packages."""
+"""Find installed C libraries, which are results of the actions that build them, and install others."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _OUTPUT = "runtime"
 
 
 def builds_c_library(action: Action) -> bool:
-    """Return whether an action builds the C library of a target, and nothing else."""
+    """Return whether an action builds only the C library of a target."""
     return action.tool == "link_kit" and [*action.outputs] == [_OUTPUT]
 
 
 class CLibraries:
-    """Finds and installs C libraries for one run. A home whose packages are read-only goes without installing."""
+    """Finds and installs C libraries for one run. If packages are read-only, it does not install."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CLibraries:
         self._claims: dict[str, ExitStack] = {}
 
     def find(self, action: Action) -> Result | None:
-        """Return the result of an action whose C library is installed. The object is then in the store as well."""
+        """Return the result of an action whose C library is installed, after adding the object to the store."""
         library = self._library(action)
         path = library.find(self._packages) if library else None
         if path is None:
@@ -53,14 +53,14 @@ class CLibraries:
         return Result(outcome={"outcome": "ok", "stage": action.stage}, outputs={_OUTPUT: digest})
 
     def keep(self, action: Action, result: Result) -> None:
-        """Install the C library that an action has built. The run goes on where that fails."""
+        """Install the C library that an action has built. Ignore failures."""
         library = self._library(action)
         if library and result.ok:
             with suppress(InfrastructureError, Cancelled):
                 library.install(self._packages, Path(self._store.blob_path(result.outputs[_OUTPUT])))
 
     def claim(self, key: str, action: Action) -> bool:
-        """Return False while another run builds the same C library, whatever action cache that has."""
+        """Return False while another run builds the same C library, with any action cache."""
         library = None if key in self._claims else self._library(action)
         if library is None:
             return True
@@ -75,7 +75,7 @@ class CLibraries:
         return True
 
     def release(self, *, but: Container[str] = ()) -> None:
-        """Release all locks but those of some keys."""
+        """Release all locks except those of some keys."""
         for key in [key for key in self._claims if key not in but]:
             self._claims.pop(key).close()
 
@@ -83,6 +83,6 @@ class CLibraries:
         environment = self._environments.get(action.environment)
         if not builds_c_library(action) or not isinstance(environment, ResolvedEnvironment):
             return None
-        from mlir_matrix.environments.c_library import CLibrary  # not where the action cache knows everything
+        from mlir_matrix.environments.c_library import CLibrary  # a run of cache hits needs none
 
         return CLibrary.of(str(action.params["triple"]), environment.packages)

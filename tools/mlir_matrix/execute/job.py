@@ -20,27 +20,27 @@ class Done:
 
     result: Result
     cached: bool
-    #: True if this action itself was executed: it is no twin, and did not fail before it began.
+    #: True if this action was executed: it is no twin, and did not fail before it started.
     executed: bool = False
 
 
-#: Tools that build our own libraries. Limits of tests do not apply to them, and their failures are infra-errors.
+#: Tools that build the program's own libraries. They have longer limits than tests, and their failures are infra-errors.
 BUILDING = frozenset({"link_kit"})
 
 
-def infrastructure(action: Action, reason: str, diagnostics: str = "") -> Done:
+def infra_error(action: Action, reason: str, diagnostics: str = "") -> Done:
     """Return the end of an action that this machine could not execute."""
     return Done(result=Result(outcome=failure(action.stage, Outcome.INFRA_ERROR, reason, diagnostics)), cached=False)
 
 
-def lacking(action: Action, environment: UnavailableEnvironment) -> Done:
+def unavailable(action: Action, environment: UnavailableEnvironment) -> Done:
     """Return the end of an action whose environment is unavailable on this machine."""
-    reason = f"this machine lacks what it needs: {environment.reason}"
+    reason = f"unavailable on this machine: {environment.reason}"
     return Done(result=Result(outcome=failure(action.stage, "skipped", reason)), cached=False)
 
 
-def passed_on(action: Action, done: Mapping[str, Done]) -> Done | None:
-    """Return the failure that an action inherits from one that it reads; None if there is no failure in ``done``."""
+def inherited_failure(action: Action, done: Mapping[str, Done]) -> Done | None:
+    """Return the failure that an action inherits from its sources, which are in ``done``, or None."""
     for source in action.sources:
         upstream = done[source]
         if not upstream.result.ok:
@@ -74,5 +74,5 @@ class Job:
     #: Copies of large inputs, which the pool moves into the folder, by their path there.
     copies: Mapping[str, str] = field(default_factory=dict)
     twins: list[Action] = field(default_factory=list)
-    #: How often its worker ended, or its outputs were unreadable.
+    #: Number of lost workers and unreadable outputs.
     losses: int = 0

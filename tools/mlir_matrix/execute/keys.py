@@ -1,4 +1,4 @@
-"""Keys of actions: digests of command, environment, tool code, input bytes and, for native code, the CPU."""
+"""Compute keys of actions: digests of command, environment, tool code, input bytes and, for native code, the CPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Modules of every action.
 _ALWAYS = ("__init__", *(f"runtime/{name}" for name in ("bootstrap", "worker", "child", "isolation", "contract")))
 _PACKAGE = "mlir_matrix.actions"
-#: An import that may name one of them, to the end of its line, continued lines or parentheses.
+#: An import that may name one of them, with continued lines and parentheses.
 _IMPORT = re.compile(
     r"^[ \t]*((?:from[ \t]*\.|(?:from|import)\b(?=.*(?:mlir_matrix|\\$)))(?:[^\n\\(]|\\\n|\([^)]*\))*)", re.MULTILINE
 )
@@ -27,7 +27,7 @@ _IMPORT = re.compile(
 
 @cache
 def _imports(module: str) -> tuple[str, tuple[str, ...]]:
-    """Return the digest of a module of ``mlir_matrix.actions``, such as ``tools/run``, and the others that it imports."""
+    """Return the digest of a module of ``mlir_matrix.actions``, such as ``tools/run``, and the modules that it imports."""
     path = ACTIONS_FOLDER / f"{module}.py"
     try:
         data = path.read_bytes()
@@ -39,9 +39,9 @@ def _imports(module: str) -> tuple[str, tuple[str, ...]]:
 
 
 def imported(text: str) -> Iterator[str]:
-    """Yield the paths that a module imports from ``mlir_matrix.actions``; functions are among them.
+    """Yield the paths of modules and functions that a module imports from ``mlir_matrix.actions``.
 
-    Only statements that may name them are parsed: whole modules take 2 ms each, a fifth of an unchanged run in all.
+    Parse only statements that may name them: whole modules take 2 ms each, a fifth of an unchanged run in all.
     """
     try:
         found = ast.parse("\n".join(_IMPORT.findall(text)))
@@ -51,24 +51,19 @@ def imported(text: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (_sibling(alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = _base(node)
+            above = _PACKAGE.rsplit(".", node.level - 1)[0] if node.level else ""
+            base = ".".join(filter(None, (above, node.module)))
             yield from (_sibling(f"{base}.{alias.name}") for alias in node.names)
 
 
-def _base(node: ast.ImportFrom) -> str:
-    """Return the absolute name of the module that a statement imports from."""
-    above = _PACKAGE.rsplit(".", node.level - 1)[0] if node.level else ""
-    return ".".join(filter(None, (above, node.module)))
-
-
 def _sibling(name: str) -> str:
-    """Return the path of a dotted name below the package; empty if it is outside. It may end in a function."""
+    """Return the path of a module or function in the package, from its dotted name; empty if it is outside."""
     return name.removeprefix(f"{_PACKAGE}.").replace(".", "/") if name.startswith(f"{_PACKAGE}.") else ""
 
 
 @cache
 def _module_of(path: str) -> str:
-    """Return the module that a path names or goes through; empty if there is none."""
+    """Return the module of a path of :func:`imported`; empty if there is none."""
     while path:
         for module in (path, f"{path}/__init__"):
             if (ACTIONS_FOLDER / f"{module}.py").is_file():
@@ -78,7 +73,7 @@ def _module_of(path: str) -> str:
 
 
 def tool_modules(tool: str, backend: str | None = None) -> dict[str, str]:
-    """Return all modules of ours that a tool runs with a backend, with their digests."""
+    """Return the digests of all modules of the package that a tool imports with a backend."""
     seen: dict[str, str] = {}
     todo = [f"tools/{tool}", *_ALWAYS]
     if backend:
@@ -93,9 +88,9 @@ def tool_modules(tool: str, backend: str | None = None) -> dict[str, str]:
 
 @cache
 def tool_digest(tool: str, backend: str | None = None) -> str:
-    """Return their digest, so that a change to any redoes the tool's actions and no others.
+    """Return the digest of a tool's modules: a change to one runs the tool's actions again, and no others.
 
-    ``params`` does not count: it holds types alone, and a new parameter of one tool must not redo all others' actions.
+    ``params`` is left out: it holds only types, and a new parameter of one tool must not run the others' actions again.
     """
     return digest_value({name: digest for name, digest in tool_modules(tool, backend).items() if name != "params"})
 
@@ -106,7 +101,7 @@ class Read(NamedTuple):
     name: str
     path: str
     digest: str
-    #: The source file that has the bytes; None where they are a blob of the store.
+    #: The source file, or None if the bytes are a blob of the store.
     file: Path | None
 
 
@@ -131,7 +126,7 @@ def input_names(action: Action, graph: Graph) -> dict[str, str]:
 
 
 def request(action: Action, inputs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the request file of an action: all that it knows. It holds no absolute path."""
+    """Return the request file of an action. It holds no absolute path."""
     return {
         "tool": action.tool,
         "stage": action.stage,
@@ -149,8 +144,8 @@ def action_key(action: Action, inputs: Iterable[Read], *, environment: str) -> s
         action.params_digest,
         environment,
         tool_digest(action.tool, action.params.get("backend")),
+        cpu_digest() if action.native else "",
     ]
-    words.append(cpu_digest() if action.native else "")
     for read in inputs:
         words += read[:3]
     for output in action.outputs.items():

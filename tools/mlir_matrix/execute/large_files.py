@@ -1,6 +1,6 @@
 """Copy and hash large files in pieces, in threads beside the scheduler's loop.
 
-A file is large where a thread costs less than the time that the loop would stand still.
+A file is large if starting a thread costs less than blocking the loop.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ if TYPE_CHECKING:
 
 #: Bytes above which a file is large.
 LARGE = 4 << 20
-#: Bytes that are read at a time: hashing them takes milliseconds, after which a thread can be stopped.
+#: Bytes to read at a time: hashing them takes milliseconds. After each piece, a thread can be stopped.
 _PIECE = 1 << 20
 _THREADS = 4
-#: ``FICLONE`` of linux/fs.h: share the data of a file until either side is written to.
+#: ``FICLONE`` of linux/fs.h: copy-on-write.
 _CLONE = 0x40049409
 #: Errors of file systems that cannot clone files, or copy them in the kernel.
 _CANNOT = frozenset((errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EBADF))
 
-#: Device, inode, size and time of the last write: while they stay the same, the file has not been written to.
+#: Device, inode, size and modification time. They change if a file is written to or replaced.
 Identity = tuple[int, int, int, int]
 
 
 class DifferentBytesError(OSError):
-    """A file does not have the bytes that its digest says."""
+    """A file does not have the expected digest."""
 
 
 def identity(found: os.stat_result) -> Identity:
-    """Return what changes when a file is written to or replaced."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
@@ -54,10 +53,10 @@ def hash_file(path: str, stop: threading.Event | None = None) -> tuple[str, Iden
 
 
 def copy_file(path: str, copy: str, digest: str | None, stop: threading.Event | None = None) -> None:
-    """Copy a file to a new one, which appears whole or not at all.
+    """Copy a file to a new one, which appears complete or not at all.
 
-    ``digest``: the SHA-256 that it must have; None where that is known already. The copy is never a hard link: root may
-    write through one. Raise DifferentBytesError.
+    ``digest``: the SHA-256 to check, or None. The copy is never a hard link: root may write through one. Raise
+    DifferentBytesError.
     """
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -86,11 +85,11 @@ def _copy(source: int, target: int, digest: str | None, stop: threading.Event | 
         if not cloned:
             write_all(target, piece)
     if state.hexdigest() != digest:
-        raise DifferentBytesError(errno.EIO, "its bytes are not what its digest says")
+        raise DifferentBytesError(errno.EIO, "its bytes differ from its digest")
 
 
 def _clone(source: int, target: int) -> bool:
-    """Make the target a copy-on-write clone of the source, where the file system has such."""
+    """Make the target a copy-on-write clone of the source, if the file system supports it."""
     try:
         fcntl.ioctl(target, _CLONE, source)
     except OSError as error:
@@ -101,7 +100,7 @@ def _clone(source: int, target: int) -> bool:
 
 
 def _copy_by_kernel(source: int, target: int, stop: threading.Event | None) -> None:
-    """Copy without taking the bytes through this process, where that can be."""
+    """Copy in the kernel if the file system supports it."""
     try:
         while os.copy_file_range(source, target, _PIECE):
             _check(stop)
@@ -133,7 +132,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 class Background:
-    """Runs functions in a few threads and gives what they return to the loop of another one, which ``wake`` wakes."""
+    """Runs functions in a few threads and passes their results to the loop of another thread, which ``wake`` wakes."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
@@ -142,9 +141,9 @@ class Background:
         self._ended: deque[tuple[Future[Any], Callable[[Future[Any]], None]]] = deque()
 
     def start(self, function: Callable[[threading.Event], Any], then: Callable[[Future[Any]], None]) -> None:
-        """Run ``function`` in a thread, with an event that asks it to stop; :meth:`finish` then calls ``then``."""
+        """Run ``function`` in a thread, with an event that stops it; :meth:`finish` then calls ``then``."""
         if self._threads is None:
-            # Not at the start: a run that finds all in the cache needs no thread.
+            # Not earlier: a run of cache hits needs no thread.
             from concurrent.futures import ThreadPoolExecutor
 
             self._threads = ThreadPoolExecutor(_THREADS)
@@ -156,13 +155,13 @@ class Background:
         self._threads.submit(function, self._stop).add_done_callback(end)
 
     def finish(self) -> None:
-        """Give the functions that have ended to those that wait for them."""
+        """Call ``then`` of the functions that have ended."""
         while self._ended:
             future, then = self._ended.popleft()
             then(future)
 
     def close(self) -> None:
-        """Stop the functions that are running, and drop the others."""
+        """Stop running functions, and drop the others."""
         self._stop.set()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)

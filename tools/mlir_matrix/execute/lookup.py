@@ -1,4 +1,4 @@
-"""From actions to the keys of their results, to the results that are known, and to those that are from now on."""
+"""Compute the keys of actions, find cached results, and cache new ones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries
-from mlir_matrix.execute.job import BUILDING, Done, Job, infrastructure, passed_on
+from mlir_matrix.execute.job import BUILDING, Done, Job, infra_error, inherited_failure
 from mlir_matrix.execute.keys import Read, action_key, input_names
 from mlir_matrix.execute.sandbox import Prepared, collect
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 
 
 class Lookup:
-    """Remembers, for the length of a run, what it has read: files are read once, and so are results that many share."""
+    """Finds and keeps results for one run. It reads each source file and each result once."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Lookup:
         memory_mb: int,
         libraries: CLibraries | None = None,
     ) -> None:
-        """``libraries``: where results may be found and kept besides the store."""
+        """``libraries``: installed C libraries, which are results too."""
         self._graph = graph
         self._roots = roots
         self._store = store
@@ -45,7 +45,7 @@ class Lookup:
         self._known: dict[str, Result] = {}
 
     def prepare(self, action: Action, environment: str, done: Mapping[str, Done]) -> Prepared:
-        """What an action reads, and its key. ``environment`` is a digest; ``done`` has all that the action waits for."""
+        """Return the inputs of an action and its key. ``environment`` is a digest; ``done`` has the action's sources."""
         names = input_names(action, self._graph)
         reads = []
         for name, ref in action.inputs.items():
@@ -60,27 +60,23 @@ class Lookup:
     def _file(self, ref: File) -> tuple[Path, str | None]:
         known = self._files.get(ref)
         if known is None:
-            path = self._roots[ref.root] / ref.path
-            known = self._files[ref] = (path, self._digest(path, ref))
+            path, digest = self._roots[ref.root] / ref.path, None
+            try:
+                digest = digest_file(path)
+            except OSError as error:
+                if not ref.optional:
+                    raise CatalogError(f"{ref.path}: cannot be read: {error.strerror}") from error
+            known = self._files[ref] = (path, digest)
         return known
 
-    @staticmethod
-    def _digest(path: Path, ref: File) -> str | None:
-        try:
-            return digest_file(path)
-        except OSError as error:
-            if not ref.optional:
-                raise CatalogError(f"{ref.path}: cannot be read: {error.strerror}") from error
-            return None
-
     def find(self, prepared: Prepared) -> Result | None:
-        """The result of an action, if it is known."""
+        """Return the cached result of an action, or None."""
         key = prepared.key
         known = self._known.get(key) or self._store.find(key) or self._installed(prepared)
         if known is None or (known.ok and known.outputs.keys() != prepared.action.outputs.keys()):
             return None
         if not known.ok and known.memory_mb < self._memory_mb:
-            # With more memory it may do better.
+            # With more memory it may succeed.
             return None
         self._known[key] = known
         return known
@@ -89,7 +85,7 @@ class Lookup:
         """Return the result of an action whose C library is installed, after adding it to the store."""
         found = self._libraries.find(prepared.action) if self._libraries else None
         if found is not None:
-            # On a full disk the run goes on without an entry for it.
+            # On a full disk the run continues without an entry.
             with suppress(OSError):
                 self._keep(prepared.key, found)
         return found
@@ -99,33 +95,30 @@ class Lookup:
         self._store.keep(key, known)
 
     def take(self, job: Job, answer: Mapping[str, Any]) -> Done:
-        """What a worker's answer comes to; a result that may be known from now on is kept, here and in the store.
-
-        Raises DamagedFolderError.
-        """
+        """Return the end of an answered job, and cache its result. Raise DamagedFolderError."""
         if answer.get("exitCode"):
             if not os.access(f"{job.folder}/{REQUEST_FILE}", os.R_OK):
                 raise damaged(job.folder, job.action.stage, f"its {REQUEST_FILE} cannot be read")
-            return infrastructure(job.action, str(answer.get("output")))
+            return infra_error(job.action, str(answer.get("output")))
         try:
             result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
             if not result.ok and job.action.tool in BUILDING:
                 outcome = result.outcome
-                return infrastructure(job.action, outcome["reason"], outcome.get("diagnostics", ""))
+                return infra_error(job.action, outcome["reason"], outcome.get("diagnostics", ""))
             if is_kept(result.outcome):
                 self._keep(job.prepared.key, result)
                 if self._libraries:
                     self._libraries.keep(job.action, result)
         except OSError as error:
-            return infrastructure(job.action, f"the machine failed: {error}")
+            return infra_error(job.action, f"the machine failed: {error}")
         return Done(result=result, cached=False, executed=True)
 
     def relied(self) -> set[str]:
-        """The files of the store that were found."""
+        """Return the files of the store that found results depend on."""
         return {file for key, result in self._known.items() for file in self._store.files(key, result)}
 
-    def doubt(self) -> None:
-        """Something in the store was damaged: believe nothing that has not been looked at again."""
+    def forget_results(self) -> None:
+        """Forget all results: a blob in the store is damaged."""
         self._known.clear()
 
 
@@ -137,7 +130,7 @@ def cached_result(
     environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
     store: ActionCache,
 ) -> Result | None:
-    """Return the result of an action as a run would find it; None where a run would execute anything."""
+    """Return the cached result of an action; None if a run would execute anything."""
     lookup = Lookup(graph, roots, store, memory_mb=0)
     done: dict[str, Done] = {}
     for name in graph.needed_by(last):
@@ -145,7 +138,7 @@ def cached_result(
         environment = environments[action.environment]
         if not isinstance(environment, ResolvedEnvironment):
             return None
-        known = passed_on(action, done)
+        known = inherited_failure(action, done)
         if known is None:
             found = lookup.find(lookup.prepare(action, environment.digest, done))
             if found is None:

@@ -1,4 +1,4 @@
-"""Options of executing actions: limits, the executor and its settings."""
+"""Options of execution: limits, the executor and its settings."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class ExecutorOptions:
     """Which executor runs the actions, and its settings."""
 
     executor: str = "local"
-    #: ``bazel``: the addresses of a service that executes actions, and of one that keeps results.
+    #: ``bazel``: the addresses of a remote execution service and of a remote cache.
     remote: str = ""
     remote_cache: str = ""
     #: Execution properties of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
     properties: tuple[tuple[str, str], ...] = ()
-    #: ``local``: the devices that kernels may use whose targets declare them.
+    #: ``local``: the devices that kernels may use if their targets declare them.
     devices: tuple[str, ...] = ()
 
     @property
     def sealed(self) -> bool:
-        """Return whether environments may contain nothing of this machine."""
+        """Return whether environments must not contain programs of this machine."""
         return self.executor != "local"
 
 

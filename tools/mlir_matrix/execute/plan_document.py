@@ -1,9 +1,9 @@
-"""A plan as JSON: every test with its reason, every action with its inputs and the tests that need it."""
+"""Write a plan as JSON: every test with its reason, every action with its inputs and the tests that need it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         FromFile,
         HermeticCommand,
         NamedTest,
-        PlannedAction,
         PlannedTarget,
         PlannedTest,
     )
@@ -36,9 +35,9 @@ SCHEMA = "mlir-matrix/plan/v1"
 
 
 def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> PlanDocument:
-    """Return the plan document. ``tests`` may hold more than the plan: what is left out is listed with its reason.
+    """Return the plan document. ``tests`` may hold more than the plan: it then lists why the others are left out.
 
-    ``sealed``: for environments with nothing in them that is this machine's.
+    ``sealed``: with sealed environments.
     """
     parts = document_parts(tests, plan, session, sealed=sealed)
     return cast(
@@ -47,14 +46,14 @@ def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: 
 
 
 def document_parts(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
-    """Return the plan document with iterators for ``tests`` and ``actions``: of 100,000 tests they take gigabytes."""
+    """Return the plan document with iterators for ``tests`` and ``actions``: lists for 100,000 tests take gigabytes."""
     needed = _needed(plan)
     actions = plan.graph.actions.values()
     environments = session.environments((action.environment for action in actions), sealed=sealed)
     return {
         "schema": SCHEMA,
         "tests": (_test(test, plan.verdicts.get(test.id)) for test in tests),
-        "actions": (_action(action, plan.graph, needed[action.id]) for action in actions),
+        "actions": ({**action_document(action, plan.graph), "tests": needed[action.id]} for action in actions),
         "environments": [environment_document(item, session) for item in environments.values()],
         "targets": _targets(plan, session),
         "variables": CLEAN_ENVIRONMENT,
@@ -63,7 +62,7 @@ def document_parts(tests: Iterable[Test], plan: Plan, session: Session, *, seale
 
 
 def _tools(actions: Iterable[Action]) -> dict[str, list[str]]:
-    """Return the modules of each tool, with those of all backends that its actions ask for."""
+    """Return the modules of each tool and of its backends."""
     found: dict[str, set[str]] = {}
     for tool, backend in sorted({(action.tool, action.params.get("backend") or "") for action in actions}):
         found.setdefault(tool, set()).update(tool_modules(tool, backend))
@@ -71,9 +70,9 @@ def _tools(actions: Iterable[Action]) -> dict[str, list[str]]:
 
 
 def to_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the document as JSON with an entry a line, so that two of them compare line by line.
+    """Yield the lines of the document as JSON with one entry per line, for line-by-line comparison.
 
-    With every key on a line of its own writing it takes longer than planning, and reading it no less.
+    With one key per line, writing it takes longer than planning.
     """
     yield "{"
     left = len(document)
@@ -131,12 +130,12 @@ def _targets(plan: Plan, session: Session) -> list[PlannedTarget]:
     return [{"name": name, "triple": session.catalog.targets[name].document.triple} for name in sorted(names)]
 
 
-#: What of an environment differs from machine to machine, or from day to day.
+#: Keys of an environment that differ between machines or days.
 _PASSING = ("bytes", "missing", "packages")
 
 
 def lasting(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan document without what differs between machines or days."""
+    """Return a plan document without keys that differ between machines or days."""
     environments = [
         {key: value for key, value in environment.items() if key not in _PASSING}
         for environment in document["environments"]
@@ -178,12 +177,8 @@ def action_document(action: Action, graph: Graph) -> HermeticCommand:
     }
 
 
-def _action(action: Action, graph: Graph, tests: Sequence[str]) -> PlannedAction:
-    return {**action_document(action, graph), "tests": list(tests)}
-
-
 def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
-    """Return the packages of an environment: folder, role, and the component they belong to."""
+    """Return the packages of an environment: folder, role and component."""
     owners = {
         f"{name} {version}": _owner(entry)
         for entry, release in releases

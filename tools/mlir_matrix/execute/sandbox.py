@@ -1,4 +1,4 @@
-"""Folders of actions: filled with request and inputs, emptied of outputs, and used again."""
+"""Folders of actions: fill them with request and inputs, take the outputs out, and reuse them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_folder
@@ -29,42 +28,37 @@ from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 
 _copies = count()
-#: Largest size and number of kept files. A run writes far fewer between the ends of two actions.
+#: Largest size and number of reusable files. A run writes far fewer between the ends of two actions.
 _SMALL = 1 << 16
 _MOST = 1000
-#: ``_IOR('f', 1, long)``: immutable, append-only, encrypted, and more. ``_IOR('X', 31, struct fsxattr)``: the project, too.
+#: ``_IOR('f', 1, long)``: immutable, append-only, encrypted, and more. ``_IOR('X', 31, struct fsxattr)``: also the project.
 _FS_IOC_GETFLAGS, _FS_IOC_FSGETXATTR = 0x80086601, 0x801C581F
-#: All of a file or folder but content and times.
+#: Metadata of a file or folder without size and times.
 Attributes = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An action with its key and everything that it reads."""
+    """An action with its key and its inputs."""
 
     key: str
     action: Action
     reads: Sequence[Read]
 
-    @property
-    def request(self) -> dict[str, Any]:
-        """Return the request file."""
-        return request(self.action, {read.name: read.path for read in self.reads})
-
 
 def new_scratch(home: Home) -> Path:
-    """Return a path for the scratch folder of a run. Nothing is made."""
+    """Return a path for the scratch folder of a run, without creating it."""
     return home.scratch / f"{os.getpid()}-{time.monotonic_ns()}"
 
 
 def make_scratch(scratch: Path, home: Home) -> Path:
-    """Make the scratch folder of a run; remove those of killed runs. Raise InfrastructureError."""
+    """Create the scratch folder of a run, and remove those of killed runs. Raise InfrastructureError."""
     _sweep(home.scratch)
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         home.packages.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InfrastructureError(f"the folder for running actions cannot be made: {error}") from error
+        raise InfrastructureError(f"the scratch folder cannot be created: {error}") from error
     return scratch
 
 
@@ -81,9 +75,9 @@ def _sweep(scratch: Path) -> None:
 
 
 class Folders:
-    """Folders for actions. One is used again only if it has all the attributes that it had when it was filled.
+    """Folders for actions. One is reused only if its attributes are those of when it was filled.
 
-    Making and removing a folder may take longer than a small action.
+    Creating and removing a folder may take longer than a small action.
     """
 
     _INSIDE = (INPUT_FOLDER, OUTPUT_FOLDER)
@@ -93,16 +87,16 @@ class Folders:
         self._files = files
         self._free: list[str] = []
         self._serial = 0
-        #: Attributes by folder, as of when it was filled.
+        #: Attributes of each folder when it was filled.
         self._new: dict[str, Sequence[Attributes]] = {}
 
     def take(self) -> str:
-        """Return an empty folder, with empty folders for inputs and outputs in it."""
+        """Return a folder that contains only empty folders for inputs and outputs."""
         if self._free:
             return self._free.pop()
         self._serial += 1
         folder = f"{self._base}/{self._serial}"
-        for path in (folder, *(f"{folder}/{name}" for name in self._INSIDE)):
+        for path in self._paths(folder):
             os.mkdir(path, 0o755)
         return folder
 
@@ -111,9 +105,9 @@ class Folders:
     ) -> None:
         """Write the request and copies of the inputs. An action may change its copies, never the originals.
 
-        ``copies``: of large inputs, by their path in the folder. Raise LostBlob, ChangedSource, or OSError where the machine fails.
+        ``copies``: of large inputs, by their path in the folder. Raise LostBlob, ChangedSource, or OSError if the machine fails.
         """
-        # By now its owner is set.
+        # Not in take(): the owner is set between the two calls.
         self._new[folder] = self._look(folder)
         for read in prepared.reads:
             if read.path in copies:
@@ -121,7 +115,9 @@ class Folders:
                 continue
             data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
             self._files.write(f"{folder}/{read.path}", data)
-        self._files.write(f"{folder}/{REQUEST_FILE}", json.dumps(prepared.request, sort_keys=True).encode())
+        wanted = request(prepared.action, {read.name: read.path for read in prepared.reads})
+        content = json.dumps(wanted, sort_keys=True).encode()
+        self._files.write(f"{folder}/{REQUEST_FILE}", content)
 
     def give_back(self, folder: str) -> None:
         """Take back the folder of an action that has ended. Remove it if its attributes have changed."""
@@ -142,8 +138,10 @@ class Folders:
             return False
 
     def _look(self, folder: str) -> Sequence[Attributes]:
-        paths = (folder, *(f"{folder}/{name}" for name in self._INSIDE))
-        return [attributes(path, os.O_DIRECTORY) for path in paths]
+        return [attributes(path, os.O_DIRECTORY) for path in self._paths(folder)]
+
+    def _paths(self, folder: str) -> Sequence[str]:
+        return folder, *(f"{folder}/{name}" for name in self._INSIDE)
 
     def _clear(self, folder: str, inside: Sequence[str] = ()) -> bool:
         """Remove the files from a folder. Return False if it holds other folders than ``inside``."""
@@ -159,16 +157,19 @@ class Folders:
 class ChangedSource(OSError):
     """A source file has changed since the key of its action was computed."""
 
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path.name} changed during the run; run it again")
+
 
 def _source_bytes(path: Path, digest: str) -> bytes:
     data = read_bytes(str(path))
     if digest_bytes(data) != digest:
-        raise ChangedSource(f"{path.name} changed while the run was going on; run it again")
+        raise ChangedSource(path)
     return data
 
 
 def _plain(path: str, folder: str, stop: threading.Event | None = None) -> str:
-    """Replace an output by a copy of its bytes if it has other names, attributes or special mode bits."""
+    """Replace an output by a copy of its bytes if it has more names, extended attributes or special mode bits."""
     found = os.lstat(path)
     if found.st_nlink > 1 or found.st_mode & 0o7002 or has_attributes(path):
         # Not in the folder itself: it may have a default ACL.
@@ -178,7 +179,7 @@ def _plain(path: str, folder: str, stop: threading.Event | None = None) -> str:
 
 
 def large_inputs(prepared: Prepared, store: ActionCache) -> list[Read]:
-    """Return the inputs of an action that are copied in a thread."""
+    """Return the inputs of an action to copy in a thread."""
     return [
         read
         for read in prepared.reads
@@ -208,14 +209,14 @@ def _copy_source(path: Path, copy: str, digest: str, stop: threading.Event) -> N
     try:
         copy_file(str(path), copy, digest, stop)
     except DifferentBytesError:
-        raise ChangedSource(f"{path.name} changed while the run was going on; run it again") from None
+        raise ChangedSource(path) from None
 
 
 def large_outputs(folder: str, action: Action) -> list[str]:
-    """Return the paths of outputs that are hashed in a thread before :func:`collect`."""
+    """Return the paths of outputs to hash in a thread before :func:`collect`."""
     out = f"{folder}/{OUTPUT_FOLDER}"
     try:
-        # A link might lead to files of other users.
+        # A link might point to files of other users.
         if not stat.S_ISDIR(os.lstat(out).st_mode):
             return []
         found = {path: os.lstat(f"{out}/{path}") for path in action.outputs.values()}
@@ -231,7 +232,7 @@ def hash_outputs(paths: Sequence[str], folder: str, store: ActionCache, stop: th
 
 
 def collect(folder: str, action: Action, usage: Mapping[str, float], store: ActionCache) -> Result:
-    """Read the outcome and move the outputs into the store. Raise DamagedFolderError, or OSError where the machine fails."""
+    """Read the outcome and move the outputs into the store. Raise DamagedFolderError, or OSError if the machine fails."""
     outcome = outcome_of(folder, action.stage, action.outputs)
     ok = outcome["outcome"] == "ok"
     files = action.outputs.items() if ok else ()
@@ -240,22 +241,22 @@ def collect(folder: str, action: Action, usage: Mapping[str, float], store: Acti
 
 
 class FilePool:
-    """Small files that are no longer needed, written anew instead of removed and made.
+    """Overwrites small files that are no longer needed, instead of removing them and creating others.
 
-    To make a file costs more than to fill it. Where many were just removed, some file systems (ext4 without a journal) search
-    for a tenth of a millisecond and more for a place for the next one. A run makes and drops several files per action. A file
-    is used again only if it has the attributes of a new one; the check takes 0.01 ms.
+    Creating a file costs more than filling it. After many removals, some file systems (ext4 without a journal) search for
+    0.1 ms and more for a place. A run creates and drops several files per action. A file is reused only if it has the
+    attributes of a new one; the check takes 0.01 ms.
     """
 
     def __init__(self, folder: str) -> None:
-        """``folder`` holds unused files. It is made with the first file."""
+        """``folder`` contains unused files. It is created with the first one."""
         self._folder = folder
         self._free: list[str] = []
         self._serial = 0
         self._new: Attributes = ()
 
     def discard(self, path: str) -> None:
-        """Remove anything but a folder. Keep an ordinary file without another name for later use."""
+        """Remove a file of any type. Keep it for reuse if it is small and regular and has no other name."""
         found = os.lstat(path)
         plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
         if plain and found.st_size <= _SMALL and len(self._free) < _MOST and _is(path, self._new):
@@ -273,7 +274,7 @@ class FilePool:
                 _overwrite(spare, data)
             else:
                 spare = self._name()
-                # All in one folder: to make files in one of many costs file systems several times as much.
+                # All in one folder: creating files in many folders is several times slower.
                 write_bytes(spare, data)
                 self._new = self._new or attributes(spare)
             os.rename(spare, path)
@@ -295,14 +296,14 @@ def attributes(path: str, kind: int = 0) -> Attributes:
     try:
         found = os.fstat(descriptor)
         flags, more = _ioctl(descriptor, _FS_IOC_GETFLAGS, 8), _ioctl(descriptor, _FS_IOC_FSGETXATTR, 28)
-        # Bytes 8 to 12 are the number of extents, which follows the content.
+        # Bytes 8 to 12 are the number of extents, which depends on the content.
         return found.st_mode, found.st_uid, found.st_gid, _extended(descriptor), flags, more[:8], more[12:]
     finally:
         os.close(descriptor)
 
 
 def _extended(descriptor: int) -> list[tuple[str, bytes]]:
-    """Return extended attributes, ACLs among them; none on a file system without any."""
+    """Return extended attributes and ACLs; none on a file system without them."""
     try:
         return [(name, os.getxattr(descriptor, name)) for name in os.listxattr(descriptor)]
     except OSError as error:
@@ -321,7 +322,7 @@ def has_attributes(path: str) -> bool:
 
 
 def _ioctl(descriptor: int, request: int, size: int) -> bytes:
-    """Return the answer of the file system; empty if it does not know the request."""
+    """Return the answer of the file system, empty if it does not support the request."""
     try:
         return fcntl.ioctl(descriptor, request, bytes(size))
     except OSError:
@@ -338,7 +339,7 @@ def _is(path: str, new: Attributes) -> bool:
 def _overwrite(path: str, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        # Cut off at the end, where that changes nothing on the disk; not before, when it would all be freed and taken again.
+        # Not truncated before: that would free all blocks and allocate them again.
         write_all(descriptor, data)
         os.ftruncate(descriptor, len(data))
     finally:

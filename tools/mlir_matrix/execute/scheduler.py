@@ -1,16 +1,16 @@
 """Run a graph: every distinct action once, on all cores, by a pool of warm workers.
 
-One thread runs a loop. Its events are answers of workers, installed packages and a tick for the display. Only installing
-packages, and copying and hashing large files, happens in other threads. The pool decides where workers run and which
-folder an action gets. Every finished action is kept at once, so the run may end at any moment.
+One thread runs a loop. Its events are answers of workers, progress of packages and a tick for the display. Other threads
+only install packages, and copy and hash large files. The pool decides where workers run and which folder an action gets.
+The result of every action is cached at once, so the run can be killed at any time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,13 +24,12 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import Listener, Note, Tick, ignore
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
-from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infrastructure, lacking, passed_on
+from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infra_error, inherited_failure, unavailable
 from mlir_matrix.execute.large_files import Background
-from mlir_matrix.execute.locks import KeyLocks, WaitingJobs
+from mlir_matrix.execute.locks import KeyLocks
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.ready_queue import ReadyQueue
-from mlir_matrix.execute.retries import ATTEMPTS, Retries
+from mlir_matrix.execute.queues import ATTEMPTS, ReadyQueue, Retries, WaitingJobs
 from mlir_matrix.execute.sandbox import (
     FilePool,
     copy_inputs,
@@ -40,7 +39,8 @@ from mlir_matrix.execute.sandbox import (
     make_scratch,
     new_scratch,
 )
-from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, Worker, time_limit, tools_of
+from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, time_limit, tools_of
+from mlir_matrix.execute.worker_process import Worker
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 
@@ -76,21 +76,23 @@ class Scheduler:
         self._libraries = CLibraries(home.packages, environments, self._store)
         self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb, libraries=self._libraries)
         self._ready = ReadyQueue(graph)
-        #: Jobs that are executed or queued, by key.
+        #: Unfinished jobs, by key.
         self._jobs: dict[str, Job] = {}
         self._retries = Retries()
+        #: Reasons why environments cannot be used, by digest.
         self._broken: dict[str, str] = {}
-        #: Actions whose cached outputs are damaged, with the readers that wait until they are executed again.
+        #: Actions whose cached outputs were damaged, with the readers that wait for their second execution.
         self._redone: dict[str, list[str]] = {}
         #: Jobs that another run executes.
         self._waiting = WaitingJobs()
         self._running = 0
-        self._not_held: set[str] = set()
+        #: Gaps in the isolation that were reported.
+        self._gaps: set[str] = set()
         self._stopping = False
         self.done: dict[str, Done] = {}
 
     def run(self, listener: Listener = ignore) -> dict[str, Done]:
-        """Execute; return what was done, which is everything unless the listener ended the run."""
+        """Execute the graph. Return the finished actions: all of them unless the listener ended the run."""
         self._listener = listener
         try:
             self._advance(self._ready.first())
@@ -107,17 +109,21 @@ class Scheduler:
         return self._store.read_blob(digest)
 
     def relied(self) -> set[str]:
-        """Return the files of the action cache that results were found in."""
+        """Return the files of the action cache that this run's results depend on."""
         return self._lookup.relied()
 
-    def bring(self, tests: Sequence[str]) -> None:
+    def download_outputs(self, tests: Sequence[str]) -> None:
         """Do nothing: all outputs are in the action cache."""
 
     def _execute(self) -> None:
-        wake_read, wake = os.pipe()
-        self._locks = KeyLocks(self._home.actions)
-        self._selector = selectors.DefaultSelector()
-        try:
+        with ExitStack() as stack:
+            stack.callback(self._libraries.release)
+            self._locks = KeyLocks(self._home.actions)
+            stack.callback(self._locks.close)
+            wake_read, wake = os.pipe()
+            stack.callback(os.close, wake_read)
+            stack.callback(os.close, wake)
+            self._selector = stack.enter_context(selectors.DefaultSelector())
             self._selector.register(wake_read, selectors.EVENT_READ, None)
             context = PoolContext(
                 selector=self._selector,
@@ -130,25 +136,17 @@ class Scheduler:
                 limits=self._limits,
             )
             self._pool = self._pool_factory(context)
+            stack.callback(self._pool.close)
+            stack.callback(self._pool.supply.close)
             self._background = Background(context.wake)
-            try:
-                self._install()
-                self._dispatch()
-                while self._jobs and not self._stopping:
-                    self._turn(wake_read)
-            finally:
-                self._background.close()
-                self._pool.supply.close()
-                self._pool.close()
-        finally:
-            self._selector.close()
-            os.close(wake)
-            os.close(wake_read)
-            self._locks.close()
-            self._libraries.release()
+            stack.callback(self._background.close)
+            self._install()
+            self._dispatch()
+            while self._jobs and not self._stopping:
+                self._turn(wake_read)
 
     def _install(self) -> None:
-        """Install what environments of unfinished actions lack."""
+        """Install the missing packages of unfinished actions."""
         names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
         self._pool.supply.request(self._resolved(names))
 
@@ -156,7 +154,7 @@ class Scheduler:
         found = (self._environments[name] for name in names)
         return (environment for environment in found if isinstance(environment, ResolvedEnvironment))
 
-    # Advancing over what needs no execution ------------------------------------------------------------------------
+    # Actions that need no execution --------------------------------------------------------------------------------
 
     def _advance(self, ready: list[str]) -> None:
         while ready and not self._stopping:
@@ -172,7 +170,11 @@ class Scheduler:
                 self._stopping = True
         except LostBlob as lost:
             return self._redo(action, lost)
-        return self._ready.complete(action.id) + self._waiting_again(action)
+        ready = self._ready.complete(action.id)
+        if action.id in self._redone:
+            ready += self._redone[action.id]
+            self._redone[action.id] = []
+        return ready
 
     def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
         """Execute a cached action with damaged outputs again, once, before the actions that wait for it."""
@@ -182,28 +184,19 @@ class Scheduler:
             return []
         if pending is not None:
             reason = f"{lost}, and again after it was rebuilt"
-            return [
-                ready for each in waiting or (action,) for ready in self._settle(each, infrastructure(each, reason))
-            ]
-        self._lookup.doubt()
+            return [key for each in waiting or (action,) for key in self._settle(each, infra_error(each, reason))]
+        self._lookup.forget_results()
         self._redone[action.id] = [each.id for each in waiting]
         return [action.id]
 
-    def _waiting_again(self, action: Action) -> list[str]:
-        waiting = self._redone.get(action.id)
-        if not waiting:
-            return []
-        self._redone[action.id] = []
-        return waiting
-
     def _without_execution(self, action: Action) -> Done | None:
-        """Return the result of an action that failed early or is cached; None once it is queued."""
-        failed = passed_on(action, self.done)
+        """Return the end of an action that fails early or is cached. Queue any other, and return None."""
+        failed = inherited_failure(action, self.done)
         if failed is not None:
             return failed
         environment = self._environments[action.environment]
         if isinstance(environment, UnavailableEnvironment):
-            return lacking(action, environment)
+            return unavailable(action, environment)
         prepared = self._lookup.prepare(action, environment.digest, self.done)
         if prepared.key in self._jobs:
             self._jobs[prepared.key].twins.append(action)
@@ -212,7 +205,7 @@ class Scheduler:
         if known is not None:
             return Done(result=known, cached=True)
         if environment.digest in self._broken:
-            return infrastructure(action, self._broken[environment.digest])
+            return infra_error(action, self._broken[environment.digest])
         self._jobs[prepared.key] = Job(action, prepared, environment)
         self._ready.push(prepared.key, environment.digest, like=action.id)
         return None
@@ -233,16 +226,12 @@ class Scheduler:
         self._dispatch()
 
     def _take_packages(self) -> None:
+        """Report the progress of packages. Actions that need one that cannot be installed are infra-errors."""
         for progress in self._pool.supply.news():
             self._listener(progress)
-            if progress.error:
-                self._lose(progress.package, progress.error)
-
-    def _lose(self, package: str, error: str) -> None:
-        """Handle a package that cannot be installed: actions that need it are infra-errors, everything else goes on."""
-        for environment in self._resolved(self._environments):
-            if self._pool.supply.lacks(environment, package):
-                self._break(environment, error)
+            for environment in self._resolved(self._environments) if progress.error else ():
+                if self._pool.supply.lacks(environment, progress.package):
+                    self._break(environment, progress.error)
 
     def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
         self._broken[environment.digest] = reason
@@ -252,8 +241,7 @@ class Scheduler:
 
     def _give_up(self, job: Job, reason: str) -> None:
         """End a job as an infra-error."""
-        del self._jobs[job.prepared.key]
-        self._finish_job(job, infrastructure(job.action, reason))
+        self._finish_job(job, infra_error(job.action, reason))
 
     def _dispatch(self) -> None:
         self._locks.keep(self._jobs)
@@ -266,7 +254,7 @@ class Scheduler:
                 self._send(job)
 
     def _claim(self, job: Job) -> bool:
-        """Return whether a job is to be executed: no other run executes it, or has finished it since it was looked up."""
+        """Return whether to execute a job: no other run executes it, or has finished it since the look-up."""
         key = job.prepared.key
         mine = self._locks.take(key) and self._libraries.claim(key, job.action)
         if not mine and not self._waiting.over(job):
@@ -277,12 +265,11 @@ class Scheduler:
     def _finish_known(self, job: Job) -> bool:
         known = self._lookup.find(job.prepared)
         if known is not None:
-            del self._jobs[job.prepared.key]
             self._finish_job(job, Done(result=known, cached=True))
         return known is not None
 
     def _look_again(self) -> None:
-        """Finish waiting jobs whose results are cached by now. Queue those that no other run executes any more."""
+        """Finish waiting jobs whose results are cached by now. Queue those that no other run executes."""
         for job in self._waiting.due(self._jobs):
             if self._finish_known(job):
                 continue
@@ -301,12 +288,13 @@ class Scheduler:
             self._retries.begin(retried)
             self._pool.renew(retried.environment)
             return retried
-        waiting = {digest: count for digest, count in self._ready.demand().items() if self._is_ready(digest)}
+        waiting = {
+            digest: count
+            for digest, count in self._ready.demand().items()
+            if self._pool.supply.has(self._by_digest[digest]) and not self._retries.is_held_back(digest)
+        }
         found = self._ready.pop(self._pool.open_environments(waiting))
         return self._jobs[found[0]] if found else None
-
-    def _is_ready(self, digest: str) -> bool:
-        return self._pool.supply.has(self._by_digest[digest]) and not self._retries.is_held_back(digest)
 
     def _send(self, job: Job) -> None:
         if job.environment.digest in self._broken:
@@ -337,7 +325,7 @@ class Scheduler:
     def _not_sent(self, job: Job, error: OSError | InfrastructureError) -> None:
         self._running -= 1
         for copy in job.copies.values():
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 os.unlink(copy)
         job.copies = {}
         if isinstance(error, LostBlob):
@@ -360,17 +348,20 @@ class Scheduler:
             None,
         )
         if made_by is None:
-            # It was rebuilt meanwhile: with other bytes, or not at all.
+            # It was rebuilt since then with other bytes, or failed.
             self._advance([job.action.id, *(twin.id for twin in job.twins)])
             return
         self._advance(self._redo(self._graph.actions[made_by], lost, job.action, *job.twins))
-        # Its action may need an environment that no other action of this run needs.
+        # The damaged input's action may need an environment that no other action of this run needs.
         self._install()
 
     def _take_answers(self, worker: Worker) -> None:
         answers, alive = worker.receive()
         for job, answer in answers:
-            self._tell_lost(answer.get("lost", ""))
+            gap = answer.get("lost", "")
+            if gap and gap not in self._gaps:
+                self._gaps.add(gap)
+                self._listener(Note(f"actions are not fully isolated (docs/isolation.md): {gap}"))
             large = large_outputs(job.folder, job.action)
             if large:
                 hashing = partial(hash_outputs, large, job.folder, self._store)
@@ -381,7 +372,7 @@ class Scheduler:
             self._on_worker_lost(worker)
 
     def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
-        """Read the outputs of an answered job, once the large ones are hashed. An error of hashing is raised again here."""
+        """Read the outputs of an answered job, after the large ones are hashed. An error of hashing occurs here again."""
         self._running -= 1
         self._retries.forget_losses(job.environment.digest)
         done = None
@@ -395,17 +386,11 @@ class Scheduler:
             self._pool.release(job)
         if done is None:
             self._retries.add(job)
-            return
-        del self._jobs[job.prepared.key]
-        self._finish_job(job, done)
-
-    def _tell_lost(self, lost: str) -> None:
-        """Report once per run what the isolation of workers does not cover."""
-        if lost and lost not in self._not_held:
-            self._not_held.add(lost)
-            self._listener(Note(f"actions are not fully isolated (docs/isolation.md): {lost}"))
+        else:
+            self._finish_job(job, done)
 
     def _finish_job(self, job: Job, done: Done) -> None:
+        del self._jobs[job.prepared.key]
         ready = self._settle(job.action, done)
         for twin in job.twins:
             ready.extend(self._settle(twin, replace(done, executed=False)))
@@ -423,7 +408,6 @@ class Scheduler:
             self._running -= 1
             job.losses += each.began
             if job.losses >= ATTEMPTS:
-                del self._jobs[job.prepared.key]
                 reason = f"its worker ended twice (environment {environment.name})"
                 outcome = failure(job.action.stage, Outcome.CRASHED, reason, words, signal="SIGKILL")
                 self._finish_job(job, Done(result=Result(outcome=outcome), cached=False, executed=True))

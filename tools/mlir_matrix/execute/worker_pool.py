@@ -1,106 +1,92 @@
-"""Interfaces between the scheduler and an executor: a supply of environments, and a pool of workers."""
+"""The common part of worker pools: installation of packages, folders and time limits."""
 
 from __future__ import annotations
 
+import os
 import selectors
 import time
-from collections import defaultdict
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from mlir_matrix.actions.runtime.child import LOG_FILE
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Job
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.sandbox import FilePool
-from mlir_matrix.execute.worker_process import WorkerLink
+from mlir_matrix.execute.sandbox import FilePool, Folders
+from mlir_matrix.execute.worker_process import Worker
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
 
-#: Time limit of tools that build our own libraries. Seconds.
+if TYPE_CHECKING:
+    from mlir_matrix.environments.install.installer import Installer
+
+#: Time limit in seconds of tools that build the program's own libraries.
 _BUILDING_S = 1800.0
-#: Seconds beyond an action's limit after which a silent worker is ended. Imports take some of them.
+#: Seconds beyond an action's limit after which a silent worker is killed. Imports take some of them.
 _PATIENCE_S = 120.0
 
 
-class Supply(Protocol):
-    """Makes environments ready in the background."""
+class PackageSupply:
+    """Installs missing packages in threads. An environment is ready once all its packages are installed."""
+
+    def __init__(self, home: Home, wake: Callable[[], object]) -> None:
+        """``wake`` is called in an installer's thread after each event."""
+        self._home = home
+        self._wake = wake
+        self._events: deque[PackageProgress] = deque()
+        self._installer: Installer | None = None
+        self._complete: set[str] = set()
 
     def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
-        """Make these environments ready."""
+        """Install the missing packages of these environments."""
+        wanted = [environment for environment in environments if environment.missing(self._home.packages)]
+        if not wanted:
+            return
+        if self._installer is None:
+            from mlir_matrix.environments.fetch.artifacts import Artifacts
+            from mlir_matrix.environments.install.installer import Installer
+
+            self._installer = Installer(self._home.packages, self._note, artifacts=Artifacts(self._home.artifacts))
+        # Small environments first: their verdicts come while the large ones are downloaded.
+        self._installer.request(sorted(wanted, key=lambda environment: environment.size))
+
+    def _note(self, progress: PackageProgress) -> None:
+        self._events.append(progress)
+        self._wake()
 
     def news(self) -> Iterator[PackageProgress]:
         """Yield the events since the last call."""
+        while self._events:
+            yield self._events.popleft()
 
     def has(self, environment: ResolvedEnvironment) -> bool:
         """Return whether an environment is ready."""
+        if environment.digest not in self._complete and not environment.missing(self._home.packages):
+            self._complete.add(environment.digest)
+        return environment.digest in self._complete
 
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
         """Return whether an environment is not ready because of the package that events call ``label``."""
+        return any(unit.label == label for unit in environment.missing(self._home.packages))
 
     def close(self) -> None:
-        """Stop; what is complete stays."""
-
-
-class Worker(Protocol):
-    """A process that executes jobs; events of the selector carry it as data."""
-
-    environment: ResolvedEnvironment
-
-    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Return answered jobs with their answers, and False if the worker has ended or answers nonsense."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostJob:
-    """An unfinished job of a worker that has ended, and whether it had begun."""
-
-    job: Job
-    began: bool
-
-
-Worker_contra = TypeVar("Worker_contra", bound=Worker, contravariant=True)
-
-
-class WorkerPool(Protocol[Worker_contra]):
-    """Workers. Their answers are events of the selector, with the worker as data."""
-
-    supply: Supply
-
-    def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
-        """Return the environments that can take a job now; ``waiting`` counts the jobs of each, by its digest."""
-
-    def send(self, job: Job) -> None:
-        """Send a job to a worker, in a folder filled for it, ``job.folder``.
-
-        Raise LostBlob if an input is missing, or OSError where the machine fails. No folder is left then.
-        """
-
-    def release(self, job: Job) -> None:
-        """Take back the folder of a job once its outputs are taken."""
-
-    def renew(self, environment: ResolvedEnvironment) -> None:
-        """End the idle workers of an environment: its next job gets a new one."""
-
-    def remove_worker(self, worker: Worker_contra) -> tuple[str, list[LostJob]]:
-        """Remove a worker that has ended or answers nonsense. Return its last output and its unfinished jobs."""
-
-    def end_silent(self) -> None:
-        """End workers that do not answer even after the time limit: stopped, or stuck in an import."""
-
-    def close(self) -> None:
-        """End all workers and everything that they run."""
+        """Stop. Complete packages stay."""
+        if self._installer is not None:
+            self._installer.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolContext:
-    """What a pool works with."""
+    """The parts of a run that its pool uses."""
 
     selector: selectors.BaseSelector
-    #: Wakes the selector, from any thread, for events of the supply or of a worker.
+    #: Wakes the selector. Any thread may call it.
     wake: Callable[[], object]
     #: The tools that actions use, by the digest of their environment. Workers import them beforehand.
     tools: Mapping[str, set[str]]
@@ -111,6 +97,71 @@ class PoolContext:
     #: Writes the small files of actions' folders, and of the store.
     files: FilePool
     limits: Limits
+
+
+class LostJob(NamedTuple):
+    """An unfinished job of a worker that has ended, and whether it had begun."""
+
+    job: Job
+    began: bool
+
+
+W = TypeVar("W", bound=Worker)
+
+
+class WorkerPool(ABC, Generic[W]):
+    """Workers, which are registered with the selector for reading, with themselves as data."""
+
+    def __init__(self, context: PoolContext, supply: PackageSupply) -> None:
+        self.supply = supply
+        self._context = context
+        self._folders = Folders(context.scratch, context.files)
+
+    @abstractmethod
+    def workers(self) -> Sequence[W]:
+        """Return all workers."""
+
+    @abstractmethod
+    def open_environments(self, waiting: Mapping[str, int]) -> Sequence[str]:
+        """Return the environments that can take a job now; ``waiting`` counts the jobs of each, by its digest."""
+
+    @abstractmethod
+    def send(self, job: Job) -> None:
+        """Send a job to a worker, in a folder filled for it, ``job.folder``.
+
+        Raise LostBlob if an input is missing, or OSError if the machine fails. The folder is removed then.
+        """
+
+    @abstractmethod
+    def release(self, job: Job) -> None:
+        """Take back the folder of a job after its outputs were moved out."""
+
+    @abstractmethod
+    def renew(self, environment: ResolvedEnvironment) -> None:
+        """End the idle workers of an environment: its next job gets a new one."""
+
+    @abstractmethod
+    def remove_worker(self, worker: W) -> tuple[str, list[LostJob]]:
+        """Remove a worker that has ended or whose answer is invalid. Return its last output and its unfinished jobs."""
+
+    def _end(self, worker: W) -> tuple[str, list[LostJob]]:
+        """End a worker. Return its last output and its unfinished jobs, whose folders are left."""
+        self._context.selector.unregister(worker.fileno())
+        words = worker.last_output()
+        worker.stop()
+        return words, [LostJob(job, os.path.exists(f"{job.folder}/{LOG_FILE}")) for job in worker.pending.values()]
+
+    def end_silent(self) -> None:
+        """Kill workers that do not answer even after the time limit: stopped, or stuck in an import."""
+        now = time.monotonic()
+        for worker in self.workers():
+            limits = [time_limit(job, self._context.limits) for job in worker.pending.values()]
+            if limits and worker.heard < now - max(limits) - _PATIENCE_S:
+                worker.kill()
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers and everything that they run."""
 
 
 #: Makes the pool of a run, once an action has to be executed.
@@ -127,14 +178,6 @@ def tools_of(
         if isinstance(environment, ResolvedEnvironment):
             tools[environment.digest].add(action.tool)
     return tools
-
-
-def is_silent(worker: WorkerLink, limits: Limits) -> bool:
-    """Return whether a worker does not answer even after the time limit."""
-    if not worker.pending:
-        return False
-    longest = max(time_limit(job, limits) for job in worker.pending.values())
-    return worker.heard < time.monotonic() - longest - _PATIENCE_S
 
 
 def time_limit(job: Job, limits: Limits) -> float:

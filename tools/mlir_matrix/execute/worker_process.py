@@ -1,4 +1,4 @@
-"""Warm worker processes, and the protocol by which workers are sent jobs."""
+"""Warm worker processes, and the protocol between a worker and the scheduler."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,16 @@ def worker_command(
     at: Path | None = None,
     actions: Path = ACTIONS_FOLDER,
 ) -> list[str]:
-    """Return the command line of an environment's worker. Only this, not the action, has absolute paths.
+    """Return the command line of an environment's worker. It has absolute paths; actions have none.
 
-    ``store`` has the packages here. ``at`` and ``actions`` are the paths of packages and program inside the worker, if they
-    differ.
+    ``store`` is the folder of packages on this machine. In a container, ``at`` is that folder and ``actions`` the program's.
     """
     there = at or store
     folders = [word for site in environment.sites(there) for word in ("--site", site)]
-    folders += [word for prefix in _prefixes(environment, there) for word in ("--prefix", prefix)]
+    for unit in environment.prefixes:
+        folder = unit.folder_for(environment.interpreter.tag)
+        if folder:
+            folders += ["--prefix", f"{unit.release}={there / folder}"]
     folders += [word for program in environment.host_programs() for word in ("--program", program)]
     if environment.interpreter.prefix:
         folders += ["--bind", str(there / environment.interpreter.prefix.folder)]
@@ -48,7 +51,7 @@ def serving(tools: Iterable[str], devices: Iterable[str] = ()) -> list[str]:
 
 
 def bound(environment: ResolvedEnvironment, *, store: Path, bytecode: Path) -> dict[str, Any]:
-    """Ask an environment's worker what its actions can read (``bound``) and what is not isolated (``lost``)."""
+    """Return what the actions of an environment can read (``bound``) and what is not isolated (``lost``)."""
     command = worker_command(environment, store=store, bytecode=bytecode, arguments=["--bound"])
     done = subprocess.run(
         command, env=CLEAN_ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -59,23 +62,16 @@ def bound(environment: ResolvedEnvironment, *, store: Path, bytecode: Path) -> d
     return found
 
 
-def _prefixes(environment: ResolvedEnvironment, store: Path) -> Iterator[str]:
-    """Yield prefixes as a worker's command line has them, ``RELEASE=FOLDER``, in order of precedence."""
-    for unit in environment.prefixes:
-        folder = unit.folder_for(environment.interpreter.tag)
-        if folder:
-            yield f"{unit.release}={store / folder}"
-
-
 @dataclass(kw_only=True)
-class WorkerLink:
-    """Requests that a worker was sent and has not answered."""
+class Worker(ABC):
+    """A process that executes jobs, and the requests that it has not answered."""
 
     environment: ResolvedEnvironment
-    #: By request number: the payload that is returned with the answer.
+    #: The payload of each request, by its number. It is returned with the answer.
     pending: dict[int, Any] = field(default_factory=dict)
+    _requests: int = 0
     answered: int = 0
-    #: When it last answered, or was first asked after that.
+    #: Time of the last answer, or of the first request after it.
     heard: float = 0.0
     _buffer: bytes = b""
 
@@ -84,21 +80,22 @@ class WorkerLink:
         """Return whether the worker has answered before; until then it may still be importing."""
         return self.answered > 0
 
-    def ask(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> bytes:
+    def request_line(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> bytes:
         """Return the line that requests the action in ``folder``, and note the request."""
         if not self.pending:
             self.heard = time.monotonic()
-        self.pending[number] = payload
+        self._requests += 1
+        self.pending[self._requests] = payload
         message = {
-            "requestId": number,
+            "requestId": self._requests,
             "sandboxDir": folder,
             "arguments": ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb)],
             "inputs": [],
         }
         return json.dumps(message).encode() + b"\n"
 
-    def hear(self, chunk: bytes) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Return the answers that these bytes complete, with their payloads, and False if they are no answers."""
+    def parse(self, chunk: bytes) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        """Return the payloads and answers that these bytes complete, and False if the bytes are no answers."""
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         answers = []
         self.heard = time.monotonic()
@@ -112,54 +109,68 @@ class WorkerLink:
             self.answered += 1
         return answers, True
 
+    @abstractmethod
+    def fileno(self) -> int:
+        """Return the descriptor of the answers, for a selector."""
+
+    @abstractmethod
+    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        """Return answered payloads with their answers, and False if the worker has ended or its answer is invalid."""
+
+    @abstractmethod
+    def last_output(self) -> str:
+        """Return the reason of the worker's end, or the last line of its error output."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the worker, and so its answers, with everything that it runs."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the worker and everything that it runs, wait, and close the connection."""
+
 
 def last_line(text: str) -> str:
-    """Return the last line of a text."""
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
 
 
 @dataclass(kw_only=True)
-class WorkerProcess(WorkerLink):
-    """A running worker."""
+class WorkerProcess(Worker):
+    """A worker as a process of this machine."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def fileno(self) -> int:
-        """Return the descriptor of its answers, for a selector."""
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
-    def send(self, number: int, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
+    def send(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
         """Request the action in ``folder``. Raise BrokenPipeError if the worker has ended."""
-        line = self.ask(number, folder, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        line = self.request_line(folder, payload, timeout_s=timeout_s, memory_mb=memory_mb)
         assert self.process.stdin is not None
         os.write(self.process.stdin.fileno(), line)
 
     def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Return answers with their payloads, and False if the worker has ended or answers nonsense."""
         chunk = os.read(self.fileno(), 1 << 16)
-        return self.hear(chunk) if chunk else ([], False)
+        return self.parse(chunk) if chunk else ([], False)
 
-    def last_words(self) -> str:
-        """Return the last line of its error output."""
+    def last_output(self) -> str:
         try:
             return last_line(self.log.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             return ""
 
     def kill(self) -> None:
-        """Terminate the worker with everything that it runs; its answers then end."""
         self.process.terminate()
 
     def hang_up(self) -> None:
-        """Close its requests, so that it ends."""
+        """Close the stream of requests: the worker then ends."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
     def stop(self) -> None:
-        """End the worker and everything that it runs, and wait for that."""
         assert self.process.stdout is not None
         self.hang_up()
         for end in (self.process.terminate, self.process.kill):

@@ -30,7 +30,7 @@ class Executor(Protocol):
 
     def read_blob(self, digest: str) -> bytes: ...
 
-    def bring(self, tests: Sequence[str]) -> None:
+    def download_outputs(self, tests: Sequence[str]) -> None:
         """Download the outputs of these tests' actions into the action cache of this machine."""
 
 
@@ -137,7 +137,7 @@ def run_plan(
     collector = _Collector(plan, maker, listener, run, fail_fast=fail_fast)
     try:
         executor.run(collector.on)
-        executor.bring([result.id for result in run.results if not result.expected])
+        executor.download_outputs([result.id for result in run.results if not result.expected])
         locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
         if isinstance(executor, Scheduler) and locked:
             run.relied = [str(note), *sorted(executor.relied())]

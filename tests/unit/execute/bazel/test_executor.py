@@ -71,4 +71,4 @@ def test_who_has_enough_by_a_lost_environment_needs_no_bazel(current: Session, t
     executor.run(told.on)
     assert [done.result.outcome["outcome"] for done in told.done.values()].count("skipped") == 1
     assert plan.verdicts[well] not in told.done
-    executor.bring([lost])
+    executor.download_outputs([lost])

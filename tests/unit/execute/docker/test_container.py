@@ -32,18 +32,18 @@ def test_what_is_asked_is_where_the_container_has_it(fake: Callable[..., Any]) -
     daemon = fake()
     made = container(daemon)
     assert made.idle
-    made.send(7, "job", timeout_s=1.0, memory_mb=64)
+    made.send("job", timeout_s=1.0, memory_mb=64)
     assert not made.idle
     asked = json.loads(daemon.ends[0].recv(1000))
-    assert (asked["requestId"], asked["sandboxDir"]) == (7, FOLDER)
+    assert (asked["requestId"], asked["sandboxDir"]) == (1, FOLDER)
 
 
 def test_an_answer_in_pieces(fake: Callable[..., Any]) -> None:
     """Between which it may complain. Until its outputs are taken its folder is for nothing else."""
     daemon = fake()
     made = container(daemon)
-    made.send(7, "job", timeout_s=1.0, memory_mb=64)
-    daemon.say(OUTPUT, b'{"requestId": 7, ')
+    made.send("job", timeout_s=1.0, memory_mb=64)
+    daemon.say(OUTPUT, b'{"requestId": 1, ')
     assert made.receive() == ([], True)
     daemon.say(ERRORS, b"a warning\n")
     assert made.receive() == ([], True)
@@ -67,12 +67,12 @@ def test_one_that_is_gone(fake: Callable[..., Any]) -> None:
     made = container(daemon)
     daemon.say(ERRORS, b"x" * 10_000 + b"\nthe last word\n")
     while made.receive()[1]:
-        if made.last_words() == "the last word":
+        if made.last_output() == "the last word":
             daemon.ends[0].close()
-    made.send(7, "job", timeout_s=1.0, memory_mb=64)
+    made.send("job", timeout_s=1.0, memory_mb=64)
     assert made.receive() == ([], False)
-    assert made.last_words() == "the last word"
-    made.close()
+    assert made.last_output() == "the last word"
+    made.stop()
     assert daemon.removed == ["1"]
 
 
@@ -82,7 +82,7 @@ def test_why_it_ended(out_of_memory: bool, words: str, fake: Callable[..., Any])
     made = container(daemon)
     daemon.say(ERRORS, b"so it said\n")
     made.receive()
-    assert made.last_words() == words
+    assert made.last_output() == words
 
 
 FRAMES = st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.binary(max_size=40)), max_size=12)

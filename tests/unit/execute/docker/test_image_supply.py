@@ -95,7 +95,7 @@ def test_an_image_is_made_once_and_warmed_for_its_tools(supply: ImageSupply, mak
 
 
 @pytest.mark.parametrize(
-    ("environment", "reason"), [(BAD, "the daemon's disk is full"), (ODD, "cannot be made: 'odd'")]
+    ("environment", "reason"), [(BAD, "the daemon's disk is full"), (ODD, "cannot be built: 'odd'")]
 )
 def test_one_that_cannot_be_made_is_told_and_the_next_is_made(
     supply: ImageSupply, making: Making, environment: ResolvedEnvironment, reason: str

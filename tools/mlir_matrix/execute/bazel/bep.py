@@ -22,7 +22,7 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Completed:
-    """A target that is built or has failed; ``reason`` says why it failed, if that is known."""
+    """A target that is built or has failed, with the reason if Bazel reports one."""
 
     label: str
     success: bool
@@ -45,7 +45,7 @@ class Acted:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """The end of the build; ``code`` is the name of Bazel's exit code, ``SUCCESS`` or ``BUILD_FAILURE`` among others."""
+    """The end of the build; ``code`` is the name of Bazel's exit code, for example ``SUCCESS`` or ``BUILD_FAILURE``."""
 
     code: str
 
@@ -55,7 +55,7 @@ Event = Made | Completed | Acted | Failed | Finished
 
 @dataclass
 class Events:
-    """Parses the bytes of the stream; events without use here are dropped."""
+    """Parses the bytes of the stream, and drops other events."""
 
     _buffer: bytes = b""
     _reasons: dict[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Events:
             try:
                 event = json.loads(line)
             except ValueError:
-                # Incomplete: Bazel was killed.
+                # Bazel was killed while it wrote the line.
                 continue
             if isinstance(event, dict):
                 yield from self._read(event)
@@ -76,7 +76,8 @@ class Events:
         identity = event.get("id", {})
         if "namedSetOfFiles" in event:
             for file in event["namedSetOfFiles"].get("files", ()):
-                yield from _made(file)
+                if path := _local_path(file):
+                    yield Made(name=str(file["name"]), path=path)
         elif "aborted" in event:
             yield from self._aborted(identity, event["aborted"])
         elif "completed" in event:
@@ -99,27 +100,19 @@ class Events:
             yield Completed(label=label, success=False, reason=description or self._reasons.get(label, ""))
 
 
-def _made(file: dict[str, Any]) -> Iterator[Made]:
+def _local_path(file: dict[str, Any]) -> str:
     uri = urlparse(str(file.get("uri", "")))
-    if uri.scheme == "file":
-        yield Made(name=str(file["name"]), path=unquote(uri.path))
+    return unquote(uri.path) if uri.scheme == "file" else ""
 
 
 def _failed(identity: dict[str, Any], action: dict[str, Any]) -> Failed:
-    detail = action.get("failureDetail", {}).get("message", "")
+    try:
+        with open(_local_path(action.get("stderr", {})), encoding="utf-8", errors="replace") as file:
+            output = file.read()
+    except OSError:
+        output = ""
     return Failed(
         label=identity.get("actionCompleted", {}).get("label") or action.get("label", ""),
-        reason=str(detail),
-        output=_contents(action.get("stderr", {})),
+        reason=str(action.get("failureDetail", {}).get("message", "")),
+        output=output,
     )
-
-
-def _contents(file: dict[str, Any]) -> str:
-    uri = urlparse(str(file.get("uri", "")))
-    if uri.scheme != "file":
-        return ""
-    try:
-        with open(unquote(uri.path), encoding="utf-8", errors="replace") as text:
-            return text.read()
-    except OSError:
-        return ""

@@ -1,4 +1,4 @@
-"""One call of Bazel: its command line, its events, and its end in every case."""
+"""Run Bazel once: its flags, its events, and its end, also after a signal."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.bazel.bep import Event, Events
+from mlir_matrix.execute.options import ExecutorOptions
 
 _POLL_S = 0.1
-#: Characters of a line that is shown.
+#: Characters of a line in an error.
 _LONGEST = 600
 #: Disk space of cached results.
 _MOST_KEPT = "10G"
-#: Seconds that Bazel may take to end after a signal.
+#: Seconds to wait for Bazel's end after a signal.
 _PATIENCE_S = 20.0
-#: Seconds without a finished action after which the user is told, and again after as many.
+#: Seconds without a finished action until a note, and between two notes.
 STALL_NOTE_S = 120.0
-#: Seconds without a finished action after which a run ends.
+#: Seconds without a finished action until the run ends.
 STALL_END_S = 3600.0
 
 
 @contextlib.contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Handle Ctrl-C and its like after the block: an exception that a handler raises in a hook of fork is lost."""
+    """Handle signals like Ctrl-C after the block: Python drops an exception that a handler raises in a hook of fork."""
     pending: list[tuple[int, FrameType | None]] = []
     handlers = {
         signum: handler
@@ -66,14 +68,14 @@ class Build:
                     stderr=said,
                     # Only this process gets Ctrl-C, and then ends Bazel. If this process is killed, Bazel gets SIGINT.
                     start_new_session=True,
-                    preexec_fn=_interrupted_with_parent,  # noqa: PLW1509 - installing is over, no other threads are ours
+                    preexec_fn=partial(isolation.die_with_parent, signal.SIGINT),  # noqa: PLW1509 - no other threads now
                 )
         except KeyboardInterrupt:
             self.close()
             raise
 
     def events(self) -> Iterator[Event | None]:
-        """Yield events until the build ends; None several times a second while there is none."""
+        """Yield events until the build has ended; yield None several times a second while there is none."""
         events = Events()
         ended = False
         while True:
@@ -83,21 +85,12 @@ class Build:
                 return
             if not chunk:
                 yield None
-                ended = self._ended()
-
-    def _ended(self) -> bool:
-        try:
-            self._process.wait(_POLL_S)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    def wait(self) -> None:
-        """Wait until it is over."""
-        self._process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_POLL_S)
+                    ended = True
 
     def close(self) -> None:
-        """End the build if it runs. Bazel's server stays, for the next call."""
+        """End the build if it runs. Bazel's server continues, for the next build."""
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             if self._process.poll() is not None:
                 break
@@ -115,7 +108,7 @@ class Build:
         return complaints(said) or [line.strip() for line in said.splitlines()]
 
     def failure(self, keep: Path) -> InfrastructureError:
-        """Return the error of a Bazel that failed itself: its first errors; all output is moved to the file ``keep``."""
+        """Return an error with the first errors of Bazel, and move its whole output to the file ``keep``."""
         said = "\n".join(line[:_LONGEST] for line in self.errors()[:6]) or "no output"
         keep.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(self._log, keep)
@@ -125,24 +118,24 @@ class Build:
 
 
 class StallDetector:
-    """Notices a remote execution service that finishes no action.
+    """Detects a remote execution service that finishes no action.
 
-    An action whose properties no worker has waits for ever, and services report nothing. It looks like a service that is
-    busy with the work of others; so a run ends only after an hour.
+    If no worker has the properties of an action, it waits forever, and services report nothing. A service that is busy
+    with other clients looks the same. So the run ends only after an hour.
     """
 
     def __init__(self, service: str, properties: Sequence[tuple[str, str]]) -> None:
-        """``service``: its address; empty without one, which never stalls."""
+        """``service``: its address; empty on this machine, which never stalls."""
         self._service = service
         self._properties = ", ".join(f"{key}={value}" for key, value in properties)
         self._progressed = self._noted = time.monotonic()
 
     def progressed(self) -> None:
-        """Note that an action is done."""
+        """Note a finished action."""
         self._progressed = self._noted = time.monotonic()
 
     def note(self) -> str:
-        """Return what the user is to be told now, or an empty string."""
+        """Return a note for the user that is due now, or an empty string."""
         now = time.monotonic()
         if not self._service or now - self._noted < STALL_NOTE_S:
             return ""
@@ -150,7 +143,7 @@ class StallDetector:
         return self._reason(now)
 
     def end(self) -> str:
-        """Return why the run is to end, or an empty string."""
+        """Return the reason to end the run, or an empty string."""
         now = time.monotonic()
         return self._reason(now) if self._service and now - self._progressed >= STALL_END_S else ""
 
@@ -168,21 +161,17 @@ def complaints(said: str) -> list[str]:
     return [line for line in lines if line.startswith(("ERROR:", "FATAL:", "Error"))]
 
 
-def _interrupted_with_parent() -> None:
-    isolation.die_with_parent(signal.SIGINT)
-
-
 def flags_of(
-    *, jobs: int, remote: str, remote_cache: str, cache: Path, stream: Path, settings: Sequence[str], groups: str
+    options: ExecutorOptions, jobs: int, *, cache: Path, stream: Path, settings: Sequence[str], groups: str
 ) -> list[str]:
-    """Return the flags of a build, after the command's name."""
+    """Return the flags of ``bazel build``."""
     flags = [
         "--noenable_workspace",
         "--lockfile_mode=off",
         "--keep_going",
         f"--build_event_json_file={stream}",
         # Progress for the stall detector.
-        *(["--build_event_publish_all_actions"] if remote else []),
+        *(["--build_event_publish_all_actions"] if options.remote else []),
         # Local paths of files, also if a remote cache has them.
         "--nobuild_event_json_file_path_conversion",
         f"--output_groups={groups}",
@@ -196,13 +185,13 @@ def flags_of(
         "--noshow_progress",
         *settings,
     ]
-    if remote:
-        flags += [f"--remote_executor={remote}", "--strategy=MatrixAction=remote"]
-        # Only requested outputs are downloaded. An environment has thousands of files: sent all at once, each would
-        # run into the timeout of a small service.
+    if options.remote:
+        flags += [f"--remote_executor={options.remote}", "--strategy=MatrixAction=remote"]
+        # Download only requested outputs. An environment has thousands of files: if all were sent at once, each would
+        # exceed the timeout of a small service.
         flags += ["--remote_download_outputs=toplevel", "--remote_max_connections=2", "--remote_timeout=300"]
     else:
-        # All workspaces share cached results.
+        # All workspaces share this cache.
         kept = [f"--disk_cache={cache}", f"--experimental_disk_cache_gc_max_size={_MOST_KEPT}"]
         flags += ["--strategy=MatrixAction=worker,sandboxed", *kept]
-    return flags + ([f"--remote_cache={remote_cache}"] if remote_cache else [])
+    return flags + ([f"--remote_cache={options.remote_cache}"] if options.remote_cache else [])

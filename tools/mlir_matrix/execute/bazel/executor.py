@@ -1,7 +1,7 @@
 """The Bazel executor: write a workspace with the plan, build it, read the result of each action.
 
-Bazel decides what runs where (warm workers here, or a remote service) and what is cached. Results of actions are files,
-the same that the local executor has.
+Bazel decides where each action runs (in a warm worker or a remote service) and which results it caches. Results of actions
+are the same files as those of the local executor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mlir_matrix.execute.bazel.workspace import (
     write_workspace,
 )
 from mlir_matrix.execute.c_libraries import builds_c_library
-from mlir_matrix.execute.job import ActionDone, Done, infrastructure, lacking, passed_on
+from mlir_matrix.execute.job import ActionDone, Done, infra_error, inherited_failure, unavailable
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.sandbox import make_scratch, new_scratch
@@ -62,7 +62,7 @@ class BazelExecutor:
         environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
         limits: Limits,
     ) -> None:
-        """``locate`` returns the words that start Bazel, which may have to be downloaded first."""
+        """``locate`` returns the words that start Bazel, after downloading it if it is missing."""
         self._session = session
         self._plan = plan
         self._locate = locate
@@ -72,33 +72,33 @@ class BazelExecutor:
         self._listener: Listener = ignore
         self._bazel: Sequence[str] = ()
         self._folder = session.home.cache / "bazel"
-        #: What Bazel reports: results, usages and verdicts, by the name of the file below the actions.
+        #: Paths of results, usages and verdicts, by their names below ``_actions/``.
         self._files: dict[str, str] = {}
         self._failed: dict[str, Done] = {}
-        #: The actions that build C libraries, done here.
+        #: The actions that build C libraries, which run on this machine.
         self._libraries: dict[str, Done] = {}
         self._blobs: dict[str, str] = {}
         #: The first error line of Bazel.
         self._complaint = ""
         self._actions = {action_label_of(name): action for name, action in plan.graph.actions.items()}
         self._tests = {label_of(test): verdict for test, verdict in plan.verdicts.items()}
-        #: The tests that Bazel was to build.
+        #: The tests of the build.
         self._built: frozenset[str] = frozenset()
-        #: Why the build was ended: the service stalled.
-        self._gone = ""
+        #: The reason why the remote service was given up, or an empty string.
+        self._stalled = ""
         self.done: dict[str, Done] = {}
 
     def run(self, listener: Listener = ignore) -> dict[str, Done]:
-        """Execute; return what was done, which is everything unless the listener ended the run."""
+        """Execute the plan. Return the finished actions: all of them unless the listener ended the run."""
         self._listener = listener
         self._bazel = self._locate(listener)
-        lost = self._bring_environments()
+        lost = self._install_environments()
         tests = []
         for test, verdict in self._plan.verdicts.items():
             chain = self._chain(verdict)
             if not any(action.environment in lost for action in chain):
                 tests.append(test)
-            elif self._lose(chain, lost):
+            elif self._report_unavailable(chain, lost):
                 return self.done
         if tests:
             self._build_c_libraries(tests)
@@ -112,15 +112,15 @@ class BazelExecutor:
             raise LostBlob(digest, "differs from what Bazel reported")
         return data
 
-    def bring(self, tests: Sequence[str]) -> None:
+    def download_outputs(self, tests: Sequence[str]) -> None:
         """Add the outputs of these tests' actions to the action cache."""
         store = ActionCache(self._session.home.actions)
         store.prepare()
-        # Each by itself: of a failed target Bazel downloads nothing, and would retry an action that timed out.
+        # One target per action: Bazel downloads no outputs of a failed target, and would retry an action that timed out.
         made = {
             action_label_of(action.id): None
             for test in tests
-            if test in self._built and not self._gone
+            if test in self._built and not self._stalled
             for action in self._chain(self._plan.verdicts[test])
             if action.id not in self._failed and f"{place_of(action.id)}/result.json" in self._files
         }
@@ -130,8 +130,8 @@ class BazelExecutor:
 
     # Environments -------------------------------------------------------------------------------------------------
 
-    def _bring_environments(self) -> dict[str, str]:
-        """Install missing packages before Bazel links them. Return environments that stay incomplete, with reasons."""
+    def _install_environments(self) -> dict[str, str]:
+        """Install missing packages before Bazel links them. Return incomplete environments with reasons."""
         wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
         lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
         home = self._session.home
@@ -139,35 +139,32 @@ class BazelExecutor:
         missing = ((found.name, unit.label) for found in wanted for unit in found.missing(home.packages))
         return lost | {name: errors[label] for name, label in missing if label in errors}
 
-    def _lose(self, chain: Sequence[Action], lost: Mapping[str, str]) -> bool:
-        """Report the actions of a test whose environments are unavailable; True where the listener ends the run."""
-        # Actions that might run are not run; readers of a failed action inherit its failure.
-        return any(
-            self._settle(action, passed_on(action, self.done) or self._lost(action, lost) or _well(action))
-            for action in chain
-        )
-
-    def _lost(self, action: Action, lost: Mapping[str, str]) -> Done | None:
-        environment = self._environments[action.environment]
-        if isinstance(environment, UnavailableEnvironment):
-            return lacking(action, environment)
-        reason = lost.get(action.environment)
-        return infrastructure(action, reason) if reason is not None else None
+    def _report_unavailable(self, chain: Sequence[Action], lost: Mapping[str, str]) -> bool:
+        """Report the actions of a test with an unavailable environment, without running any. True ends the run."""
+        for action in chain:
+            environment = self._environments[action.environment]
+            done = inherited_failure(action, self.done) or _succeeded(action)
+            if done.result.ok and isinstance(environment, UnavailableEnvironment):
+                done = unavailable(action, environment)
+            elif done.result.ok and action.environment in lost:
+                done = infra_error(action, lost[action.environment])
+            if self._settle(action, done):
+                return True
+        return False
 
     def _build_c_libraries(self, tests: Sequence[str]) -> None:
-        """Build missing C libraries on this machine: a remote service would read 17,000 files of Zig's for each."""
+        """Build missing C libraries on this machine: a remote service would read 17,000 files of Zig for each."""
         chains = (self._chain(self._plan.verdicts[test]) for test in tests)
         actions = {action.id: action for chain in chains for action in chain if builds_c_library(action)}
 
         def listen(event: RunEvent) -> bool | None:
             return None if isinstance(event, ActionDone) else self._listener(event)
 
-        home = self._session.home
         self._libraries = Scheduler(
             Graph(actions=actions),
             roots=self._session.catalog.roots,
             environments=self._environments,
-            home=home,
+            home=self._session.home,
             limits=self._limits,
             make_pool=LocalPool,
         ).run(listen)
@@ -181,13 +178,13 @@ class BazelExecutor:
             if self._take(event):
                 return
             self._listener(Tick())
-        why = self._gone or f"Bazel did not build it: {self._complaint or 'no reason given'}"
-        unsaid = Completed(label="", success=False, reason=why)
+        why = self._stalled or f"Bazel did not build it: {self._complaint or 'no reason given'}"
+        unreported = Completed(label="", success=False, reason=why)
         for test in tests:
-            self._finish(self._plan.verdicts[test], unsaid)
+            self._finish(self._plan.verdicts[test], unreported)
 
     def _take(self, event: Event | None) -> bool:
-        """Handle an event of the build; True where the listener ends the run."""
+        """Handle an event of the build. True ends the run."""
         match event:
             case Made():
                 _, found, name = event.name.partition(ACTIONS)
@@ -201,7 +198,7 @@ class BazelExecutor:
         return False
 
     def _events(self, labels: Sequence[str], groups: str) -> Iterator[Event | None]:
-        """Build an output group of targets and yield the events. Raise InfrastructureError where Bazel itself fails."""
+        """Build an output group of targets and yield the events. Raise InfrastructureError if Bazel itself fails."""
         libraries = {
             action: digest
             for action, done in self._libraries.items()
@@ -213,18 +210,16 @@ class BazelExecutor:
         stream, log, targets = (scratch / name for name in ("events", "log", "targets"))
         targets.write_text("".join(f"@{REPOSITORY}//{label}\n" for label in labels), encoding="utf-8")
         flags = flags_of(
-            jobs=self._limits.jobs,
-            remote=self._options.remote,
-            remote_cache=self._options.remote_cache,
+            self._options,
+            self._limits.jobs,
             stream=stream,
             cache=self._folder / "results",
             settings=self._settings(),
             groups=groups,
         )
-        root = f"--output_user_root={self._folder / 'root'}"
         command = [
             *self._bazel,
-            root,
+            f"--output_user_root={self._folder / 'root'}",
             f"--max_idle_secs={_IDLE_S}",
             "--host_jvm_args=-XX:TieredStopAtLevel=1",
             "--host_jvm_args=-XX:+UseSerialGC",
@@ -241,13 +236,12 @@ class BazelExecutor:
                     stall.progressed()
                 elif note := stall.note():
                     self._listener(Note(note))
-                if gone := stall.end():
-                    self._gone = gone
+                if stalled := stall.end():
+                    self._stalled = stalled
                     return
                 if isinstance(event, Finished):
                     code = event.code
                 yield event
-            build.wait()
             self._complaint = next(iter(build.errors()), "")
             if code not in _WENT:
                 raise build.failure(self._session.home.state / "bazel.log")
@@ -270,13 +264,13 @@ class BazelExecutor:
         return found
 
     def _settings(self) -> list[str]:
-        # The CPU that code is made for: this machine's, or the service's.
+        # Native code is for the CPU of this machine or of the service.
         cpu = self._options.remote or cpu_digest()
         values = {"cpu": cpu, "memory_mb": self._limits.memory_mb, "timeout_s": f"{self._limits.timeout_s:g}"}
         return [f"--@{REPOSITORY}//:{name}={value}" for name, value in values.items()]
 
     def _note_failure(self, event: Failed) -> None:
-        """Note an action whose command failed. Such results are not cached."""
+        """Note an action whose command failed. Bazel does not cache such results."""
         action = self._actions.get(event.label.partition("//")[2])
         if action is None:
             return
@@ -285,7 +279,7 @@ class BazelExecutor:
             done = Done(result=Result(outcome=json.loads(line.removeprefix(OUTCOME_MARK))), cached=False, executed=True)
         else:
             said = event.output.strip().splitlines()
-            done = infrastructure(action, f"Bazel could not execute it: {event.reason or (said or ['no reason'])[-1]}")
+            done = infra_error(action, f"Bazel could not execute it: {event.reason or (said or ['no reason'])[-1]}")
         self._failed[action.id] = done
 
     # Results of tests ---------------------------------------------------------------------------------------------
@@ -294,11 +288,9 @@ class BazelExecutor:
         return [self._plan.graph.actions[identifier] for identifier in self._plan.graph.needed_by(verdict)]
 
     def _finish(self, verdict: str, event: Completed) -> bool:
-        """Report the actions of a test; True where the listener ends the run."""
-        for action in self._chain(verdict):
-            if action.id not in self.done and self._settle(action, self._done(action, verdict, event)):
-                return True
-        return False
+        """Report the actions of a test. True ends the run."""
+        chain = (action for action in self._chain(verdict) if action.id not in self.done)
+        return any(self._settle(action, self._done(action, verdict, event)) for action in chain)
 
     def _settle(self, action: Action, done: Done) -> bool:
         if action.id in self.done:
@@ -310,16 +302,16 @@ class BazelExecutor:
         known = self._failed.get(action.id) or self._libraries.get(action.id)
         if known is not None:
             return known
-        failed = passed_on(action, self.done)
+        failed = inherited_failure(action, self.done)
         if failed is not None:
             return failed
         name = place_of(action.id)
         if f"{name}/result.json" in self._files:
             return self._read(name, action)
         if action.id == verdict:
-            return infrastructure(action, event.reason or "Bazel built the test but reported no result")
-        # A later action failed, or none that reads this one.
-        return _well(action)
+            return infra_error(action, event.reason or "Bazel built the test but reported no result")
+        # A later action failed, or one that does not read this one.
+        return _succeeded(action)
 
     def _read(self, name: str, action: Action) -> Done:
         try:
@@ -339,9 +331,9 @@ class BazelExecutor:
                 executed=executed,
             )
         except (OSError, ValueError, LookupError, TypeError) as error:
-            return infrastructure(action, f"the output of Bazel cannot be read: {error}")
+            return infra_error(action, f"the output of Bazel cannot be read: {error}")
 
 
-def _well(action: Action) -> Done:
-    """Return the end of an action without a result of its own and without a failure."""
+def _succeeded(action: Action) -> Done:
+    """Return the end of an action without a failure, whose result is unknown."""
     return Done(result=Result(outcome={"outcome": "ok", "stage": action.stage}), cached=True)

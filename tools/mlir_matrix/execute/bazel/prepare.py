@@ -2,9 +2,9 @@
 
     PYTHON -I prepare.py interpreter|site|prefix FOLDER
 
-A remote executor looks at each input file of each action. So files that no action reads are removed, and the standard
-library becomes one archive, which Python finds by itself. This script runs alone in the package's interpreter and imports
-nothing of ours. The same package gives the same bytes everywhere; its bytecode is valid whatever the times of files.
+A remote executor checks each input file of each action. So this script removes files that no action reads, and moves the
+standard library into one archive, which Python finds by itself. It runs in the package's interpreter and imports only the
+standard library. The same package gives the same bytes everywhere; its bytecode does not depend on the times of files.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
-#: Of prefixes: documentation, and the character sets of the C library that are not UTF-8.
+#: Removed from prefixes: documentation, and the character sets of the C library other than UTF-8.
 LEFT_OUT = (
     *(f"usr/share/{name}" for name in ("doc", "man", "locale", "info", "lintian", "zoneinfo")),
     "usr/lib/*/gconv",
 )
-#: Of wheels: headers for those who compile against them; packages of tests and stubs go, too.
+#: Removed from wheels, like tests and stubs: headers.
 HEADERS = "*/include"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-#: The file by which Python finds its folder, and libraries, which the loader needs as files.
+#: Kept as files: the landmark by which Python finds its folder, and libraries for the loader.
 _LANDMARK, _LIBRARIES = "os.py", "lib-dynload"
-#: Folders of templates and tests, which hold files that do not compile; relative to the package.
+#: Folders with files that do not compile, relative to the package.
 _NOT_COMPILED = r"(/.*)?/(tests?|lib2to3|idlelib)/"
 
 
@@ -54,7 +54,7 @@ def prepare(part: str, folder: Path) -> None:
 
 
 def _compile(folder: Path, *, beside: bool) -> None:
-    """Compile all modules; ``beside``: each next to its source, as in archives."""
+    """Compile all modules; ``beside``: write bytecode next to its source, as in archives."""
     compileall.compile_dir(
         folder, quiet=2, workers=0, legacy=beside, stripdir=str(folder), maxlevels=100,
         rx=re.compile(re.escape(str(folder)) + _NOT_COMPILED), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
@@ -62,7 +62,7 @@ def _compile(folder: Path, *, beside: bool) -> None:
 
 
 def _archive(library: Path, archive: Path) -> None:
-    """Move the modules of an interpreter into an archive, not compressed: it is read more often than sent."""
+    """Move the modules of an interpreter into an archive, without compression: it is read more often than sent."""
     with zipfile.ZipFile(archive, "w") as file:
         for path in _modules(library):
             file.writestr(zipfile.ZipInfo(str(path.relative_to(library)), _EPOCH), path.read_bytes())
@@ -80,7 +80,7 @@ def _modules(library: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if name not in ("__pycache__", _LIBRARIES))
         for name in sorted(names):
             path = Path(base, name)
-            # Links out of the package lead to files of the machine.
+            # Links might point to files of the machine.
             if path.is_file() and not path.is_symlink():
                 yield path
 

@@ -1,4 +1,4 @@
-"""The workspace in which Bazel executes a plan: a module that contains only the plan."""
+"""Write the workspace in which Bazel executes a plan: a module that contains only the plan."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ACTIONS = "_actions/"
 def write_workspace(
     session: Session, plan: Plan, properties: Mapping[str, str], c_libraries: Mapping[str, str]
 ) -> Path:
-    """Write the workspace of a plan and return its folder. Unchanged files are not touched.
+    """Write the workspace of a plan and return its folder. Raise InfrastructureError.
 
     A set of catalogs has one workspace, so that Bazel's server keeps its state. ``c_libraries``: the digests of objects in
-    the action cache, by the action that builds each. Raise InfrastructureError.
+    the action cache, by the action that builds each.
     """
     roots = [str(root) for root in session.catalog.roots]
     folder = session.home.cache / "bazel" / "workspaces" / digest_value(roots)[:16]
@@ -46,18 +46,18 @@ def write_workspace(
 
 
 def label_of(test: str) -> str:
-    """Return ``pytorch/linalg-loops/x86_64/mlp`` as a label in the repository of the tests."""
+    """Return the label of a test, such as ``pytorch/linalg-loops/x86_64/mlp``, in the repository of the tests."""
     package, _, name = test.rpartition("/")
     return f"{package}:{name}"
 
 
 def place_of(identifier: str) -> str:
-    """Return the path of an action below ``_actions/``: package and name as ``hub.bzl`` makes them."""
+    """Return the path of an action below ``_actions/``: package and name as in ``hub.bzl``."""
     return identifier if "/" in identifier else "/".join(identifier.rsplit("-", 1))
 
 
 def action_label_of(identifier: str) -> str:
-    """Return an action as a label in that repository."""
+    """Return the label of an action in that repository."""
     return f"{ACTIONS}{place_of(identifier).replace('/', ':', 1)}"
 
 
@@ -99,6 +99,6 @@ def _text(value: Any) -> str:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file unless it has this content: Bazel looks at times before it reads."""
+    """Write a file unless it has this content: Bazel reads files with new times again."""
     if not path.is_file() or path.read_bytes() != data:
         path.write_bytes(data)

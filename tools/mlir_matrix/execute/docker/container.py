@@ -1,4 +1,4 @@
-"""A warm container with a worker: one environment, one folder, one action at a time."""
+"""Run warm containers with a worker: each has one environment, one folder and one action at a time."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.docker.options import FOLDER
 from mlir_matrix.execute.docker.reaper import remove
-from mlir_matrix.execute.worker_process import WorkerLink, last_line
+from mlir_matrix.execute.worker_process import Worker, last_line
 from mlir_matrix.images.daemon import Daemon
 
 #: Bytes of error output to keep.
-_LAST_WORDS = 4096
-#: Number of the output, three bytes of nothing, length of what follows.
+_KEPT = 4096
+#: Number of the output, three zero bytes, length of the frame.
 _HEADER = struct.Struct(">BxxxL")
 _OUTPUT, _ERRORS = 1, 2
-#: Seconds of an action, before any was measured.
+#: Seconds of an action before the first is measured.
 _TYPICAL_S = 0.02
 
 
 class Demultiplexer:
-    """Splits the stream of a container, in which a daemon sends both outputs in frames."""
+    """Splits the stream of a container, which has both outputs in frames."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._which = 0
-        #: Bytes that are still to come of the present frame.
+        #: Missing bytes of the current frame.
         self._left = 0
 
     def feed(self, chunk: bytes) -> tuple[bytes, bytes]:
@@ -53,7 +53,7 @@ class Demultiplexer:
 
 @dataclass
 class Pace:
-    """Predicts whether another container of an environment pays: its start against the jobs that wait."""
+    """Predicts whether another container of an environment pays: the time of its start against the waiting jobs."""
 
     #: Seconds from the start of a container to its first answer.
     start_s: float = 0.0
@@ -61,7 +61,7 @@ class Pace:
     _seconds: float = 0.0
 
     def note(self, seconds: float, *, first: bool) -> None:
-        """Note the seconds of an action; ``first``: the container was started for it."""
+        """Note the seconds of an action; ``first``: of a new container."""
         if first:
             self.start_s = seconds
         else:
@@ -69,7 +69,7 @@ class Pace:
             self._seconds += seconds
 
     def pays(self, waiting: int, containers: int) -> bool:
-        """Return whether waiting for the present containers takes longer than starting another one."""
+        """Return whether ``waiting`` jobs take longer in the present containers than the start of another one."""
         mean = self._seconds / self._actions if self._actions else _TYPICAL_S
         return waiting * mean / max(1, containers) > self.start_s
 
@@ -96,7 +96,7 @@ def start(
 
 
 def _own(stream: Any) -> socket.socket:
-    """Take the socket out of the library's answer, which would close it."""
+    """Return a duplicate of the socket in the library's answer, which is closed."""
     connection = socket.socket(fileno=os.dup(stream.fileno()))
     answer = getattr(stream, "_response", None)
     if answer is not None:
@@ -106,7 +106,7 @@ def _own(stream: Any) -> socket.socket:
 
 
 @dataclass(kw_only=True)
-class Container(WorkerLink):
+class Container(Worker):
     """A running container with a worker."""
 
     daemon: Daemon
@@ -114,7 +114,7 @@ class Container(WorkerLink):
     connection: socket.socket
     #: The action's folder on this machine.
     folder: str
-    #: When it was last sent a job.
+    #: Time of the last request.
     since: float = 0.0
     #: True until the outputs of the last action are taken.
     held: bool = False
@@ -127,18 +127,16 @@ class Container(WorkerLink):
         return not self.pending and not self.held
 
     def fileno(self) -> int:
-        """Return the descriptor of its answers, for a selector."""
         return self.connection.fileno()
 
-    def send(self, number: int, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
-        """Request the action in its folder. If the container has ended, so do its answers."""
+    def send(self, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
+        """Request the action in the folder. If the container has ended, its answers end too."""
         self.since, self.held = time.monotonic(), True
-        line = self.ask(number, FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        line = self.request_line(FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
         with contextlib.suppress(OSError):
             self.connection.sendall(line)
 
     def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
-        """Return answers with their payloads, and False if the worker has ended or answers nonsense."""
         try:
             chunk = os.read(self.fileno(), 1 << 16)
         except OSError:
@@ -146,25 +144,22 @@ class Container(WorkerLink):
         if not chunk:
             return [], False
         answer, errors = self._stream.feed(chunk)
-        self._said = (self._said + errors)[-_LAST_WORDS:]
-        return self.hear(answer) if answer else ([], True)
+        self._said = (self._said + errors)[-_KEPT:]
+        return self.parse(answer) if answer else ([], True)
 
-    def last_words(self) -> str:
-        """Return why it ended: out of memory, or the last line of its error output."""
+    def last_output(self) -> str:
         state: dict[str, Any] = {}
-        with contextlib.suppress(InfrastructureError), self.daemon.plainly("asking how a container ended"):
+        with contextlib.suppress(InfrastructureError), self.daemon.plainly("inspecting a container"):
             state = self.daemon.client.api.inspect_container(self.identifier)["State"]
         if state.get("OOMKilled"):
             return "its container ran out of memory"
         return last_line(self._said.decode(errors="replace"))
 
     def kill(self) -> None:
-        """Kill it; its answers then end."""
         with contextlib.suppress(InfrastructureError), self.daemon.plainly("ending a container"):
             self.daemon.client.api.kill(self.identifier)
 
-    def close(self) -> None:
-        """Remove it with everything that it runs."""
+    def stop(self) -> None:
         self.connection.close()
         with contextlib.suppress(InfrastructureError):
             remove(self.daemon, self.identifier)

@@ -1,4 +1,4 @@
-"""Images for the environments of a run: made in a thread once packages are installed, with precompiled Python."""
+"""Build images for the environments of a run in a thread, with precompiled Python, after packages are installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import queue
 import socket
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +22,7 @@ from mlir_matrix.execute.docker.container import start
 from mlir_matrix.execute.docker.options import User
 from mlir_matrix.execute.docker.reaper import remove, remove_ours
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
-from mlir_matrix.execute.local_pool import PackageSupply
+from mlir_matrix.execute.worker_pool import PackageSupply
 from mlir_matrix.files import Cancelled
 from mlir_matrix.images import images
 from mlir_matrix.images.daemon import Daemon
@@ -33,39 +32,38 @@ from mlir_matrix.paths import Home
 if TYPE_CHECKING:
     from mlir_matrix.execute.worker_pool import PoolContext
 
-#: Seconds to wait for the thread at the end: requests to a daemon cannot be interrupted.
+#: Seconds to wait for the thread when the run ends: requests to a daemon cannot be interrupted.
 _PATIENCE_S = 5.0
-#: MiB and seconds for imports alone.
+#: Limits of a container that only imports.
 _MEMORY_MB, _TIMEOUT_S = 4096, 300
 
 
-class ImageSupply:
-    """Makes images, and knows which environments have one."""
+class ImageSupply(PackageSupply):
+    """Builds images. An environment is ready once it has one."""
 
     def __init__(self, context: PoolContext, daemon: Daemon, user: User, settings: Containers) -> None:
+        super().__init__(context.home, context.wake)
         self._context = context
         self._daemon = daemon
         self._user = user
         self._settings = settings
-        self._packages = PackageSupply(context.home, context.wake)
         #: Environments whose packages are not complete.
         self._waiting: dict[str, ResolvedEnvironment] = {}
         self._images: dict[str, Image] = {}
-        self._events: deque[PackageProgress] = deque()
         self._todo: queue.SimpleQueue[ResolvedEnvironment | None] = queue.SimpleQueue()
         self._cancelled = threading.Event()
         self._thread: threading.Thread | None = None
 
     def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
-        """Make images of these environments."""
+        """Build images of these environments."""
         wanted = {each.digest: each for each in environments if each.digest not in self._images}
-        self._packages.request(wanted.values())
+        super().request(wanted.values())
         self._waiting |= wanted
-        self._pass_on()
+        self._queue_complete()
 
-    def _pass_on(self) -> None:
+    def _queue_complete(self) -> None:
         """Queue environments whose packages are complete."""
-        for environment in [each for each in self._waiting.values() if self._packages.has(each)]:
+        for environment in [each for each in self._waiting.values() if super(ImageSupply, self).has(each)]:
             del self._waiting[environment.digest]
             if self._thread is None:
                 self._thread = threading.Thread(target=self._make_all, name="images", daemon=True)
@@ -73,33 +71,27 @@ class ImageSupply:
             self._todo.put(environment)
 
     def news(self) -> Iterator[PackageProgress]:
-        """Yield the events since the last call."""
-        yield from self._packages.news()
-        self._pass_on()
-        while self._events:
-            yield self._events.popleft()
+        yield from super().news()
+        self._queue_complete()
 
     def has(self, environment: ResolvedEnvironment) -> bool:
-        """Return whether an environment has an image."""
         return environment.digest in self._images
 
     def image(self, environment: ResolvedEnvironment) -> Image:
-        """Return the image of an environment."""
         return self._images[environment.digest]
 
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
-        """Return whether an environment has no image because of the package that events call ``label``."""
-        return not self.has(environment) and (label == _label(environment) or self._packages.lacks(environment, label))
+        return not self.has(environment) and (label == _label(environment) or super().lacks(environment, label))
 
     def close(self) -> None:
-        """Stop; complete packages and images stay."""
+        """Stop. Complete packages and images stay."""
         self._cancelled.set()
-        self._packages.close()
+        super().close()
         self._todo.put(None)
         if self._thread is not None:
             self._thread.join(0.1)
             if self._thread.is_alive():
-                # The thread may wait for one of our containers.
+                # The thread may wait for one of this process's containers.
                 remove_ours(self._daemon)
             self._thread.join(_PATIENCE_S)
 
@@ -111,42 +103,31 @@ class ImageSupply:
                 self._make_one(environment)
 
     def _make_one(self, environment: ResolvedEnvironment) -> None:
-        label = _label(environment)
+        label, context = _label(environment), self._context
         try:
-            self._images[environment.digest] = self._make(environment)
+            image = images.ensure(
+                [environment], home=context.home, daemon=self._daemon, listener=self._tell, settings=self._settings
+            )[environment.digest]
+            tools = context.tools.get(environment.digest, set())
+            precompile(self._daemon, environment, image, tools=tools, home=context.home, user=self._user)
+            self._images[environment.digest] = image
         except Cancelled:
             raise
         except InfrastructureError as error:
             self._tell(PackageProgress(package=label, error=str(error)))
-        except Exception as error:  # noqa: BLE001 - a thread that ends in silence would leave everyone waiting
-            self._tell(PackageProgress(package=label, error=f"{label} cannot be made: {error}"))
+        except Exception as error:  # noqa: BLE001 - without an event the run would wait forever
+            self._tell(PackageProgress(package=label, error=f"{label} cannot be built: {error}"))
         else:
+            self._check()
             self._wake()
 
-    def _make(self, environment: ResolvedEnvironment) -> Image:
-        context = self._context
-        made = images.ensure(
-            [environment], home=context.home, daemon=self._daemon, listener=self._tell, settings=self._settings
-        )
-        image = made[environment.digest]
-        precompile(
-            self._daemon,
-            environment,
-            image,
-            tools=context.tools.get(environment.digest, set()),
-            home=context.home,
-            user=self._user,
-        )
-        return image
-
-    def _wake(self) -> None:
+    def _check(self) -> None:
         if self._cancelled.is_set():
             raise Cancelled
-        self._context.wake()
 
     def _tell(self, progress: PackageProgress) -> None:
-        self._events.append(progress)
-        self._wake()
+        self._check()
+        self._note(progress)
 
 
 def _label(environment: ResolvedEnvironment) -> str:
@@ -156,10 +137,9 @@ def _label(environment: ResolvedEnvironment) -> str:
 def precompile(
     daemon: Daemon, environment: ResolvedEnvironment, image: Image, *, tools: set[str], home: Home, user: options.User
 ) -> None:
-    """Compile what an environment's tools import, unless that was done. Raise InfrastructureError.
+    """Compile the modules that an environment's tools import, unless that was done. Raise InfrastructureError.
 
-    Containers of actions cannot write bytecode: an action that could would choose what the next one runs. So it is compiled in
-    a container of its own, which imports and runs nothing else.
+    An action that could write bytecode would choose the code of the next one. So only a container that runs no action can.
     """
     folder = options.bytecode_folder(environment, home)
     folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +159,7 @@ def precompile(
         options.config(options.command(environment, image, tools, home), user),
     )
     try:
-        # No requests will come: the worker ends after its imports.
+        # Without requests the worker ends after its imports.
         connection.shutdown(socket.SHUT_WR)
         with daemon.plainly(f"compiling what environment {environment.name} imports"):
             code = daemon.client.api.wait(container, timeout=_TIMEOUT_S)["StatusCode"]
@@ -193,7 +173,7 @@ def precompile(
 
 
 def _newest(folder: Path) -> int:
-    """Return when one of our files last changed, in nanoseconds; bytecode is valid for exactly that time."""
+    """Return the latest modification time of Python files, in nanoseconds. Bytecode is valid for exactly that time."""
     return max(path.stat().st_mtime_ns for path in folder.rglob("*.py"))
 
 

@@ -1,4 +1,4 @@
-"""Privileges and mounts of a container: only what its action needs."""
+"""Compute privileges and mounts of a container: only those of its action."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mlir_matrix.execute.worker_process import serving, worker_command
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
 
-#: Paths in a container. The action's folder has nothing beside it.
+#: Paths in a container. The parent of the action's folder contains nothing else.
 FOLDER = "/work/action"
 _CODE, _BYTECODE = PurePosixPath("/matrix/code/mlir_matrix"), PurePosixPath("/matrix/bytecode")
 #: MiB for the worker itself and its imports, in addition to those of an action.
@@ -37,23 +37,23 @@ _NO_LEFTOVERS = {"kernel.shmmni": "0", "kernel.msgmni": "0", "kernel.sem": "0 0 
 
 @dataclass(frozen=True, kw_only=True)
 class User:
-    """The user of a container, as the container and as this machine see it."""
+    """The user of a container, inside it and on this machine."""
 
     inside: str
-    #: The owner that writable folders need; -1: ourselves.
+    #: The owner of writable folders; -1: the current user.
     owner: int = -1
 
     def give(self, *folders: Path | str) -> None:
-        """Let it write to these folders."""
+        """Make these folders writable for it."""
         for folder in folders:
             os.chmod(folder, 0o755)  # noqa: S103 - another user reads it
             os.chown(folder, self.owner, self.owner)
 
 
 def choose_user(images_own: int, *, rootless: bool) -> User:
-    """Return a user that is never this machine's root: ourselves, or the images' own user if we are root.
+    """Return a user that is never root on this machine: the current user, or if that is root, the images' own user.
 
-    A rootless daemon maps the container's root, which has no privileges left, to ourselves.
+    A rootless daemon maps the container's root, which has no privileges, to the current user.
     """
     if rootless:
         return User(inside="0:0")
@@ -113,17 +113,17 @@ def host_config(*, binds: list[str], memory_mb: int, cpus: float) -> dict[str, A
         "sysctls": _NO_LEFTOVERS,
         "pids_limit": MOST_PROCESSES,
         "mem_limit": memory,
-        # Together: no swap.
+        # Equal limits: no swap.
         "memswap_limit": memory,
         "nano_cpus": round(cpus * 1e9),
         "ulimits": list(_ulimits()),
-        # It is never read, and a container may write more than the disk holds.
+        # Nothing reads the log, and a container could fill the disk with it.
         "log_config": {"type": "none"},
     }
 
 
 def _ulimits() -> Iterator[dict[str, Any]]:
-    """Yield limits of processes and files. Podman would set others, which some machines refuse."""
+    """Yield limits of processes and files. Some machines refuse the defaults of Podman."""
     for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
         soft, _ = resource.getrlimit(kind)
         value = _MOST_BY_LIMITS if soft == resource.RLIM_INFINITY else min(soft, _MOST_BY_LIMITS)
@@ -149,10 +149,9 @@ def memory_of(limits: Limits) -> int:
 
 
 def cpus_of(tools: set[str], limits: Limits) -> float:
-    """Return the CPUs of a container: its share, or all of them to build our own libraries."""
+    """Return the CPUs of a container: its share, or all of them for tools that build libraries."""
     return cores() if tools & BUILDING else max(1.0, cores() / limits.jobs)
 
 
 def cores() -> int:
-    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))

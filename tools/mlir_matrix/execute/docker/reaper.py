@@ -1,32 +1,31 @@
-"""Labels that tell which process started a container, and removal of those whose process has ended."""
+"""Label containers with the process that started them, and remove those whose process has ended."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.daemon import Daemon
 
-#: The label of all our containers; its value identifies the process that started them.
+#: The label of all containers of runs; its value identifies the process that started them.
 LABEL = "mlir-matrix.run"
-#: Podman's error for a container that changes its state.
+#: Podman's error while a container changes its state.
 _ENDING = "container state improper"
 _PAUSES_S = (0.05, 0.2, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessIdentity:
-    """A process, told from all others by number, start time, boot and namespace."""
+    """A process, identified by number, start time, boot and namespace."""
 
     boot: str
-    #: The namespace of process numbers: a daemon may serve several.
+    #: The namespace of process numbers. A daemon may serve several.
     namespace: str
     pid: int
     started: int
@@ -43,7 +42,7 @@ class ProcessIdentity:
         return cls(boot=words[0], namespace=words[1], pid=int(words[2]), started=int(words[3]))
 
     def is_gone(self) -> bool:
-        """Return whether it has ended for sure. A process that is invisible from here may run."""
+        """Return whether it has certainly ended. A process of another namespace or boot may still run."""
         here = me()
         if self.boot != here.boot:
             return False
@@ -65,7 +64,7 @@ def _started(pid: int) -> int:
     """Return when a process started, in ticks since boot; -1 if it does not run."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            # Its name, in parentheses, may hold anything.
+            # The name in parentheses may contain anything.
             return int(file.read().rpartition(")")[2].split()[19])
     except (OSError, LookupError):
         return -1
@@ -73,32 +72,27 @@ def _started(pid: int) -> int:
 
 def reap(daemon: Daemon) -> None:
     """Remove the containers of runs that have ended. Raise InfrastructureError."""
-    with daemon.plainly("looking for containers that were left behind"):
+    with daemon.plainly("listing the containers of ended runs"):
         found = daemon.client.api.containers(all=True, filters={"label": LABEL})
-    for container in _left_behind(found):
-        remove(daemon, container)
+    for container in found:
+        owner = ProcessIdentity.read(container["Labels"][LABEL])
+        # A stopped container with another boot in its label has no process: none survives a reboot.
+        stopped = container["State"] in ("exited", "dead")
+        if owner is None or owner.is_gone() or (stopped and owner.boot != me().boot):
+            remove(daemon, container["Id"])
 
 
 def remove_ours(daemon: Daemon) -> None:
-    """Remove all containers of this process. If the daemon has ended, :func:`reap` of a later run does it."""
+    """Remove all containers of this process. If the daemon fails, a later run removes them."""
     with suppress(InfrastructureError):
-        with daemon.plainly("looking for our containers"):
+        with daemon.plainly("listing the containers of this run"):
             found = daemon.client.api.containers(all=True, filters={"label": f"{LABEL}={me()}"})
         for container in found:
             remove(daemon, container["Id"])
 
 
-def _left_behind(found: list[dict[str, Any]]) -> Iterator[str]:
-    for container in found:
-        owner = ProcessIdentity.read(container["Labels"][LABEL])
-        # No container runs across a reboot. One that rests with another boot in its label has no process any more.
-        rests = container["State"] in ("exited", "dead")
-        if owner is None or owner.is_gone() or (rests and owner.boot != me().boot):
-            yield container["Id"]
-
-
 def remove(daemon: Daemon, container: str) -> None:
-    """End and remove a container, unless it or its daemon is gone."""
+    """End and remove a container. Raise InfrastructureError if the daemon fails."""
     from docker.errors import APIError
 
     with daemon.plainly("removing a container"):
@@ -110,7 +104,7 @@ def remove(daemon: Daemon, container: str) -> None:
                 if pause is not None and _ENDING in str(error.explanation):
                     time.sleep(pause)
                     continue
-                # Gone, or being removed by another process.
+                # Removed, or being removed by another process.
                 if error.status_code not in (404, 409):
                     raise
             return

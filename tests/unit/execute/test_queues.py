@@ -1,12 +1,23 @@
-"""Which action comes next: never before what it waits for, the longest route first, and every one exactly once."""
+"""Ready actions: the longest route first, every one once. Waiting jobs are looked up again; lost ones are retried alone."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import hypothesis
+import pytest
 from hypothesis import strategies
 
-from mlir_matrix.execute.ready_queue import ReadyQueue, critical_path
+from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.queues import ReadyQueue, Retries, WaitingJobs, critical_path
+from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.plan.graph import Graph, Produced
+from support.clock import Clock
+
+PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
 
 
 def graph_of(edges: dict[int, set[int]], tools: dict[int, str] | None = None) -> tuple[Graph, dict[int, str]]:
@@ -96,3 +107,67 @@ def test_completing_twice_frees_nothing_twice() -> None:
     assert frontier.complete(names[0]) == [names[1]]
     assert frontier.complete(names[0]) == []
     assert frontier.complete(names[1]) == [names[2]]
+
+
+def test_waiting_jobs(clock: Clock) -> None:
+    """Are looked at again after 20 ms, then after twice that, and are executed after all when their time is over."""
+    job: Any = SimpleNamespace(prepared=SimpleNamespace(key="k"))
+    waiting = WaitingJobs()
+    assert waiting.pause(9) == 9
+    pauses = []
+    for _ in range(6):
+        waiting.add(job, 1.0)
+        assert (len(waiting), list(waiting.due({"k"})), waiting.over(job)) == (1, [], False)
+        pauses.append(waiting.pause(9))
+        clock.now += pauses[-1]
+        assert list(waiting.due({"k"})) == [job]
+        assert len(waiting) == 0
+    assert pauses == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.25, 0.25])
+    clock.now = 1001.0
+    assert waiting.over(job)
+    waiting.add(job, 1.0)
+    clock.now += 1
+    assert list(waiting.due(())) == [], "it was finished by other means"
+    assert len(waiting) == 0
+
+
+def job(key: str) -> Job:
+    graph = Graph()
+    name = graph.add(key, tool="run", stage="run", environment="python", params={}, inputs={}, outputs={"x": "x"})
+    action = graph.actions[name]
+    return Job(action, Prepared(key, action, ()), PYTHON)
+
+
+def test_one_at_a_time(clock: Clock) -> None:
+    retries, first, second = Retries(), job("a"), job("b")
+    for each in (first, second):
+        retries.add(each)
+    assert retries.next() is first
+    assert not retries.is_running({"a", "b"})
+    retries.begin(first)
+    assert retries.is_running({"a", "b"})
+    assert not retries.is_running({"b"})
+    assert retries.next() is second
+
+
+def test_an_environment_waits_longer_each_time(clock: Clock) -> None:
+    retries = Retries()
+    retries.add(job("a"))
+    for pause in (0.5, 2.0, 8.0):
+        assert not retries.note_loss(PYTHON.digest)
+        clock.now += pause - 0.01
+        assert retries.next() is None
+        clock.now += 0.02
+        assert retries.next() is not None
+    assert retries.note_loss(PYTHON.digest), "the fourth in a row"
+    retries.forget_losses(PYTHON.digest)
+    assert retries.next() is not None
+    assert not retries.note_loss(PYTHON.digest)
+
+
+def test_a_second_loss_long_after_the_first_is_the_last(clock: Clock) -> None:
+    """Its jobs take long before they lose their worker: more of them would take hours."""
+    retries = Retries()
+    assert not retries.note_loss(PYTHON.digest)
+    clock.now += 61
+    assert retries.note_loss(PYTHON.digest)

@@ -1,0 +1,190 @@
+"""Jobs that wait: ready ones by urgency, those that another run executes, and lost ones that are retried alone."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import defaultdict, deque
+from collections.abc import Collection, Container, Iterator, Mapping
+from dataclasses import dataclass
+
+from mlir_matrix.execute.job import Job
+from mlir_matrix.plan.graph import Graph
+
+#: A lost job is tried once more, alone, with a new worker and folder.
+ATTEMPTS = 2
+#: Seconds before an environment whose worker was lost gets the next one. After the last, or where losses in a row are
+#: further apart than ``_IN_A_ROW_S``, an environment whose worker does not begin its job is given up.
+_BACK_OFF_S = (0.5, 2.0, 8.0)
+_IN_A_ROW_S = 60.0
+#: Seconds until a job of another run is looked up again: twice as long each time, within these limits.
+_SHORTEST_S, _LONGEST_S = 0.02, 0.25
+#: Seconds that an action of a tool takes, roughly: they only order the critical paths.
+_COST = {
+    "link_kit": 25.0,
+    "import_pytorch": 0.5,
+    "import_jax": 0.3,
+    "import_onnx": 0.2,
+    "object": 0.08,
+    "passes": 0.03,
+    # Tests of steps take a second in all. They go first, so that verdicts appear while packages are downloaded.
+    "irtest": 1000.0,
+}
+_OTHER = 0.02
+
+
+def critical_path(graph: Graph) -> dict[str, float]:
+    """Return, for every action, the seconds of the longest chain that begins with it."""
+    remaining: dict[str, float] = {}
+    after: dict[str, float] = defaultdict(float)
+    # The graph has sources first, so in reverse every action comes before its sources.
+    for identifier in reversed(graph.actions):
+        action = graph.actions[identifier]
+        cost = _COST.get(action.tool, _OTHER) + after.pop(identifier, 0.0)
+        remaining[identifier] = cost
+        for source in action.sources:
+            after[source] = max(after[source], cost)
+    return remaining
+
+
+class ReadyQueue:
+    """Counts the actions that each action waits for, and keeps the ready ones by environment."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._priority: dict[str, float] = {}
+        self._waiting: dict[str, int] = {}
+        self._dependents: dict[str, list[str]] = defaultdict(list)
+        self._ready: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        for identifier, action in graph.actions.items():
+            self._waiting[identifier] = len(action.sources)
+            for source in action.sources:
+                self._dependents[source].append(identifier)
+
+    def first(self) -> list[str]:
+        """Return the actions without sources."""
+        return [identifier for identifier, count in self._waiting.items() if count == 0]
+
+    def complete(self, identifier: str) -> list[str]:
+        """Note that an action is done; return the actions that are ready now."""
+        freed = []
+        for dependent in self._dependents.pop(identifier, ()):
+            self._waiting[dependent] -= 1
+            if self._waiting[dependent] == 0:
+                freed.append(dependent)
+        return freed
+
+    def push(self, item: str, environment: str, *, like: str) -> None:
+        """Queue an item for an environment, as urgent as the action ``like``."""
+        if not self._priority:
+            # Not earlier: a run of cache hits needs no priorities.
+            self._priority = critical_path(self._graph)
+        heapq.heappush(self._ready[environment], (-self._priority[like], item))
+
+    def pop(self, environments: Collection[str]) -> tuple[str, str] | None:
+        """Return the most urgent item among those of the given environments, and its environment."""
+        best = min(
+            ((queue[0], environment) for environment in environments if (queue := self._ready.get(environment))),
+            default=None,
+        )
+        if best is None:
+            return None
+        (_, item), environment = best
+        heapq.heappop(self._ready[environment])
+        return item, environment
+
+    def drain(self, environment: str) -> list[str]:
+        """Remove and return all items of an environment."""
+        return [item for _, item in self._ready.pop(environment, [])]
+
+    def demand(self) -> Mapping[str, int]:
+        """Return how many items wait for each environment."""
+        return {environment: len(queue) for environment, queue in self._ready.items() if queue}
+
+
+@dataclass(slots=True)
+class _Wait:
+    job: Job
+    #: Times of the latest execution and of the next look-up, and seconds between that and the one after it.
+    until: float
+    due: float = 0.0
+    pause: float = _SHORTEST_S
+    parked: bool = True
+
+
+class WaitingJobs:
+    """Jobs that another run executes. They take no worker, and are looked up again after a pause."""
+
+    def __init__(self) -> None:
+        self._waits: dict[str, _Wait] = {}
+
+    def __len__(self) -> int:
+        return sum(wait.parked for wait in self._waits.values())
+
+    def add(self, job: Job, limit_s: float) -> None:
+        """Add a job until it is due, for at most ``limit_s`` seconds since the first call."""
+        now = time.monotonic()
+        wait = self._waits.setdefault(job.prepared.key, _Wait(job, now + limit_s))
+        wait.job, wait.parked = job, True
+        wait.due, wait.pause = now + wait.pause, min(2 * wait.pause, _LONGEST_S)
+
+    def over(self, job: Job) -> bool:
+        """Return whether a job has reached its limit."""
+        wait = self._waits.get(job.prepared.key)
+        return wait is not None and time.monotonic() >= wait.until
+
+    def due(self, jobs: Container[str]) -> Iterator[Job]:
+        """Remove and yield the jobs to look up now; ``jobs`` has the keys of all unfinished jobs."""
+        now = time.monotonic()
+        self._waits = {key: wait for key, wait in self._waits.items() if key in jobs}
+        for wait in [*self._waits.values()]:
+            if wait.parked and wait.due <= now:
+                wait.parked = False
+                yield wait.job
+
+    def pause(self, longest: float) -> float:
+        """Return the seconds until the next job is due, at most ``longest``."""
+        now = time.monotonic()
+        return min([longest, *(max(0.0, wait.due - now) for wait in self._waits.values() if wait.parked)])
+
+
+class Retries:
+    """Lost jobs, retried alone to find the one that ends its worker, and environments that wait for a new worker."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Job] = deque()
+        #: The key of the last retried job.
+        self._begun = ""
+        #: Times of losses since the last answer, by environment.
+        self._losses: dict[str, list[float]] = {}
+
+    def add(self, job: Job) -> None:
+        self._waiting.append(job)
+
+    def next(self) -> Job | None:
+        """Return the next job whose environment may have a worker, or None."""
+        return next((job for job in self._waiting if not self.is_held_back(job.environment.digest)), None)
+
+    def begin(self, job: Job) -> None:
+        """Take a job out of the queue."""
+        self._waiting.remove(job)
+        self._begun = job.prepared.key
+
+    def is_running(self, jobs: Container[str]) -> bool:
+        """Return whether a retried job is running; ``jobs`` has the keys of unfinished jobs."""
+        return self._begun in jobs
+
+    def note_loss(self, environment: str) -> bool:
+        """Note that a worker was lost; return whether its environment is hopeless."""
+        lost = self._losses.setdefault(environment, [])
+        lost.append(time.monotonic())
+        return len(lost) > len(_BACK_OFF_S) or (len(lost) >= ATTEMPTS and lost[-1] - lost[-2] > _IN_A_ROW_S)
+
+    def forget_losses(self, environment: str) -> None:
+        """Note that a worker has answered, or that there will be none."""
+        self._losses.pop(environment, None)
+
+    def is_held_back(self, environment: str) -> bool:
+        """Return whether an environment waits for its next worker."""
+        lost = self._losses.get(environment)
+        return lost is not None and time.monotonic() < lost[-1] + _BACK_OFF_S[min(len(lost), len(_BACK_OFF_S)) - 1]

@@ -94,7 +94,7 @@ def find_prefix(root: Path, folders: Sequence[str]) -> Prefix:
     if not loader and any(program.loaded for program in programs.values()):
         raise no_loader()
     if folders and not programs:
-        raise InfrastructureError(f"the packages have no programs in {', '.join(folders)}; correct 'programs'")
+        raise InfrastructureError(f"the packages have no programs in {', '.join(folders)}; correct 'programs' in the component file")
     return Prefix(loader=loader, libraries=tuple(_libraries(root, folders)), programs=programs)
 
 

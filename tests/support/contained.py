@@ -18,7 +18,7 @@ from support.downstream import Downstream, processes, tree
 from support.hostile import GOOD, JAX, LEFT, NAME
 from support.house import House, Report, new_home, wait_until
 
-TIMEOUT_S, MEMORY_MB = 10, 1024
+TIMEOUT_S, MEMORY_MB = 15, 1024
 CELL = "jax/linalg-loops/x86_64"
 
 #: Where a container answers otherwise than this machine does: it has its own root, its own users and its own first process.

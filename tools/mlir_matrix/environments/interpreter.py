@@ -28,7 +28,7 @@ SUPPORTED = ("cp311", "cp312")
 
 #: The component that is used if no interpreter of this machine fits.
 COMPONENT = "cpython"
-_RELEASE = re.compile(rf"{COMPONENT}-(\d+\.\d+\.\d+)-")
+_RELEASE = re.compile(rf"{COMPONENT}-(\d+\.\d+\.\d+)-linux-x86_64\.yaml")
 
 _PROBE = (
     "import json,os,platform,sys;"
@@ -114,7 +114,7 @@ def find_locked(tags: Sequence[str], folders: Sequence[Path]) -> Interpreter | N
     """Return the newest locked interpreter for the first of these wheel tags that has one."""
     for tag in tags:
         for folder in folders:
-            matches = (_RELEASE.match(path.name) for path in debian_lock_files(folder, COMPONENT) if path.is_file())
+            matches = (_RELEASE.fullmatch(path.name) for path in debian_lock_files(folder, COMPONENT) if path.is_file())
             releases = [match[1] for match in matches if match and match[1].startswith(f"{version_of(tag)}.")]
             if releases:
                 lock = read_debian_lock(debian_lock_file(folder, COMPONENT, max(releases, key=number)))

@@ -94,7 +94,8 @@ def measure(unit: Package, folder: str, home: Home) -> Layer:
     if damaged:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise InfrastructureError(
-            f"{unit.label} is damaged ({damaged[0]}{more}); remove it by: matrix toolchain verify"
+            f"{unit.label} is damaged ({damaged[0]}{more}); remove it by: matrix toolchain verify; "
+            "then repeat this command, which installs it again"
         )
     listed = unit_members(place)
     found = Layer(label=unit.label, folder=folder, digest=digest_of(listed), size=size_of(listed))

@@ -20,6 +20,8 @@ echo "$@" >> "$FAKE/calls"
 cp "$APT_CONFIG" "$FAKE/apt.conf"
 case "$*" in
 *update*) [ -e "$FAKE/down" ] && { echo "E: no Release file" >&2; exit 100; }; exit 0 ;;
+*download*libx*)
+  echo "'http://mirror.invalid/debian/pool/main/l/libx/libx_1~rc_amd64.deb' libx_1~rc_amd64.deb 20 MD5Sum:x" ;;
 *download*) cat <<'X'
 'http://mirror.invalid/debian/pool/main/t/tool/tool-extra_2.0-1_amd64.deb' tool-extra_1%3a2.0-1_amd64.deb 30 SHA256:c
 X
@@ -125,6 +127,12 @@ def test_solution(fake: Path, tmp_path: Path) -> None:
     (state,) = (path for path in (tmp_path / "state").iterdir() if path.is_dir())
     assert (state / "status").read_bytes() == b""
     assert "sid-backports main\ndeb [arch=amd64]" in (state / "sources.list").read_text()
+
+
+def test_alone_and_needed(fake: Path, tmp_path: Path) -> None:
+    """A lock file names each package once."""
+    found = solve(asked(alone=("libx",)), state=tmp_path / "state", mirrors=MIRRORS)
+    assert [package.name for package in found] == ["libx", "tool"]
 
 
 def test_keyring(fake: Path, tmp_path: Path) -> None:

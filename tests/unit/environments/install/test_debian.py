@@ -260,7 +260,7 @@ def test_hostile(stage: Stage) -> None:
 
 
 def test_no_programs(stage: Stage) -> None:
-    with pytest.raises(InfrastructureError, match="no programs in usr/bin; correct 'programs'"):
+    with pytest.raises(InfrastructureError, match="no programs in usr/bin; correct the component's 'programs'"):
         stage.provide(dataclasses.replace(stage.lock, programs=("usr/bin",)))
 
 

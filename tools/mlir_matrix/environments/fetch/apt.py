@@ -111,7 +111,8 @@ class _Apt:
     def solve(self) -> Iterator[DebianPackage]:
         (self._folder / "status").write_text("".join(map(_INSTALLED.format, self._asked.without)), encoding="utf-8")
         self._update()
-        chosen = list(self._closure())
+        # A package of ``alone`` may be in the closure of the others.
+        chosen = {each[0]: each for each in self._closure()}.values()
         names = [f"{name}={version}" for name, version, _ in chosen]
         index = {tuple(map(each.get, ("Package", "Version", "Filename"))): each for each in self._stanzas(names)}
         self._check_release(index.values())

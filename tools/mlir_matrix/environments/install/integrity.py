@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def damaged_files(folder: Path, *, thorough: bool) -> list[str]:
 
 
 def _damaged_prefix(prefix: Path, *, thorough: bool) -> list[str]:
-    """Return damaged files and links of a prefix; ``thorough`` hashes every file on all cores."""
+    """Return damaged files and links of a prefix; hash files on all cores, with ``thorough`` every file."""
     manifest = _read(prefix)
     if manifest is None:
         return [FILE]
@@ -96,23 +96,28 @@ def _damaged_prefix(prefix: Path, *, thorough: bool) -> list[str]:
         return [f"all files: the prefix only works at {place}"]
     bad = {path for path, target in links.items() if _target(root, path) != target}
 
-    def is_damaged(path: str) -> bool:
-        size, sha256, mode, mtime = files[path]
+    def is_changed(path: str) -> bool | None:
+        """Return whether a file is damaged, or None if its bytes must be read."""
+        size, _, mode, mtime = files[path]
         try:
             status = os.lstat(os.path.join(root, path))
-            if not stat.S_ISREG(status.st_mode) or status.st_size != size or (status.st_mode ^ mode) & 0o111:
-                return True
-            # A file with the same time is not read.
-            unread = status.st_mtime_ns == mtime and not thorough
-            return not unread and digest_file(os.path.join(root, path)) != sha256
+        except (OSError, ValueError):
+            return True
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size or (status.st_mode ^ mode) & 0o111:
+            return True
+        return None if thorough or status.st_mtime_ns != mtime else False
+
+    def has_other_hash(path: str) -> bool:
+        try:
+            return bool(digest_file(os.path.join(root, path)) != files[path][1])
         except (OSError, ValueError):
             return True
 
-    paths = sorted(files, key=lambda path: -files[path][0])
+    changed = {path: is_changed(path) for path in files}
+    bad.update(path for path, is_bad in changed.items() if is_bad)
+    unread = sorted((path for path, is_bad in changed.items() if is_bad is None), key=lambda path: -files[path][0])
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="hash") as pool:
-        # Threads cost more than what is done for a file that is not read.
-        damaged = (pool.map if thorough else map)(is_damaged, paths)
-        bad.update(path for path, is_bad in zip(paths, damaged, strict=True) if is_bad)
+        bad.update(compress(unread, pool.map(has_other_hash, unread)))
     if thorough:
         bad.update(_added(prefix, files.keys() | links.keys() | {FILE}))
     return sorted(bad)

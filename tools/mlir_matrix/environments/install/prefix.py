@@ -94,7 +94,8 @@ def find_prefix(root: Path, folders: Sequence[str]) -> Prefix:
     if not loader and any(program.loaded for program in programs.values()):
         raise no_loader()
     if folders and not programs:
-        raise InfrastructureError(f"the packages have no programs in {', '.join(folders)}; correct 'programs'")
+        where = ", ".join(folders)
+        raise InfrastructureError(f"the packages have no programs in {where}; correct the component's 'programs'")
     return Prefix(loader=loader, libraries=tuple(_libraries(root, folders)), programs=programs)
 
 

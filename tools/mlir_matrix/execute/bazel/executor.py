@@ -159,10 +159,17 @@ class BazelExecutor:
         chains = (self._chain(self._plan.verdicts[test]) for test in tests)
         actions = {action.id: action for chain in chains for action in chain if builds_c_library(action)}
 
-        def listen(event: RunEvent) -> bool | None:
-            return None if isinstance(event, ActionDone) else self._listener(event)
-
         home = self._session.home
+        store = ActionCache(home.actions)
+
+        def listen(event: RunEvent) -> bool | None:
+            if not isinstance(event, ActionDone):
+                return self._listener(event)
+            # The workspace gets a copy. The scheduler rebuilds a damaged object when this raises LostBlob.
+            for digest in event.done.result.outputs.values():
+                store.read_blob(digest)
+            return self._settle(event.action, event.done)
+
         self._libraries = Scheduler(
             Graph(actions=actions),
             roots=self._session.catalog.roots,
@@ -307,9 +314,8 @@ class BazelExecutor:
         return bool(self._listener(ActionDone(action, done)))
 
     def _done(self, action: Action, verdict: str, event: Completed) -> Done:
-        known = self._failed.get(action.id) or self._libraries.get(action.id)
-        if known is not None:
-            return known
+        if action.id in self._failed:
+            return self._failed[action.id]
         failed = passed_on(action, self.done)
         if failed is not None:
             return failed

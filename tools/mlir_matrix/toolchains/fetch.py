@@ -84,12 +84,11 @@ def fetch(
     """Remove visibly damaged packages, install all that are missing, and download damaged archives again; return the errors."""
     packages = session.home.packages
     remember(session.home, session.catalog.roots)
-    for environment in environments:
-        for name, unit in environment.folders.items():
-            folder = packages / name
-            if folder.is_dir() and (damaged := damaged_files(folder, thorough=False)):
-                tell(f"{unit.label} is damaged ({first(damaged)}) and is installed again")
-                remove(folder)
+    units = {packages / name: unit for environment in environments for name, unit in environment.folders.items()}
+    for folder, unit in units.items():
+        if folder.is_dir() and (damaged := damaged_files(folder, thorough=False)):
+            tell(f"{unit.label} is damaged ({first(damaged)}) and is installed again")
+            remove(folder)
     errors = install(session, environments, progress, tell, others=others)
     for alone in without_archives(session, environments):
         tell(f"archives of {alone.name} are damaged and are downloaded again")

@@ -192,8 +192,9 @@ def test_hostile_references(tmp_path: Path) -> None:
     """A golden is written for the reference that computes one, and for no other."""
     house = House(new_home(tmp_path / "home"))
     catalog = Downstream(tmp_path / "catalog")
+    (tmp_path / "victim").mkdir()
     for name, (reference, _) in REFERENCES.items():
-        catalog.workload(name, reference=reference.replace("VICTIM", str(tmp_path)), jax=GOOD)
+        catalog.workload(name, reference=reference.replace("VICTIM", str(tmp_path / "victim")), jax=GOOD)
     catalog.workload("good", jax=GOOD)
     (catalog.root / "golden/good/y.npy").unlink()
     before = tree(catalog.root)
@@ -211,3 +212,4 @@ def test_hostile_references(tmp_path: Path) -> None:
     after = tree(catalog.root)
     assert {path for path in after if after[path] != before.get(path)} == {"golden/good", "golden/good/y.npy"}
     assert processes(command=str(house.home)) == []
+    assert os.listdir(tmp_path / "victim") == []

@@ -298,7 +298,7 @@ def _add_devices(devices: dict[str, int]) -> None:
 def mount_empty(place: str, kept: Iterable[str] = ()) -> None:
     """Mount a file system of limited size that has only ``kept``, mounts and links of the old one."""
     links = {path: os.readlink(path) for path in kept if os.path.islink(path)}
-    trees = {path: (mounts.open_tree(path), os.path.isdir(path)) for path in kept if path not in links}
+    trees = {path: (mounts.open_tree(path, inside=True), os.path.isdir(path)) for path in kept if path not in links}
     mounts.mount("tmpfs", place, _NOT_RUN, _SMALL)
     for path, (tree, is_folder) in trees.items():
         _attach(tree, path, is_folder=is_folder)

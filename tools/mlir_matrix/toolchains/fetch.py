@@ -84,9 +84,8 @@ def fetch(
     """Remove visibly damaged packages, install all that are missing, and download damaged archives again; return the errors."""
     packages = session.home.packages
     remember(session.home, session.catalog.roots)
-    units = {name: unit for environment in environments for name, unit in environment.folders.items()}
-    for name, unit in units.items():
-        folder = packages / name
+    units = {packages / name: unit for environment in environments for name, unit in environment.folders.items()}
+    for folder, unit in units.items():
         if folder.is_dir() and (damaged := damaged_files(folder, thorough=False)):
             tell(f"{unit.label} is damaged ({first(damaged)}) and is installed again")
             remove(folder)

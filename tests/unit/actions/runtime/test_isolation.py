@@ -188,6 +188,17 @@ def test_a_granted_device_is_there_beside_the_others(folder: Path, nobody: bool,
 
 
 @pytest.mark.namespaces
+def test_a_link_may_lead_through_a_link_in_a_declared_folder(folder: Path) -> None:
+    """As that of a virtual environment to an interpreter in /tmp does."""
+    (folder / "store/v1").mkdir(parents=True)
+    (folder / "store/v1/it").write_text("x")
+    (folder / "store/current").symlink_to("v1")
+    (folder / "link").symlink_to(folder / "store/current")
+    read = f"found['read'] = open({str(folder / 'link/it')!r}).read()"
+    assert confined(read, folder, declared=[str(folder / "store"), str(folder / "link")])["read"] == "x"
+
+
+@pytest.mark.namespaces
 def test_what_is_declared_keeps_its_path(folder: Path) -> None:
     """Links on the way to it, too; and nothing beside it is there. The folder is in /tmp, which is the action's own."""
     (folder / "home/packages/x").mkdir(parents=True)

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.digest import digest_bytes
+from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import Event
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.bazel.executor import BazelExecutor
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.options import ExecutorOptions, Limits
@@ -33,7 +37,9 @@ class Told:
         return event.done.result.outcome["outcome"] == self._enough
 
 
-def executor_of(current: Session, tmp_path: Path, gone: str, *tests: str) -> tuple[Plan, BazelExecutor]:
+def executor_of(
+    current: Session, tmp_path: Path, gone: str, *tests: str, bazel: str = "/nonexistent"
+) -> tuple[Plan, BazelExecutor]:
     """One whose Bazel cannot be started, and whose environments are here, but for one."""
     session = replace(current, home=Home(cache=tmp_path, state=tmp_path / "state", actions=tmp_path / "actions"))
     plan = session.plan(choose(session.catalog, tests, pins=session.pins).tests())
@@ -42,7 +48,7 @@ def executor_of(current: Session, tmp_path: Path, gone: str, *tests: str) -> tup
     executor = BazelExecutor(
         session,
         plan,
-        locate=lambda _listener: ("/nonexistent",),
+        locate=lambda _listener: (bazel,),
         options=ExecutorOptions(executor="bazel"),
         environments={**here, gone: UnavailableEnvironment(name=gone, reason="it has no lock")},
         limits=Limits(jobs=1),
@@ -72,3 +78,20 @@ def test_who_has_enough_by_a_lost_environment_needs_no_bazel(current: Session, t
     assert [done.result.outcome["outcome"] for done in told.done.values()].count("skipped") == 1
     assert plan.verdicts[well] not in told.done
     executor.download_outputs([lost])
+
+
+def test_a_damaged_c_library_is_copied_again(current: Session, tmp_path: Path) -> None:
+    """What Bazel gets is the installed object, whatever the action cache has."""
+    test = "mlir/linalg-loops/x86_64/matmul"
+    (tmp_path / "built").write_bytes(b"object")
+    CLibrary.of("x86_64-linux-musl", ()).install(tmp_path / "packages", tmp_path / "built")
+    for _ in range(2):
+        told = Told()
+        _, executor = executor_of(current, tmp_path, "none", test, bazel="/bin/false")
+        with pytest.raises(InfrastructureError, match="Bazel"):
+            executor.run(told.on)
+        assert [done.cached for done in told.done.values()] == [True]
+        (copy,) = tmp_path.glob("bazel/workspaces/*/c-library-*.o")
+        assert copy.read_bytes() == b"object"
+        copy.unlink()
+        Path(ActionCache(tmp_path / "actions").blob_path(digest_bytes(b"object"))).write_bytes(b"damage")

@@ -60,9 +60,9 @@ def set_attributes(place: str, attributes: int, *, inside: bool = True) -> None:
     check(libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path, flags, ctypes.byref(wanted), size))
 
 
-def open_tree(path: str) -> int:
-    """Return a descriptor of a new, detached mount of a folder."""
-    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC
+def open_tree(path: str, *, inside: bool = False) -> int:
+    """Return a descriptor of a new, detached mount of a folder, with all mounts in it if ``inside``."""
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | (_AT_RECURSIVE if inside else 0)
     return check(libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags))
 
 

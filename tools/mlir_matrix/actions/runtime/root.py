@@ -198,10 +198,11 @@ def build(paths: Iterable[str]) -> Laid:
         mounts.mount("tmpfs", base, mounts.MS_NOSUID | mounts.MS_NODEV, "size=4m,nr_inodes=8k,mode=0755")
         os.mkdir(base + _OLD)
         mounts.pivot(base, _OLD[1:])
+        # The others are in the folders that are mounted.
+        links = {link: target for link, target in links.items() if not any(_is_inside(link, path) for path in real)}
         for link, target in links.items():
-            if not any(_is_inside(link, path) for path in real):
-                os.makedirs(os.path.dirname(link), exist_ok=True)
-                os.symlink(target, link)
+            os.makedirs(os.path.dirname(link), exist_ok=True)
+            os.symlink(target, link)
         for path in real:
             _show(_OLD + path, path, _FIXED if not _is_device(_OLD + path) else mounts.RDONLY | mounts.NOSUID)
         new_proc = _make_proc(_OLD)
@@ -214,8 +215,7 @@ def build(paths: Iterable[str]) -> Laid:
         mounts.set_attributes("/", _FIXED, inside=False)
     finally:
         os.umask(mask)
-    visible = [*real, *(link for link in links if os.path.islink(link))]
-    empty = {place: [path for path in visible if _is_inside(path, place)] for place in TEMPORARY}
+    empty = {place: [path for path in (*real, *links) if _is_inside(path, place)] for place in TEMPORARY}
     # A temporary folder that is declared itself stays as it is.
     kept = {place: paths for place, paths in empty.items() if place not in paths}
     return Laid(folder=FOLDER, empty=kept, new_proc=new_proc)
@@ -298,7 +298,7 @@ def _add_devices(devices: dict[str, int]) -> None:
 def mount_empty(place: str, kept: Iterable[str] = ()) -> None:
     """Mount a file system of limited size that has only ``kept``, mounts and links of the old one."""
     links = {path: os.readlink(path) for path in kept if os.path.islink(path)}
-    trees = {path: (mounts.open_tree(path), os.path.isdir(path)) for path in kept if path not in links}
+    trees = {path: (mounts.open_tree(path, inside=True), os.path.isdir(path)) for path in kept if path not in links}
     mounts.mount("tmpfs", place, _NOT_RUN, _SMALL)
     for path, (tree, is_folder) in trees.items():
         _attach(tree, path, is_folder=is_folder)

@@ -156,9 +156,15 @@ class BazelExecutor:
         """Build missing C libraries on this machine: a remote service would read 17,000 files of Zig for each."""
         chains = (self._chain(self._plan.verdicts[test]) for test in tests)
         actions = {action.id: action for chain in chains for action in chain if builds_c_library(action)}
+        store = ActionCache(self._session.home.actions)
 
         def listen(event: RunEvent) -> bool | None:
-            return None if isinstance(event, ActionDone) else self._listener(event)
+            if not isinstance(event, ActionDone):
+                return self._listener(event)
+            # The workspace gets a copy. The scheduler rebuilds a damaged object when this raises LostBlob.
+            for digest in event.done.result.outputs.values():
+                store.read_blob(digest)
+            return self._settle(event.action, event.done)
 
         self._libraries = Scheduler(
             Graph(actions=actions),
@@ -299,9 +305,8 @@ class BazelExecutor:
         return bool(self._listener(ActionDone(action, done)))
 
     def _done(self, action: Action, verdict: str, event: Completed) -> Done:
-        known = self._failed.get(action.id) or self._libraries.get(action.id)
-        if known is not None:
-            return known
+        if action.id in self._failed:
+            return self._failed[action.id]
         failed = inherited_failure(action, self.done)
         if failed is not None:
             return failed

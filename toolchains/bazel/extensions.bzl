@@ -15,35 +15,35 @@ load(":unit.bzl", "unit", "unit_name")
 
 _PLACES = {
     "catalogs": attr.string_list(
-        doc = "Folders laid out like mlir-matrix, whose files join its catalog: absolute, or from the workspace of the main module.",
+        doc = "Folders of other catalogs: absolute, or relative to the workspace of the main module.",
     ),
     "exec_properties": attr.string_dict(
-        doc = "What remote execution is told: `KEY` for every environment, `ENVIRONMENT:KEY` for one.",
+        doc = "Properties for remote execution: `KEY` for all environments, `ENVIRONMENT:KEY` for one.",
     ),
-    "name": attr.string(mandatory = True, doc = "What the repository of the tests is called."),
-    "pins": attr.string_list(doc = "`COMPONENT=RELEASE`, as `--pin` takes them."),
+    "name": attr.string(mandatory = True, doc = "The name of the repository of the tests."),
+    "pins": attr.string_list(doc = "`COMPONENT=RELEASE`, as for `--pin`."),
 }
 _suite = tag_class(
     attrs = _PLACES | {
-        "tests": attr.string_list(default = ["smoke"], doc = "Suites and globs, as `matrix plan` takes them."),
+        "tests": attr.string_list(default = ["smoke"], doc = "Suites and test patterns, as for `matrix plan`."),
     },
-    doc = "Tests whose plan is made when Bazel needs it, and again when a file of the catalog changes.",
+    doc = "Tests that are planned when Bazel needs them, and again when a file of a catalog changes.",
 )
 _plan = tag_class(
     attrs = _PLACES | {
-        "c_libraries": attr.label_keyed_string_dict(doc = "C libraries that are built: object file to the action that builds it."),
-        "packages": attr.string(doc = "The folder of packages that were fetched by now; what is not there is fetched."),
-        "plan": attr.label(mandatory = True, doc = "What `matrix plan --sealed --format json` wrote."),
-        "tests": attr.string_list(doc = "What it was made of; `@NAME//:plan_is_current` then checks that it still is that plan."),
+        "c_libraries": attr.label_keyed_string_dict(doc = "C libraries that are already built: object file to the action that builds it."),
+        "packages": attr.string(doc = "The folder of installed packages. Missing packages are fetched."),
+        "plan": attr.label(mandatory = True, doc = "The output of `matrix plan --sealed --format json`."),
+        "tests": attr.string_list(doc = "The tests that were planned. `@NAME//:plan_is_current` then checks that the plan is current."),
     },
-    doc = "Tests whose plan is a file.",
+    doc = "Tests with a plan in a file.",
 )
 
-# Where the files are that say which environments tests need. Goldens do not, and there is a folder of them for each workload.
+# Folders of a catalog that decide which environments tests need. `golden/` does not, and has a folder for each workload.
 _ROOMS = ["matrix", "recipes", "toolchains"]
 
 def _watch(mctx, folder):
-    """Have the extension evaluated again when anything below a folder changes."""
+    """Evaluate the extension again when anything below a folder changes."""
     todo = [folder]
     for _ in range(100000):
         if not todo:
@@ -101,7 +101,7 @@ def _matrix_impl(mctx):
         unit(name = name, **arguments)
 
 def _add_units(units, environment, attributes, packages):
-    """Notes the units of an environment, each once, whichever environments share it."""
+    """Add the units of an environment. Environments share units."""
     found = environment.get("units", [])
     interpreters = [each for each in found if each["part"] == "interpreter"]
     for each in found:

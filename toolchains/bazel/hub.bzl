@@ -1,9 +1,9 @@
-"""The repository of a plan's tests: a package a cell, a target a test, over targets that tests share, a target an action."""
+"""The repository of a plan: one package per cell, one target per test, and one target per action, which tests share."""
 
 load(":launcher.bzl", "TOOL_ATTRS", "run_matrix")
 load(":unit.bzl", "unit_name")
 
-# A catalog's rooms, the tests' own files among them; the driver's sources are this repository's alone.
+# Folders of a catalog that actions read. Only this repository has the sources of the driver.
 _ROOMS = ["matrix", "recipes", "golden", "tools/driver"]
 _RULES = Label("//toolchains/bazel:rules.bzl")
 _UNITS = Label("//toolchains/bazel:units.bzl")
@@ -36,11 +36,11 @@ def cell_test(on = None, impossible = None, **arguments):
 """
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-# What a target may be called, and what a sentence has.
+# Characters of names of targets that occur in sentences.
 _SPELLED = _LETTERS + "!%-@^_\"#$&'()*+,;<=>?[]{|}~/. "
 
 def _action_place(identifier):
-    """Package and name: `judge/mlp-0123456789abcdef` is `//_actions/judge:mlp-…`, `bufferize-0123…` is `//_actions/bufferize:0123…`.
+    """Return package and name: `judge/mlp-0123456789abcdef` is `//_actions/judge:mlp-…`, `bufferize-0123…` is `//_actions/bufferize:0123…`.
 
     A package for each workload of a kind would take longer to load than its targets do.
     """
@@ -51,16 +51,16 @@ def _action_label(identifier):
     return "//{}:{}".format(*_action_place(identifier))
 
 def _sentence(reason):
-    """A reason as the name of a target: where Bazel says what is incompatible, it then says why."""
+    """Return a reason as the name of a target: Bazel prints it with an incompatible target."""
     spelled = "".join([letter if letter in _SPELLED else "-" for letter in reason.elems()])
     return " ".join([word for word in spelled.replace("//", "/").split(" ") if word]).strip("/.-")[:200]
 
 def _name(text):
-    """Text of plans as the name of a target."""
+    """Return a text as the name of a target."""
     return "".join([letter if letter in _LETTERS + "_+.-=@," else "_" for letter in text.elems()])
 
 def _files_of(rctx, catalogs, plan):
-    """Links the catalogs' rooms, and exports what actions read of them. Files that may be absent and are, are left out."""
+    """Link the folders of catalogs, and export the files that actions read. Absent optional files are left out."""
     present = {}
     for action in plan["actions"]:
         for ref in action["inputs"].values():
@@ -80,7 +80,7 @@ def _files_of(rctx, catalogs, plan):
     return present
 
 def _code(rctx, plan):
-    """Links the modules that run inside environments."""
+    """Link the modules that run inside environments."""
     rctx.symlink(rctx.attr.root + "/tools/mlir_matrix/actions", "_code/mlir_matrix/actions")
     rctx.file("_code/mlir_matrix/__init__.py", "")
     modules = {module: None for found in plan["tools"].values() for module in found}
@@ -99,7 +99,7 @@ def _call(rule, **arguments):
     return "{}(\n{})\n".format(rule, "".join(words))
 
 def _toolchains(rctx, plan):
-    """A toolchain type a component, resolved by the pins of the execution platform, and one for what an environment has beside."""
+    """Write a toolchain type for each component, resolved by the pins of the execution platform, and one for other packages."""
     lines = [_PUBLIC, 'load("{}", "matrix_toolchain")\n'.format(_UNITS)]
     lines.append(_call("toolchain_type", name = "environment"))
     lines.append(_call("constraint_setting", name = "in"))
@@ -134,7 +134,7 @@ def _toolchains(rctx, plan):
             pin = "{}@{}".format(component, _name(release))
             lines.append(_call("constraint_value", name = pin, constraint_setting = ":pin_" + component))
             for number, (folders, users) in enumerate(made.items()):
-                # Of a release that locks give as different wheels, each environment keeps to its own.
+                # Locks may have different wheels of a release: each environment uses its own.
                 name = "{}_{}".format(pin, number)
                 lines.append(_call("matrix_toolchain", name = name, units = [_unit(folder) for folder in folders.split(",")]))
                 for user in users if len(made) > 1 else [""]:
@@ -149,7 +149,7 @@ def _toolchains(rctx, plan):
     return components
 
 def _platforms(rctx, plan):
-    """An execution platform an environment: its pins, and what remote execution is told."""
+    """Write an execution platform for each environment: its pins and its properties for remote execution."""
     common = _PROPERTIES | {key: value for key, value in rctx.attr.exec_properties.items() if ":" not in key}
     machine = ["@platforms//os:linux", "@platforms//cpu:x86_64"]
     lines = [_PUBLIC, _call(
@@ -174,7 +174,7 @@ def _platforms(rctx, plan):
     rctx.file("_platforms/BUILD.bazel", "".join(lines))
 
 def _targets(rctx, plan):
-    """A platform a target, so that `--platforms=@matrix//_targets:NAME` keeps to its cells; without one all are tested."""
+    """Write a platform for each target: `--platforms=@matrix//_targets:NAME` selects its cells. Without it, all are tested."""
     lines = [_PUBLIC]
     lines.append(_call("constraint_setting", name = "target", default_constraint_value = ":any"))
     lines.append(_call("constraint_value", name = "any", constraint_setting = ":target"))
@@ -189,7 +189,7 @@ def _targets(rctx, plan):
     for action in plan["actions"]:
         package, _, _ = action["id"].rpartition("-")
         if action["building"]:
-            # The driver and the C library that kernels are linked with: `driver-x86_64-linux-musl`.
+            # The driver and the C library of kernels: `driver-x86_64-linux-musl`.
             lines.append(_call("alias", name = package.replace("/", "-"), actual = _action_label(action["id"])))
     rctx.file("_targets/BUILD.bazel", "".join(lines))
 
@@ -197,14 +197,14 @@ def _options(catalogs, pins):
     return ["--catalog=" + folder for folder in catalogs] + ["--pin=" + pin for pin in pins]
 
 def _repeat(rctx):
-    """How a person in the workspace runs a test by hand. Without the machine's paths where there is a way: services keep what tests say."""
+    """Return the command that runs a test by hand in the workspace, if possible without paths of the machine: services keep it."""
     top = str(rctx.workspace_root)
     catalogs = [folder.removeprefix(top).removeprefix("/") or "." if (folder + "/").startswith(top + "/") else folder for folder in rctx.attr.catalogs]
     program = "tools/matrix" if rctx.attr.root == top else "matrix"
     return " ".join([program, "run"] + _options(catalogs, rctx.attr.pins))
 
 def _definitions(rctx, plan, components):
-    """The flags, and the rule of the actions, which knows all types of toolchains."""
+    """Write the flags and the rule of actions, which needs all types of toolchains."""
     flags = {"cpu": "", "memory_mb": "4096", "timeout_s": "120"}
     lines = [_PUBLIC, 'load("{}", "matrix_flag")\n'.format(_RULES)]
     lines += [_call("matrix_flag", name = name, build_setting_default = value) for name, value in flags.items()]
@@ -216,7 +216,7 @@ def _definitions(rctx, plan, components):
             launcher = rctx.attr.root + "/tools/matrix",
             plan = str(rctx.path(rctx.attr.plan)),
             size = "small",
-            # It looks at files that Bazel knows nothing of, so it is run each time, and not in a sandbox.
+            # It reads files that Bazel does not track: run it each time, and not in a sandbox.
             tags = ["external", "local", "no-cache", "no-sandbox"],
             words = rctx.attr.tests + ["--sealed"] + _options(rctx.attr.catalogs, rctx.attr.pins),
         ))
@@ -260,7 +260,7 @@ def _action(action, present, ends):
         request = json.encode(request),
     )
 
-    # Bazel reads tens of thousands of these: what says nothing is left out.
+    # Bazel reads tens of thousands of these: leave out empty values.
     return _call("matrix_action", **{key: value for key, value in arguments.items() if value})
 
 def _actions(rctx, plan, present):
@@ -279,7 +279,7 @@ def _actions(rctx, plan, present):
         rctx.file(package + "/BUILD.bazel", head + "".join(targets))
 
 def _impossible(plan):
-    """Tests that no machine can run by this plan, with the reason."""
+    """Return the tests that this plan does not run, with reasons."""
     found = {}
     lost = {each["name"]: each["unavailable"] for each in plan["environments"] if "unavailable" in each}
     for action in plan["actions"] if lost else []:
@@ -342,10 +342,10 @@ def _hub_impl(rctx):
 hub = repository_rule(
     implementation = _hub_impl,
     attrs = TOOL_ATTRS | {
-        "c_libraries": attr.label_keyed_string_dict(doc = "Object file to the action that is not executed: it has built this file."),
-        "exec_properties": attr.string_dict(doc = "`KEY` or `ENVIRONMENT:KEY` to what remote execution is told."),
-        "plan": attr.label(doc = "The plan; else it is made of `tests`."),
-        "tests": attr.string_list(doc = "What `matrix plan` is asked for."),
+        "c_libraries": attr.label_keyed_string_dict(doc = "Object file to the action that built it and is not executed."),
+        "exec_properties": attr.string_dict(doc = "`KEY` or `ENVIRONMENT:KEY` to a property for remote execution."),
+        "plan": attr.label(doc = "The plan. Without it, `tests` are planned."),
+        "tests": attr.string_list(doc = "Arguments of `matrix plan`."),
     },
     doc = "The tests of a plan.",
 )

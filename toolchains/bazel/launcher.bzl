@@ -1,26 +1,26 @@
 """Calls of `matrix` by repository rules and module extensions."""
 
 TOOL_ATTRS = {
-    "catalogs": attr.string_list(doc = "Folders of the catalogs that join this repository's, absolute."),
-    "pins": attr.string_list(doc = "`COMPONENT=RELEASE`, as `--pin` takes them."),
+    "catalogs": attr.string_list(doc = "Absolute folders of other catalogs."),
+    "pins": attr.string_list(doc = "`COMPONENT=RELEASE`, as for `--pin`."),
     "root": attr.string(mandatory = True, doc = "The folder of mlir-matrix."),
 }
 
-# What of the person's environment decides where things come from and where they are kept; with Bazel these count from call to
-# call, so nothing that differs between two shells for no reason is here.
+# Variables that decide sources and folders. Bazel evaluates rules again when one changes, so variables that often differ
+# between shells are left out.
 _PASSED = ["HOME", "MATRIX_HOME", "MATRIX_PYTHON", "MATRIX_DEB_MIRROR", "XDG_CACHE_HOME", "XDG_STATE_HOME", "PATH"]
 
 def run_matrix(ctx, words, what, attributes = None):
-    """What `matrix WORDS` prints.
+    """Run `matrix WORDS`.
 
     Args:
       ctx: of a repository rule or a module extension.
       words: the command line.
-      what: what is going on, for people.
-      attributes: where `root`, `catalogs` and `pins` are; `ctx.attr` of a repository rule.
+      what: the progress message.
+      attributes: has `root`, `catalogs` and `pins`; default: `ctx.attr` of a repository rule.
 
     Returns:
-      stdout. Fails with what it said where it failed.
+      stdout. Fails with the error message of the command.
     """
     attributes = attributes or ctx.attr
     if hasattr(ctx, "report_progress"):

@@ -1,11 +1,11 @@
-"""Our own program and its tests under Bazel, in the environment that `tools/matrix` and `tools/test` make of their locks."""
+"""Our own program and its tests under Bazel, in the locked environments of `tools/matrix` and `tools/test`."""
 
 def _environment_impl(rctx):
     lock = rctx.path(rctx.attr.lock)
     rctx.watch(lock)
     tools = lock.dirname
 
-    # It takes the folder of the program that reads it, which is named after the script, for its own.
+    # The script finds its folder by the name of the program that reads it.
     script = ". {}/environment.sh; use_environment {} && printf %s \"$python\"".format(tools, lock.basename)
     done = rctx.execute(["sh", "-euc", script, str(tools.get_child("matrix"))], timeout = 1800)
     if done.return_code != 0:
@@ -44,7 +44,7 @@ exec '{python}' -P -s -B -m pytest -q -p no:cacheprovider --junit-xml="$XML_OUTP
 pytest_test = rule(
     implementation = _pytest_impl,
     attrs = {
-        "data": attr.label_list(allow_files = True, doc = "What the tests import and read."),
+        "data": attr.label_list(allow_files = True, doc = "Files that the tests import or read."),
         "srcs": attr.label_list(allow_files = [".py"], mandatory = True),
         "_python": attr.label(default = "@development//:python", allow_single_file = True),
     },
@@ -54,7 +54,7 @@ pytest_test = rule(
 def _program_impl(ctx):
     return _script(ctx, """\
 #!/bin/sh
-# What a person types goes from where they are.
+# Paths on the command line are relative to the user's folder.
 here=$PWD
 cd "${{BUILD_WORKING_DIRECTORY:-.}}"
 exec "$here/{python}" -P -s -B "$here/{main}" "$@"

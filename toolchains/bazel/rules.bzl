@@ -6,7 +6,7 @@ failed passes it on, and the test at the end says whether that is what the suite
 
 load(":units.bzl", "command_of")
 
-# What building what is ours may take, whatever a test may.
+# Limits of actions that build our own libraries. Limits of tests do not apply to them.
 _BUILDING_S = 1800
 _BUILDING_MB = 8192
 
@@ -72,7 +72,7 @@ def _action_impl(ctx, environment, components, variables):
         layout["ending"] = ending.path
         made.append(ending)
     if ctx.attr.native:
-        # The output is for the CPU that it was made on: who has several kinds of machines says which this is.
+        # The output is for one CPU: with several kinds of machines, set the flag to the kind.
         layout["cpu"] = ctx.attr._cpu[FlagInfo].value
 
     started = ctx.actions.args()
@@ -86,7 +86,7 @@ def _action_impl(ctx, environment, components, variables):
         arguments = [started, told],
         inputs = depset(inputs + upstream + ctx.files.files),
         outputs = made,
-        # A depset by itself would be flattened, thousands of files an action.
+        # A depset alone would be flattened: thousands of files for each action.
         tools = ctx.files.code + [unit.reads.get(request["tool"], unit.files) for unit in units],
         env = variables,
         mnemonic = "MatrixAction",
@@ -108,7 +108,7 @@ def _action_impl(ctx, environment, components, variables):
     ]
 
 def action_rule(environment, components, variables, cpu, timeout_s, memory_mb):
-    """The rule of a plan's actions.
+    """Return the rule of a plan's actions.
 
     Args:
       environment: the type of the toolchain that an environment's own part is.
@@ -128,15 +128,15 @@ def action_rule(environment, components, variables, cpu, timeout_s, memory_mb):
     return rule(
         implementation = implementation,
         attrs = {
-            "building": attr.bool(doc = "Whether it builds what is ours, not what is under test."),
-            "called": attr.string(doc = "What it is called in the plan."),
-            "code": attr.label_list(allow_files = True, doc = "The modules of ours that it runs."),
+            "building": attr.bool(doc = "Whether it builds one of our own libraries."),
+            "called": attr.string(doc = "Its name in the plan."),
+            "code": attr.label_list(allow_files = True, doc = "Our modules that it runs."),
             "ends": attr.bool(doc = "Whether tests end with it."),
             "files": attr.label_keyed_string_dict(allow_files = True, doc = "Files of catalogs, and their paths in its folder."),
-            "inputs": attr.label_keyed_string_dict(providers = [ActionInfo], doc = "What it waits for: path in its folder to output."),
+            "inputs": attr.label_keyed_string_dict(providers = [ActionInfo], doc = "Actions that it reads: path in its folder to output."),
             "native": attr.bool(),
             "outs": attr.string_dict(doc = "Outputs and their files."),
-            "request": attr.string(mandatory = True, doc = "What it is told, JSON."),
+            "request": attr.string(mandatory = True, doc = "Its request, JSON."),
             "_cpu": attr.label(default = cpu),
             "_memory_mb": attr.label(default = memory_mb),
             "_timeout_s": attr.label(default = timeout_s),
@@ -160,16 +160,16 @@ def _c_library_impl(ctx):
 c_library = rule(
     implementation = _c_library_impl,
     attrs = {
-        "file": attr.label(allow_single_file = True, doc = "What the action has built."),
+        "file": attr.label(allow_single_file = True, doc = "The file that the action built."),
         "outs": attr.string_dict(doc = "Its output and the file's name."),
         "stage": attr.string(),
     },
-    doc = "An action of the plan that was executed before.",
+    doc = "An action of the plan that is already executed.",
 )
 
 _SCRIPT = """\
 #!/bin/sh
-# Says how a test ended, and whether that is what its suite expects. A file says it; nothing is run here.
+# Print the outcome of a test, and compare it with the expected one. Read a file; run nothing.
 {{ read -r outcome; read -r measurable; read -r reason; }} < '{ending}' || exit
 echo "$outcome {id}${{reason:+: $reason}}"
 echo 'expected: {expected}'
@@ -200,7 +200,7 @@ def _test_impl(ctx):
 
 _CURRENT = """\
 #!/bin/sh
-# Whether a plan that is a file is still the plan that would be made.
+# Check that the plan in a file is current.
 exec {words}
 """
 
@@ -228,12 +228,12 @@ current_test = rule(
 matrix_test = rule(
     implementation = _test_impl,
     attrs = {
-        "because": attr.string(doc = "Why the suite expects what it does."),
+        "because": attr.string(doc = "The reason of the expectation."),
         "expected": attr.string(default = "pass"),
         "id": attr.string(mandatory = True, doc = "The test's identifier."),
-        "position": attr.string(doc = "Where the suite says so."),
-        "repeat": attr.string(mandatory = True, doc = "The command that runs tests by hand, but for the test."),
-        "verdict": attr.label(providers = [ActionInfo], doc = "The action that ends it."),
+        "position": attr.string(doc = "The position of the expectation."),
+        "repeat": attr.string(mandatory = True, doc = "The command that runs tests by hand, without the test."),
+        "verdict": attr.label(providers = [ActionInfo], doc = "The action with its verdict."),
     },
     test = True,
 )

@@ -1,23 +1,23 @@
-"""A unit of an environment as a repository: what `matrix toolchain fetch` brings by the hashes of a lock."""
+"""A unit, which is a package of an environment, as a repository: `matrix toolchain fetch` installs it by the hashes of a lock."""
 
 load(":launcher.bzl", "run_matrix", "TOOL_ATTRS")
 
 def unit_name(folder):
-    """The repository of a unit: names of repositories know no '+'."""
+    """Return the name of a unit's repository, which may not contain '+'."""
     return "unit_" + folder.replace("+", "_")
 
-# What makes the units, by its name below the packages' neighbour `bazel`: a change of prepare.py is a new one.
+# The folder of prepared units, in `bazel` beside the packages. Change it with prepare.py.
 _PREPARED = "units-v3"
 
 def _interpreter(rctx, folder):
-    """How the interpreter of a unit is started, in whichever folder it stands."""
+    """Return the command that starts the interpreter in a folder."""
     prefix = json.decode(rctx.read(folder + "/.matrix/prefix.json", watch = "no"))
     program = "{}/{}".format(folder, prefix["programs"][rctx.attr.python]["path"])
     libraries = ":".join([folder + "/" + each for each in prefix["libraries"]])
     return [folder + "/" + prefix["loader"], "--inhibit-cache", "--argv0", program, "--library-path", libraries, program]
 
 def _packages(rctx):
-    """The folder of packages, in which the unit and the interpreter are."""
+    """Return the folder of packages that has the unit and the interpreter."""
     known = rctx.attr.packages
     if known and all([rctx.path("{}/{}".format(known, name)).exists for name in [rctx.attr.folder, rctx.attr.interpreter]]):
         return known
@@ -25,7 +25,7 @@ def _packages(rctx):
     return json.decode(run_matrix(rctx, words, what = "fetching {}".format(rctx.attr.label)))["packages"]
 
 def _copy(rctx, source, target):
-    """Copies a folder: by links, so that it takes no room twice and stays when the store is tidied up; else byte for byte."""
+    """Copy a folder by hard links, which take no space and survive `matrix toolchain gc`, or byte by byte."""
     if rctx.execute(["cp", "-al", source, target], timeout = 1800).return_code != 0:
         rctx.execute(["rm", "-rf", target])
         done = rctx.execute(["cp", "-a", source, target], timeout = 1800)
@@ -33,7 +33,7 @@ def _copy(rctx, source, target):
             fail("{} cannot be copied: {}".format(rctx.attr.label, done.stderr))
 
 def _prepare(rctx, packages):
-    """The unit as actions have it: without what nobody reads, its Python compiled."""
+    """Copy the unit, remove files that no action reads, and compile its Python."""
     _copy(rctx, packages + "/" + rctx.attr.folder, "unit")
     script = rctx.attr.root + "/tools/mlir_matrix/execute/bazel/prepare.py"
     interpreter = _interpreter(rctx, "{}/{}".format(packages, rctx.attr.interpreter))
@@ -44,7 +44,7 @@ def _prepare(rctx, packages):
 def _unit_impl(rctx):
     packages = _packages(rctx)
 
-    # Compiling takes longer than all else, and every workspace has repositories of its own.
+    # Compiling takes most of the time, and every workspace has its own repositories.
     prepared = "{}/../bazel/{}/{}".format(packages, _PREPARED, rctx.attr.folder)
     if rctx.path(prepared).exists:
         _copy(rctx, prepared, "unit")
@@ -91,15 +91,15 @@ matrix_unit(
 unit = repository_rule(
     implementation = _unit_impl,
     attrs = TOOL_ATTRS | {
-        "environment": attr.string(mandatory = True, doc = "An environment that has it, as plans name it."),
-        "folder": attr.string(mandatory = True, doc = "Its folder's name among the packages: it holds the lock's hash."),
+        "environment": attr.string(mandatory = True, doc = "The name of an environment that has it."),
+        "folder": attr.string(mandatory = True, doc = "The name of its folder among the packages, with a hash."),
         "interpreter": attr.string(mandatory = True, doc = "The folder of the interpreter."),
         "label": attr.string(mandatory = True),
-        "packages": attr.string(doc = "The folder of packages that were fetched by now."),
+        "packages": attr.string(doc = "The folder of installed packages."),
         "part": attr.string(mandatory = True, values = ["interpreter", "site", "prefix"]),
-        "python": attr.string(mandatory = True, doc = "What the interpreter's program is called."),
-        "reads": attr.string_list_dict(doc = "Kind of action to the files that such actions read, where that is not all."),
+        "python": attr.string(mandatory = True, doc = "The name of the interpreter's program."),
+        "reads": attr.string_list_dict(doc = "Tool to the files that its actions read, if not all."),
         "release": attr.string(),
     },
-    doc = "What one lock entry names, fetched and checked by its SHA-256.",
+    doc = "One entry of a lock, fetched and checked by its SHA-256.",
 )

@@ -1,7 +1,7 @@
-"""What actions run in, as Bazel sees it: units, the components that they are releases of, environments."""
+"""Environments as toolchains: units, and the components that they are releases of."""
 
 UnitInfo = provider(
-    doc = "A folder of an environment: an interpreter, what goes on its path, or programs with all that they need.",
+    doc = "A folder of an environment: an interpreter, a folder of its path, or programs with their libraries.",
     fields = {
         "files": "Depset of its files.",
         "libraries": "Of an interpreter: the folders of its libraries, from `root`.",
@@ -46,14 +46,14 @@ matrix_unit = rule(
 def _toolchain_impl(ctx):
     return [platform_common.ToolchainInfo(units = [unit[UnitInfo] for unit in ctx.attr.units])]
 
-# A release of a component, or what an environment has beside its components.
+# A release of a component, or the other packages of an environment.
 matrix_toolchain = rule(
     implementation = _toolchain_impl,
     attrs = {"units": attr.label_list(providers = [UnitInfo])},
 )
 
 def command_of(units):
-    """How the interpreter among some units is started with all of them.
+    """Return the command that starts the interpreter of some units with all of them.
 
     Args:
       units: UnitInfo, of which one is an interpreter.
@@ -65,7 +65,7 @@ def command_of(units):
     libraries = ":".join([interpreter.root + "/" + folder for folder in interpreter.libraries])
     before = ["--inhibit-cache", "--argv0", interpreter.program.path, "--library-path", libraries, interpreter.program.path]
 
-    # As the local executor starts it, but for bytecode, which is there beside the sources.
+    # As the local executor does, but the bytecode is beside the sources.
     before += ["-P", "-s", "-S", "-B"]
     after = ["--loader", "{}={}".format(interpreter.loader.path, libraries), "--checked"]
     for unit in units:

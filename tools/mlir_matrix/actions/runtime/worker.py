@@ -246,15 +246,17 @@ def _request_parser() -> argparse.ArgumentParser:
 def _preload(*tools: str) -> None:
     # Frameworks make millions of objects and no garbage.
     gc.disable()
-    for tool in tools:
-        module = importlib.import_module(f"mlir_matrix.actions.tools.{tool}")
-        preload = getattr(module, "preload", None)
-        if preload is not None:
-            preload()
+    try:
+        for tool in tools:
+            module = importlib.import_module(f"mlir_matrix.actions.tools.{tool}")
+            preload = getattr(module, "preload", None)
+            if preload is not None:
+                preload()
+    finally:
+        gc.enable()
     # Children share these pages; collecting them would copy them.
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int:

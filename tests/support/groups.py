@@ -13,12 +13,17 @@ from xdist.scheduler import LoadScopeScheduling
 
 #: Groups of test files, the longest first. Each other file is a group of its own, after these.
 _GROUPS = {
-    "docker": ("e2e/test_docker", "e2e/test_containers", "e2e/test_docker_component"),
+    # With what runs out of memory elsewhere: a process killed beside an out-of-memory kill may be one of its victims.
+    "docker": (
+        "e2e/test_docker",
+        "e2e/test_containers",
+        "e2e/test_docker_component",
+        "e2e/test_hostile_sources",
+        "e2e/test_podman",
+    ),
     "remote": (),
     "releases": ("e2e/test_llvm_releases",),
     "bazel": ("e2e/test_bazel", "e2e/test_bazel_component", "e2e/test_agreement"),
-    "hostile": ("e2e/test_hostile_sources",),
-    "podman": ("e2e/test_podman",),
     "actions": ("e2e/test_actions",),
     "resume": ("e2e/test_resume",),
     "kit": tuple(

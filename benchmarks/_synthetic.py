@@ -31,9 +31,10 @@ def catalog(
         )
         write(folder / f"recipes/steps/{name}/step.yaml", text)
         write(folder / f"recipes/steps/{name}/tests/case.mlir", "// CHECK: module\nmodule {}\n")
-    text = "description: d\ntool: import_mlir\nenvironment: compiler\nemits: {linalg: linalg.mlir}\n"
+    text = "description: d\nenvironment: compiler\nemits: {linalg: linalg.mlir}\n"
     for number in range(frameworks):
-        write(folder / f"matrix/frameworks/framework-{number:03}.yaml", text)
+        write(folder / f"matrix/frameworks/framework-{number:03}/framework.yaml", text)
+        write(folder / f"matrix/frameworks/framework-{number:03}/importer.py", "def run(action): ...\n")
     for number in range(pipelines):
         use = f"with: {{times: {number if own_steps else 1}}}"
         text = f"description: d\nentry: {{linalg: []}}\nsteps: [{{step: lower, {use}}}, {{step: emit, {use}}}]\n"
@@ -43,7 +44,7 @@ def catalog(
         "linker_environment: compiler\nrunner_environment: compiler\n"
     )
     for number in range(targets):
-        write(folder / f"matrix/targets/target-{number:03}.yaml", text)
+        write(folder / f"matrix/targets/target-{number:03}/target.yaml", text)
     text = (
         "description: d\ninputs: {x: {shape: [2], dtype: f32, formula: iota()}}\n"
         "outputs: {y: {shape: [2], dtype: f32}}\n"

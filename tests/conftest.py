@@ -18,7 +18,7 @@ from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.worker_process import WorkerProcess, start_worker, worker_command
+from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker, worker_command
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.paths import find_home
@@ -147,8 +147,11 @@ class Environments:
         stage: str = "lower",
         plain: bool = False,
     ) -> Performed:
-        """Run one action in ``folder``, a new folder below a test's own."""
+        """Run one action in ``folder``, a new folder below a test's own. A tool may be a Python file of the repository."""
         found = self.require(environment)
+        if "/" in tool:
+            params, inputs = {**params, "tool": tool}, {"tool": Path(__file__).parents[1] / tool, **inputs}
+            tool = "python_file"
         (folder / "in").mkdir(parents=True)
         names = {}
         for name, content in inputs.items():
@@ -173,7 +176,7 @@ class Environments:
             places = {"store": self._home.packages, "bytecode": self._home.bytecode}
             scratch = self._scratch / f"{environment.name}-{tool}"
             scratch.mkdir()
-            worker = start_worker(environment, [tool], **places, scratch=scratch)
+            worker = start_worker(environment, Preload({tool}, set()), **places, scratch=scratch)
             self._workers[environment.name, tool] = worker
         worker.send(str(folder), None, timeout_s=600, memory_mb=8192)
         answers: list[Any] = []

@@ -154,7 +154,7 @@ CASES: dict[str, tuple[Spoil, str]] = {
     ),
     "framework_tool": (
         put(
-            "matrix/frameworks/mine.yaml",
+            "matrix/frameworks/mine/framework.yaml",
             "description: X.\ntool: subprocess\nenvironment: jax\nemits: {stablehlo: jax.py}\n",
         ),
         r"frameworks/mine\.yaml:2:1: .*subprocess",
@@ -337,8 +337,8 @@ def test_bad_locks(spoil: Spoil, message: str, catalog: Downstream, house: House
         pytest.skip("the lock is one for CPython 3.11")
     catalog.write("toolchains/environments/mine.yaml", "description: X.\ncomponents: [numpy]\n")
     catalog.write(
-        "matrix/frameworks/mine.yaml",
-        "description: X.\ntool: import_jax\nenvironment: mine\nemits: {stablehlo: jax.py}\n",
+        "matrix/frameworks/mine/framework.yaml",
+        "description: X.\nenvironment: mine\nemits: {stablehlo: jax.py}\n",
     )
     spoil(catalog)
     before = tree(house.home)

@@ -40,9 +40,9 @@ FILES = {
     ),
     "toolchains/environments/probe.yaml": "description: It looks.\ncomponents: [probe]\n",
     "toolchains/known-good.yaml": "pins: {probe: '1.0'}\n",
-    "matrix/targets/with.yaml": TARGET.format(word="sees", device=DEVICE) + f"devices: [{DEVICE}]\n",
+    "matrix/targets/with/target.yaml": TARGET.format(word="sees", device=DEVICE) + f"devices: [{DEVICE}]\n",
     # The same environment, hence the same worker.
-    "matrix/targets/without.yaml": TARGET.format(word="lacks", device=DEVICE),
+    "matrix/targets/without/target.yaml": TARGET.format(word="lacks", device=DEVICE),
 }
 WITH, WITHOUT = (f"mlir/linalg-loops/{target}/transpose" for target in ("with", "without"))
 BOTH = "mlir/linalg-loops/with{,out}/transpose"
@@ -104,7 +104,9 @@ def test_what_is_said_of_a_device_that_is_not_granted(probing: House, catalog: P
 
 
 def test_the_command_that_repeats_a_failure_grants_it_again(probing: House, catalog: Path) -> None:
-    (catalog / "matrix/targets/with.yaml").write_text(FILES["matrix/targets/with.yaml"].replace("sees", "lacks"))
+    (catalog / "matrix/targets/with/target.yaml").write_text(
+        FILES["matrix/targets/with/target.yaml"].replace("sees", "lacks")
+    )
     done = probing("run", WITH, "--catalog", catalog, "--device", DEVICE)
     assert done.code == 1
     assert "with exit code 6" in done.stdout

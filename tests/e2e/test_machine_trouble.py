@@ -214,8 +214,8 @@ def with_environment(catalog: Downstream, lock: str, tag: str = TAG) -> str:
     catalog.write("toolchains/environments/mine.yaml", "description: X.\ncomponents: [numpy, wasmtime]\n")
     catalog.write(f"toolchains/locks/mine-{tag}-linux-x86_64.txt", lock)
     catalog.write(
-        "matrix/frameworks/mine.yaml",
-        "description: X.\ntool: import_jax\nenvironment: mine\nemits: {stablehlo: jax.py}\n",
+        "matrix/frameworks/mine/framework.yaml",
+        "description: X.\nenvironment: mine\nemits: {stablehlo: jax.py}\n",
     )
     return "mine/linalg-loops/x86_64/mine"
 

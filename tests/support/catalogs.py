@@ -14,10 +14,10 @@ from mlir_matrix.catalog.yaml_reader import Source, parse
 D = TypeVar("D", bound=base.Document)
 
 FRAMEWORKS = {
-    "pytorch": "tool: t\nenvironment: e\nemits: {torch: pytorch.py}",
-    "jax": "tool: t\nenvironment: e\nemits: {stablehlo: jax.py}",
-    "onnx": "tool: t\nenvironment: o\nemits: {torch-onnx: onnx.py}",
-    "mlir": "tool: t\nenvironment: e\nemits: {linalg: linalg.mlir, tosa: tosa.mlir}",
+    "pytorch": "environment: e\nemits: {torch: pytorch.py}",
+    "jax": "environment: e\nemits: {stablehlo: jax.py}",
+    "onnx": "environment: o\nemits: {torch-onnx: onnx.py}",
+    "mlir": "environment: e\nemits: {linalg: linalg.mlir, tosa: tosa.mlir}",
 }
 STEPS = {
     "onnx-to-torch": "accepts: [torch-onnx]\ngives: torch",

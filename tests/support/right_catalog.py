@@ -60,12 +60,14 @@ RIGHT: Mapping[str, str] = {
         "  - canonical\n"
         "codegen: {opt-level: 3}\n"
     ),
-    "matrix/frameworks/pytorch.yaml": (
-        "description: PyTorch\ntool: import_pytorch\nenvironment: torch\nemits: {torch: pytorch.py}\n"
+    "matrix/frameworks/pytorch/framework.yaml": (
+        "description: PyTorch\nenvironment: torch\nemits: {torch: pytorch.py}\n"
     ),
-    "matrix/frameworks/mlir.yaml": (
-        "description: by hand\ntool: import_mlir\nenvironment: torch\nemits: {linalg: linalg.mlir}\n"
+    "matrix/frameworks/mlir/framework.yaml": (
+        "description: by hand\nenvironment: torch\nemits: {linalg: linalg.mlir}\n"
     ),
+    "matrix/frameworks/pytorch/importer.py": "raise SystemExit('loading runs no code')\n",
+    "matrix/frameworks/mlir/importer.py": "raise SystemExit('loading runs no code')\n",
     "matrix/workloads/mlp/workload.yaml": (
         "description: a perceptron\n"
         "dims: {B: 8, K: 32}\n"
@@ -87,7 +89,7 @@ RIGHT: Mapping[str, str] = {
         "outputs: {sum: {shape: [1], dtype: f64}, number: {shape: [1], dtype: i32, compare: exact}}\n"
     ),
     "matrix/workloads/sums/reference.py": "raise SystemExit('loading runs no code')\n",
-    "matrix/targets/x86_64.yaml": (
+    "matrix/targets/x86_64/target.yaml": (
         "description: here\ntriple: x86_64-linux-musl\naccepts: [object]\ncodegen: [object]\nmachine: [x86_64]\n"
         "linker_environment: torch\nrunner_environment: torch\n"
     ),

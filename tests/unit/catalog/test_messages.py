@@ -122,8 +122,8 @@ def said(model: str, text: str) -> list[str]:
             "1:58: 'layers[0].rtol': expected a number or text, got true",
             "1:71: 'layers[1]': expected the keys match, atol, rtol, max_ulp, rationale, got the number 4",
         ]),
-        ("Framework", "description: x\ntool: t\nenvironment: e\nemits: [torch]", [
-            "4:1: 'emits': expected keys, each with a name, got a list",
+        ("Framework", "description: x\nenvironment: e\nemits: [torch]", [
+            "3:1: 'emits': expected keys, each with a name, got a list",
         ]),
     ],
 )  # fmt: skip

@@ -63,8 +63,8 @@ def test_every_action_once_after_its_sources(edges: dict[int, set[int]], random:
 @hypothesis.given(graphs())
 def test_the_critical_path_is_the_longest(edges: dict[int, set[int]]) -> None:
     """Against the definition, computed without any cleverness."""
-    graph, _ = graph_of(edges, {n: ("passes", "object", "import_jax")[n % 3] for n in edges})
-    cost = {"passes": 0.03, "object": 0.08, "import_jax": 0.3}
+    graph, _ = graph_of(edges, {n: ("passes", "object", "python_file")[n % 3] for n in edges})
+    cost = {"passes": 0.03, "object": 0.08, "python_file": 0.3}
     paths = critical_path(graph)
 
     def longest(identifier: str) -> float:

@@ -18,7 +18,7 @@ import pytest
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.worker_process import WorkerProcess, start_worker, worker_command
+from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker, worker_command
 
 PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
 
@@ -31,7 +31,9 @@ def hear(worker: WorkerProcess, seconds: float = 30) -> tuple[list[tuple[Any, di
 
 @pytest.fixture
 def real(tmp_path: Path) -> Iterator[WorkerProcess]:
-    worker = start_worker(PYTHON, ["run"], store=tmp_path, bytecode=tmp_path / "bytecode", scratch=tmp_path)
+    worker = start_worker(
+        PYTHON, Preload({"run"}, set()), store=tmp_path, bytecode=tmp_path / "bytecode", scratch=tmp_path
+    )
     yield worker
     worker.stop()
 

@@ -202,7 +202,8 @@ def test_the_route_in_json_has_all_that_runs() -> None:
     found = varied("pytorch/linalg-tiled/x86_64/mlp@llvm=18").to_json()
     assert (found["route"]["linker"], found["route"]["runner"], found["recipe"]) == ("zig", "python", None)
     assert found["route"]["ingress"] == {
-        "tool": "t", "backend": None, "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"}, "variant": None, "because": None,
+        "tool": "python_file", "backend": "programs", "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"},
+        "variant": None, "because": None,
     }  # fmt: skip
     assert [step["because"] for step in found["route"]["steps"]] == [None, "llvm is 18.1.8", None, None]
 

@@ -124,7 +124,7 @@ def test_the_last_place_of_a_kind_and_who_reads_it() -> None:
 
 
 def test_a_source_that_fixes_its_sizes_has_no_halves() -> None:
-    fixed = catalog(frameworks={"mlir": "tool: t\nenvironment: e\nemits: {linalg: linalg.mlir}\nfixed_shapes: true"})
+    fixed = catalog(frameworks={"mlir": "environment: e\nemits: {linalg: linalg.mlir}\nfixed_shapes: true"})
     connector = Connector(fixed)
     route = connector.route("mlir", "linalg-loops", "wasm", "mlp")
     assert not isinstance(route, Unsupported)

@@ -154,7 +154,7 @@ def test_a_target_that_compiles_in_memory_runs_by_the_pinned_release() -> None:
     for release, full in (("18", "18.1.8"), ("22", "22.1.8")):
         made = Connector(found).routes("mlir", "linalg-loops", "jit", f"llvm={release}")
         assert isinstance(made, tuple)
-        assert (made[0].ends, made[0].runner) == ("llvm", f"e@llvm={full}")
+        assert (made[0].ends, made[0].runner.environment) == ("llvm", f"e@llvm={full}")
 
 
 def test_where_programs_are_needed_and_there_are_bindings_only() -> None:
@@ -263,16 +263,16 @@ def test_routes_name_environments_with_the_pins_that_differ() -> None:
     found = route(connector.route("onnx", "linalg-loops", "x86_64", "mlp", "ziglang=0.16"))
     assert found.ingress.environment == "o@llvm=18.1.8"
     assert {step.resolved_step.environment for step in found.steps} == {"e@llvm=18.1.8"}
-    assert (found.linker, found.runner) == ("zig@ziglang=0.16.0", "python")
+    assert (found.linker, found.runner.environment) == ("zig@ziglang=0.16.0", "python")
     plain = route(Connector(catalog()).route("onnx", "linalg-loops", "x86_64", "mlp"))
-    assert (plain.ingress.environment, plain.linker, plain.runner) == ("o", "zig", "python")
+    assert (plain.ingress.environment, plain.linker, plain.runner.environment) == ("o", "zig", "python")
 
 
 def test_the_ingress_goes_by_programs_where_its_release_has_no_bindings() -> None:
-    found = catalog(frameworks={"mlir": "tool: import_mlir\nenvironment: e\nemits: {linalg: linalg.mlir}"})
+    found = catalog(frameworks={"mlir": "environment: e\nemits: {linalg: linalg.mlir}"})
     for pins, backend, bindings in (("", "bindings", "mlir"), ("llvm=18", "programs", None)):
         ingress = route(Connector(found).route("mlir", "linalg-loops", "x86_64", "mlp", pins)).ingress
-        assert (ingress.tool, ingress.backend, ingress.bindings) == ("import_mlir", backend, bindings)
+        assert (ingress.tool, ingress.backend, ingress.bindings) == ("python_file", backend, bindings)
 
 
 def test_a_suffix_without_a_release_in_full_finds_it_and_is_remembered() -> None:

@@ -31,7 +31,7 @@ def test_kernels_are_compiled_once_and_references_computed_once_a_draw(current: 
     graph, planned = drawn(current, draws)
     once, _ = drawn(current, 1)
     found, single = kinds(graph), kinds(once)
-    for tool in ("import_mlir", "passes", "object", "link", "link_kit"):
+    for tool in ("python_file", "passes", "object", "link", "link_kit"):
         assert found[tool] == single[tool]
     assert found["inputs"] == found["reference"] == 2 * draws
     assert found["run"] == found["judge"] == len(planned) == 4 * draws

@@ -81,7 +81,7 @@ def test_tests_share_what_they_have_in_common(current: Session) -> None:
     loops, named = "pytorch/linalg-loops/x86_64/mlp", "pytorch/linalg-named/x86_64/mlp"
     plan = planned(current, loops, named)
     shared = {action.id for action in chain(plan, loops)} & {action.id for action in chain(plan, named)}
-    assert {plan.graph.actions[name].tool for name in shared} >= {"import_pytorch", "inputs", "link_kit", "passes"}
+    assert {plan.graph.actions[name].tool for name in shared} >= {"python_file", "inputs", "link_kit", "passes"}
     assert {"object", "link", "run", "judge"}.isdisjoint(plan.graph.actions[name].tool for name in shared)
 
 
@@ -274,7 +274,7 @@ def test_a_pinned_release_shows_in_the_environments_of_what_it_makes_and_nowhere
     changed = [
         action.tool for action, before in zip(plan, plain, strict=True) if action.environment != before.environment
     ]
-    assert {"import_mlir", "passes", "object"} == set(changed)
+    assert {"python_file", "passes", "object"} == set(changed)
     asked = [action.params for action in plan if action.tool in changed]
     assert {params["backend"] for params in asked} == {"programs"}
     assert all("bindings" not in params for params in asked)

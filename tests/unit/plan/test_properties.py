@@ -40,7 +40,7 @@ def added(plan: Plan, test: str) -> list[str]:
         (f"{BASE}/mlp_dynamic~batch", ["relate", "run", "run", "transform", "transform"]),
         (
             f"{BASE}/matmul~as-written",
-            ["import_mlir", "link", "object", "passes", "passes", "passes", "passes", "relate", "run"],
+            ["link", "object", "passes", "passes", "passes", "passes", "python_file", "relate", "run"],
         ),
     ],
 )
@@ -49,7 +49,7 @@ def test_what_a_property_adds(plan: Plan, test: str, more: list[str]) -> None:
 
 
 def test_a_static_batch_is_imported_for_each_size(plan: Plan) -> None:
-    imports = [action for action in chain(plan, f"{BASE}/mlp~batch").values() if action.tool == "import_pytorch"]
+    imports = [action for action in chain(plan, f"{BASE}/mlp~batch").values() if action.tool == "python_file"]
     assert sorted(action.params["dims"]["B"] for action in imports) == [3, 4, 7]
     assert sorted(action.params["inputs"][0]["shape"][0] for action in imports) == [3, 4, 7]
 

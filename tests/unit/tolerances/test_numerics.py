@@ -11,13 +11,16 @@ from mlir_matrix.tolerances.numerics import Numerics, NumericsAttribute, shown, 
 
 def entry(name: str, numerics: str) -> Any:
     source = parse(f"description: d\nnumerics: {{{numerics}}}\n", f"{name}.yaml")
-    return SimpleNamespace(name=name, source=source, document=SimpleNamespace(numerics=source.data["numerics"]))
+    return SimpleNamespace(
+        name=name, source=source, document=SimpleNamespace(numerics=source.data["numerics"], steps=("s",))
+    )
 
 
-def catalog(workload: str = "", target: str = "", pipeline: str = "") -> Any:
+def catalog(workload: str = "", target: str = "", pipeline: str = "", step: str = "") -> Any:
     return SimpleNamespace(
         workloads={"w": entry("w", workload)},
         targets={"t": entry("t", target)},
+        steps={"s": entry("s", step)},
         pipelines={"p": entry("p", pipeline), "q": entry("q", "")},
     )
 
@@ -27,6 +30,13 @@ def test_a_pipeline_counts_before_a_target_and_that_before_a_workload() -> None:
     assert numerics.of("w", "t", "p") == (("a", "w"), ("b", "t"), ("c", "p"), ("d", "w"), ("vectorized", True))
     assert numerics.of("w", "t", "q") == (("a", "w"), ("b", "t"), ("c", "t"), ("d", "w"))
     assert numerics.of("w", "t", "p") is numerics.of("w", "t", "p")
+
+
+def test_a_step_counts_before_a_target_and_its_pipeline_before_it() -> None:
+    found = Numerics(catalog("a: w", "a: t, b: t", "c: p", step="b: s, c: s")).stated("w", "t", "p")
+    assert [(each.name, each.by) for each in found if each.counts] == [
+        ("a", "target t"), ("b", "step s"), ("c", "pipeline p"),
+    ]  # fmt: skip
 
 
 def test_who_states_a_fact_is_told_with_those_who_are_not_heard() -> None:

@@ -14,58 +14,41 @@ TILE = "recipes/steps/tile/step.yaml"
 @pytest.mark.parametrize(
     ("file", "old", "new", "errors"),
     [
-        ("matrix/frameworks/pytorch.yaml", "import_pytorch", "import_pytroch", [
-            "2:1: there is no tool 'import_pytroch'; did you mean 'import_pytorch'?",
+        ("matrix/frameworks/pytorch/framework.yaml", "environment: torch", "environment: toch", [
+            "2:1: there is no environment 'toch'; did you mean 'torch'?",
         ]),
-        # A module that tools share, and tools of other things.
-        ("matrix/frameworks/pytorch.yaml", "import_pytorch", "ingress", [
-            "2:1: there is no tool 'ingress'; known: import_jax, import_mlir, import_onnx, import_pytorch",
+        ("matrix/frameworks/mlir/framework.yaml", "{linalg:", "{linag:", [
+            "3:9: there is no kind 'linag'; did you mean 'linalg'?",
         ]),
-        ("matrix/frameworks/pytorch.yaml", "import_pytorch", "passes", [
-            "2:1: the tool 'passes' is no tool of a framework; a framework takes one of import_jax, import_mlir, import_onnx, "
-            "import_pytorch",
+        ("matrix/frameworks/mlir/framework.yaml", "linalg.mlir", "reference.py", [
+            "3:9: 'reference.py' is not a source: every workload has one",
         ]),
-        (TILE, "description: tile", "description: tile\ntool: child", [
-            "2:1: there is no tool 'child'; known: check, object, passes",
-        ]),
-        (TILE, "description: tile", "description: tile\ntool: transform", [
-            "2:1: the tool 'transform' is no tool of a step; a step takes one of check, object, passes",
-        ]),
-        ("matrix/frameworks/pytorch.yaml", "environment: torch", "environment: toch", [
-            "3:1: there is no environment 'toch'; did you mean 'torch'?",
-        ]),
-        ("matrix/frameworks/mlir.yaml", "{linalg:", "{linag:", [
-            "4:9: there is no kind 'linag'; did you mean 'linalg'?",
-        ]),
-        ("matrix/frameworks/mlir.yaml", "linalg.mlir", "reference.py", [
-            "4:9: 'reference.py' is not a source: every workload has one",
-        ]),
-        ("matrix/targets/x86_64.yaml", "accepts: [object]", "accepts: [object, objet]", [
+        ("matrix/targets/x86_64/target.yaml", "accepts: [object]", "accepts: [object, objet]", [
             "3:19: there is no kind 'objet'; did you mean 'object'?",
         ]),
-        ("matrix/targets/x86_64.yaml", "linker_environment: torch", "linker_environment: zig", [
+        ("matrix/targets/x86_64/target.yaml", "linker_environment: torch", "linker_environment: zig", [
             "6:1: there is no environment 'zig'; known: torch",
         ]),
-        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [objet]", [
+        ("matrix/targets/x86_64/target.yaml", "codegen: [object]", "codegen: [objet]", [
             "4:11: there is no step 'objet'; did you mean 'object'?",
             f"{PLAIN}:3:3: this route ends with the kind linalg; targets take object",
             f"{PLAIN}:4:3: this route ends with the kind linalg; targets take object",
             f"{PLAIN}:9:11: no target's code generation has a parameter 'opt-level'",
         ]),
-        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [{step: object, with: {opt: 1}}]", [
+        ("matrix/targets/x86_64/target.yaml", "codegen: [object]", "codegen: [{step: object, with: {opt: 1}}]", [
             "4:33: step 'object' has no parameter 'opt'; known: opt-level",
         ]),
-        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [{step: object, with: {opt-level: max}}]", [
+        ("matrix/targets/x86_64/target.yaml", "codegen: [object]", "codegen: [{step: object, with: {opt-level: max}}]", [
             "4:33: the parameter 'opt-level' of step 'object' takes a whole number, got the text 'max'",
         ]),
-        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [canonical]", [
+        ("matrix/targets/x86_64/target.yaml", "codegen: [object]", "codegen: [canonical]", [
             "4:1: these steps end with the kind linalg; the target takes object",
             f"{PLAIN}:9:11: no target's code generation has a parameter 'opt-level'",
         ]),
-        ("matrix/targets/x86_64.yaml", "codegen: [object]", "codegen: [object, canonical]", [
+        ("matrix/targets/x86_64/target.yaml", "codegen: [object]", "codegen: [object, canonical]", [
             "4:19: step 'canonical' takes linalg, but after 'object' the kind is object (entry 'linalg')",
         ]),
-        ("matrix/targets/x86_64.yaml", "accepts: [object]", "accepts: [tosa, torch]", [
+        ("matrix/targets/x86_64/target.yaml", "accepts: [object]", "accepts: [tosa, torch]", [
             "4:1: these steps end with the kind object; the target takes tosa or torch",
         ]),
         (PLAIN, "opt-level: 3", "opt-levl: 3", [
@@ -76,7 +59,7 @@ TILE = "recipes/steps/tile/step.yaml"
         ]),
         (TOSA, "{llvm: '>=19'}}", "{llvm: '>=19'}, schedule: new.mlir}", [
             "7:5: the schedule would never run: 'passes' has no transform-interpreter",
-            "7:28: there is no file 'new.mlir' in the step's folder",
+            "7:28: there is no file 'new.mlir' in this folder",
         ]),
         (TOSA, "passes: torch-to-old-tosa", "passes: 'torch-to-${age}-tosa'", [
             "8:48: the parameter 'age' is not declared",
@@ -85,19 +68,18 @@ TILE = "recipes/steps/tile/step.yaml"
         (TILE, "transform-interpreter,tile", "tile", [
             "4:1: the schedule would never run: 'passes' has no transform-interpreter",
         ]),
-        ("recipes/steps/canonical/step.yaml", "accepts", "variants: [{when: {llvm: '18'}}]\naccepts", [
-            "4:1: the tool 'check' takes no variants",
-        ]),
         ("recipes/steps/object/step.yaml", "accepts", "variants: [{when: {llvm: '18'}, passes: p}]\naccepts", [
-            "1:1: the tool 'object' does not take 'passes'",
-            "4:1: the tool 'object' takes no variants",
+            "4:33: only variants of the tool 'passes' have 'passes'",
+        ]),
+        ("recipes/steps/object/step.yaml", "accepts", "variants: [{when: {llvm: '18'}, parameters: {opt: 1}}]\naccepts", [
+            "4:46: step 'object' has no parameter 'opt'; known: opt-level",
         ]),
         (TILE, "environment: torch", "environment: toch", ["2:1: there is no environment 'toch'; did you mean 'torch'?"]),
         ("recipes/steps/torch-to-tosa/step.yaml", "gives: tosa", "gives: tossa", [
             "4:1: there is no kind 'tossa'; did you mean 'tosa'?",
         ]),
         (TILE, "schedule: tile.mlir", "schedule: tiles.mlir", [
-            "4:1: there is no file 'tiles.mlir' in the step's folder; did you mean 'tile.mlir'?",
+            "4:1: there is no file 'tiles.mlir' in this folder; did you mean 'tile.mlir'?",
             "recipes/steps/tile/tile.mlir: is not read: named by none of 'schedule', 'patterns', 'directives'; "
             "did you mean 'tiles.mlir'?",
         ]),
@@ -200,7 +182,7 @@ def test_a_step_may_come_twice_while_the_kind_stays(tree: Any) -> None:
 
 
 def test_a_route_that_ends_where_no_target_is(tree: Any) -> None:
-    tree.edit("matrix/targets/x86_64.yaml", "codegen: [object]\n", "")
+    tree.edit("matrix/targets/x86_64/target.yaml", "codegen: [object]\n", "")
     tree.edit(PLAIN, "codegen: {opt-level: 3}\n", "")
     assert tree.errors() == [
         f"{PLAIN}:3:3: this route ends with the kind linalg; targets take object",
@@ -232,14 +214,14 @@ def test_a_variants_files_are_read_and_checked_like_the_steps_own(tree: Any) -> 
 
 
 def test_a_target_called_ir(tree: Any) -> None:
-    (tree.path / "matrix/targets/x86_64.yaml").rename(tree.path / "matrix/targets/ir.yaml")
+    (tree.path / "matrix/targets/x86_64").rename(tree.path / "matrix/targets/ir")
     assert (
-        "matrix/targets/ir.yaml:1:1: a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE"
+        "matrix/targets/ir/target.yaml:1:1: a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE"
         in tree.errors()
     )
 
 
-X86 = "matrix/targets/x86_64.yaml"
+X86 = "matrix/targets/x86_64/target.yaml"
 LLVM = "toolchains/components/llvm.yaml"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -135,8 +136,8 @@ def test_zipped_axes(tree: Any) -> None:
 def test_star_may_match_nothing(tree: Any) -> None:
     tree.write(SMOKE, "description: x\nblocks: [{product: {framework: ['*']}}]\nsteps: ['*']\n")
     tree.edit(MLP, "absent: {mlir: nobody wrote it}\n", "")
-    for file in ("matrix/frameworks/pytorch.yaml", "matrix/frameworks/mlir.yaml", "matrix/workloads/mlp/pytorch.py"):
-        (tree.path / file).unlink()
+    shutil.rmtree(tree.path / "matrix/frameworks")
+    (tree.path / "matrix/workloads/mlp/pytorch.py").unlink()
     assert not tree.load().frameworks
 
 
@@ -182,7 +183,8 @@ def test_goldens_in_another_catalog_than_the_workload(tree: Any, make_tree: Call
 
 
 def test_a_source_that_two_frameworks_share_may_be_there(tree: Any) -> None:
-    text = "description: x\ntool: import_pytorch\nenvironment: torch\nemits: {linalg: pytorch.py}\n"
-    tree.write("matrix/frameworks/iree.yaml", text)
+    text = "description: x\nenvironment: torch\nemits: {linalg: pytorch.py}\n"
+    tree.write("matrix/frameworks/iree/framework.yaml", text)
+    tree.write("matrix/frameworks/iree/importer.py", "")
     tree.edit(MLP, "absent: {mlir:", "absent: {iree: not there, mlir:")
     assert "iree" in tree.load().frameworks

@@ -19,7 +19,7 @@ from mlir_matrix.tolerances.resolve import RankedLayer, ranking
 GENERAL = "golden/tolerances.yaml"
 PLAIN = "recipes/pipelines/plain.yaml"
 SUMS = "matrix/workloads/sums/workload.yaml"
-X86 = "matrix/targets/x86_64.yaml"
+X86 = "matrix/targets/x86_64/target.yaml"
 
 
 def layers(*matches: str) -> str:

@@ -44,7 +44,7 @@ class SignatureParams(TypedDict):
 
 
 class ImportParams(SignatureParams, BackendParams):
-    """Of all tools ``import_…``."""
+    """What importers compare a program with."""
 
     dims: dict[str, int]
     #: By input, the dimensions as the workload names them.
@@ -59,6 +59,24 @@ class CodegenParams(TypedDict, total=False):
 
 class StepParams(BackendParams, CodegenParams):
     """Of ``check`` and ``object``."""
+
+
+class ToolParams(StepParams, total=False):
+    """Of ``python_file`` and ``command``: what all tools of a catalog get."""
+
+    #: The path of the Python file in its catalog, for messages.
+    tool: str
+    command: list[str]
+    #: Modules that the worker imports ahead.
+    preload: list[str]
+    #: Folders with programs in the environment's wheels.
+    programs: list[str]
+    #: The name of the kind of a step's or target's input.
+    kind: str
+
+
+class ImportToolParams(ImportParams, ToolParams):
+    """Of an importer."""
 
 
 class PassesParams(StepParams):
@@ -84,6 +102,10 @@ class RunParams(CodegenParams):
     devices: NotRequired[list[str]]
     repeat: NotRequired[int]
     draws: NotRequired[list[int]]
+
+
+class RunToolParams(RunParams, ToolParams):
+    """Of what runs a target's artifacts."""
 
 
 class InputTensor(TypedDict):

@@ -43,10 +43,10 @@ SECTIONS = (
     Section("kinds", ("recipes", "kinds"), base.Kind, "a kind"),
     Section("components", ("toolchains", "components"), toolchains.Component, "a component"),
     Section("environments", ("toolchains", "environments"), toolchains.Environment, "an environment"),
-    Section("frameworks", ("matrix", "frameworks"), base.Framework, "a framework"),
+    Section("frameworks", ("matrix", "frameworks"), base.Framework, "a framework", "framework.yaml"),
     Section("steps", ("recipes", "steps"), base.Step, "a step", "step.yaml"),
     Section("pipelines", ("recipes", "pipelines"), base.Pipeline, "a pipeline"),
-    Section("targets", ("matrix", "targets"), base.Target, "a target"),
+    Section("targets", ("matrix", "targets"), base.Target, "a target", "target.yaml"),
     Section("workloads", ("matrix", "workloads"), base.Workload, "a workload", "workload.yaml"),
     Section("suites", ("matrix", "suites"), suites.Suite, "a suite"),
 )

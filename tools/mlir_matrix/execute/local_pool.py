@@ -48,7 +48,7 @@ class LocalPool(WorkerPool[WorkerProcess]):
         if worker is None:
             worker = start_worker(
                 environment,
-                self._context.tools[environment.digest],
+                self._context.preloads[environment.digest],
                 store=self._context.home.packages,
                 bytecode=self._context.home.bytecode,
                 scratch=self._context.scratch,

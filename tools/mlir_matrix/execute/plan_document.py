@@ -126,8 +126,9 @@ def _test(test: Test, verdict: str | None) -> PlannedTest:
 
 
 def _targets(plan: Plan, session: Session) -> list[PlannedTarget]:
-    names = {test.target for test in plan.tests if not test.is_ir}
-    return [{"name": name, "triple": session.catalog.targets[name].document.triple} for name in sorted(names)]
+    names = sorted({test.target for test in plan.tests if not test.is_ir})
+    targets = {name: session.catalog.targets[name].document for name in names}
+    return [{"name": name, "triple": each.triple or f"{each.machine[0]}-linux-gnu"} for name, each in targets.items()]
 
 
 #: Keys of an environment that differ between machines or days.

@@ -22,9 +22,7 @@ _SHORTEST_S, _LONGEST_S = 0.02, 0.25
 #: Seconds that an action of a tool takes, roughly: they only order the critical paths.
 _COST = {
     "link_kit": 25.0,
-    "import_pytorch": 0.5,
-    "import_jax": 0.3,
-    "import_onnx": 0.2,
+    "python_file": 0.3,
     "object": 0.08,
     "passes": 0.03,
     # Tests of steps take a second in all. They go first, so that verdicts appear while packages are downloaded.

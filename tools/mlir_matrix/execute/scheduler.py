@@ -39,7 +39,7 @@ from mlir_matrix.execute.sandbox import (
     make_scratch,
     new_scratch,
 )
-from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, time_limit, tools_of
+from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, preloads_of, time_limit
 from mlir_matrix.execute.worker_process import Worker
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
@@ -128,7 +128,7 @@ class Scheduler:
             context = PoolContext(
                 selector=self._selector,
                 wake=lambda: os.write(wake, b"x"),
-                tools=tools_of(self._graph, self._environments),
+                preloads=preloads_of(self._graph, self._environments),
                 home=self._home,
                 scratch=self._scratch,
                 store=self._store,

@@ -19,7 +19,7 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Job
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool, Folders
-from mlir_matrix.execute.worker_process import Worker
+from mlir_matrix.execute.worker_process import Preload, Worker
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
 
@@ -88,8 +88,8 @@ class PoolContext:
     selector: selectors.BaseSelector
     #: Wakes the selector. Any thread may call it.
     wake: Callable[[], object]
-    #: The tools that actions use, by the digest of their environment. Workers import them beforehand.
-    tools: Mapping[str, set[str]]
+    #: What workers import beforehand, by the digest of their environment.
+    preloads: Mapping[str, Preload]
     home: Home
     #: A folder that is removed with the run, on the disk of the store.
     scratch: Path
@@ -168,16 +168,16 @@ class WorkerPool(ABC, Generic[W]):
 PoolFactory = Callable[[PoolContext], WorkerPool[Any]]
 
 
-def tools_of(
+def preloads_of(
     graph: Graph, environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment]
-) -> Mapping[str, set[str]]:
-    """Return the tools that actions of a graph use, by the digest of their environment."""
-    tools: dict[str, set[str]] = defaultdict(set)
+) -> Mapping[str, Preload]:
+    """Return what the actions of a graph need imported, by the digest of their environment."""
+    found: dict[str, Preload] = defaultdict(lambda: Preload(set(), set()))
     for action in graph.actions.values():
         environment = environments[action.environment]
         if isinstance(environment, ResolvedEnvironment):
-            tools[environment.digest].add(action.tool)
-    return tools
+            found[environment.digest].add(action)
+    return found
 
 
 def time_limit(job: Job, limits: Limits) -> float:

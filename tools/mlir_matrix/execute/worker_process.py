@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.catalog.models.base import PYTHON_FILE
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
+from mlir_matrix.plan.graph import Action
 
 
 def worker_command(
@@ -44,9 +46,25 @@ def worker_command(
     return [*python, str(actions / "runtime" / "bootstrap.py"), *folders, *arguments]
 
 
-def serving(tools: Iterable[str], devices: Iterable[str] = ()) -> list[str]:
-    """Return the arguments of a worker that imports what ``tools`` need and then answers requests on ``devices``."""
-    words = [word for tool in sorted(tools) for word in ("--tool", tool)]
+class Preload(NamedTuple):
+    """What a worker imports before it answers requests: what our tools need, and modules that tools of catalogs name."""
+
+    tools: set[str]
+    modules: set[str]
+
+    def add(self, action: Action) -> None:
+        """Add what an action needs."""
+        self.tools.add(action.tool)
+        self.modules.update(action.params.get("preload", ()))
+        if action.tool == PYTHON_FILE and "bindings" in action.params:
+            # Makes a context of the bindings, which every child finds ready.
+            self.tools.add("backend")
+
+
+def serving(preload: Preload, devices: Iterable[str] = ()) -> list[str]:
+    """Return the arguments of a worker that imports ``preload`` and then answers requests on ``devices``."""
+    words = [word for tool in sorted(preload.tools) for word in ("--tool", tool)]
+    words += [word for module in sorted(preload.modules) for word in ("--module", module)]
     return [*words, *(word for device in devices for word in ("--device", device)), "--persistent_worker"]
 
 
@@ -185,15 +203,15 @@ class WorkerProcess(Worker):
 
 def start_worker(
     environment: ResolvedEnvironment,
-    tools: Iterable[str],
+    preload: Preload,
     *,
     store: Path,
     bytecode: Path,
     scratch: Path,
     devices: Iterable[str] = (),
 ) -> WorkerProcess:
-    """Start the worker of an environment. It imports what ``tools`` need and then answers requests."""
-    command = worker_command(environment, store=store, bytecode=bytecode, arguments=serving(tools, devices))
+    """Start the worker of an environment. It imports ``preload`` and then answers requests."""
+    command = worker_command(environment, store=store, bytecode=bytecode, arguments=serving(preload, devices))
     log = scratch / f"worker-{environment.name}.log"
     with open(log, "wb") as errors:
         process = subprocess.Popen(

@@ -172,8 +172,8 @@ def route_json(route: Route) -> dict[str, Any]:
         "position": route.position,
         "ends": route.ends,
         "ingress": _resolved_step_json(route.ingress),
-        "linker": route.linker,
-        "runner": route.runner,
+        "linker": route.linker or None,
+        "runner": route.runner.environment,
         "steps": [
             {
                 "step": step.name,

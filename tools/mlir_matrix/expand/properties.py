@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, PropertyKind, SameIr, Scaling
-from mlir_matrix.expand.recipes import ResolvedStep, Unsupported
+from mlir_matrix.expand.recipes import READS_IR, ResolvedStep, Unsupported
 from mlir_matrix.expand.routes import Connector, Route, word_list
 from mlir_matrix.expand.test_sets import TestKey, TestProperty
 from mlir_matrix.names import did_you_mean
@@ -80,8 +80,8 @@ def reader(route: Route, kind: str) -> ResolvedStep | None:
     if end is None:
         return None
     steps = [step.resolved_step for step in route.steps]
-    after = [step for step in steps[end:] if step.tool != "check"]
-    before = [step for step in steps[:end] if step.tool != "check"]
+    after = [step for step in steps[end:] if step.tool in READS_IR]
+    before = [step for step in steps[:end] if step.tool in READS_IR]
     if after:
         return after[0]
     return before[-1] if before and before[-1].tool == "passes" else None

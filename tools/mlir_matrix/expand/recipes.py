@@ -1,4 +1,4 @@
-"""Resolve a step or an importer under pins: its variant, tool and environment; or why it is unsupported.
+"""Resolve a tool under pins: its variant, backend and environment; or why it is unsupported.
 
 Whether MLIR's Python bindings or the release's own programs (``mlir-opt``, …) run a step follows from the pinned release.
 """
@@ -6,20 +6,33 @@ Whether MLIR's Python bindings or the release's own programs (``mlir-opt``, …)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Framework, Requirement, Step, Target, Variant
+from mlir_matrix.catalog.models.base import (
+    COMMAND,
+    PYTHON_FILE,
+    Conditions,
+    Framework,
+    ParameterValue,
+    Requirement,
+    Step,
+    Target,
+    Tool,
+    Variant,
+)
 from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.catalog.releases import parse_range
 
 #: The backend of a tool: MLIR's Python bindings, or a release's programs.
 Backend = Literal["bindings", "programs"]
-#: Tools that have both backends.
-TWO_BACKENDS = frozenset({"passes", "object", "import_mlir"})
+#: Tools that have both backends; a Python file may call either.
+TWO_BACKENDS = frozenset({"passes", "object", PYTHON_FILE})
+#: Tools of steps whose environments have what reads IR.
+READS_IR = frozenset({"passes", "object"})
 #: Tools whose output is IR.
 KEEPS_IR = frozenset({"passes", "check"})
 #: The most releases that a reason suggests: the newest.
@@ -35,10 +48,10 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedStep:
-    """A step, or a framework's importer, under some pins."""
+    """A step, a framework's importer or a target's runner, under some pins."""
 
     name: str
-    #: Module of ``mlir_matrix.actions``.
+    #: Module of ``mlir_matrix.actions.tools``.
     tool: str
     #: The environment as plans name it, with its pins where they are not the default ones.
     environment: str
@@ -50,9 +63,18 @@ class ResolvedStep:
     passes: str | None = None
     schedule: str | None = None
     patterns: str | None = None
+    command: tuple[str, ...] | None = None
+    #: Folders of the environment's wheels with programs.
+    programs: tuple[str, ...] = ()
+    #: The defaults of parameters in these releases.
+    parameters: Mapping[str, ParameterValue] = field(default_factory=dict, compare=False)
     #: ``file:line:column`` of the variant that applies, and the releases that chose it; empty without variants.
     variant: str = ""
     because: str = ""
+
+
+#: What has a tool.
+Tooled = Entry[Framework] | Entry[Step] | Entry[Target]
 
 
 def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsupported:
@@ -60,26 +82,11 @@ def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsu
     entry = catalog.steps[name]
     step = entry.document
     releases = pins.releases(step.environment)
-    lacking = unmet(f"step {name}", step.requires, releases)
-    if not lacking and step.backend == "programs":
-        lacking = _without_programs(f"step {name} works", releases)
-    if lacking:
+    if step.backend == "programs" and (lacking := _without_programs(f"step {name} works", releases)):
         return Unsupported(lacking)
-    variant, position, because = Variant(), "", ""
-    if step.variants:
-        index = _variant(step, releases)
-        if index is None:
-            return Unsupported(_no_variant(catalog, entry, releases))
-        variant, position = step.variants[index], entry.source.position("variants", index)
-        because = ", ".join(f"{name} is {releases[name].release}" for name in {**variant.when, **variant.carries})
-    found = replace(
-        _resolve(name, step.tool, step.environment, pins),
-        passes=variant.passes or step.passes,
-        schedule=variant.schedule or step.schedule,
-        patterns=variant.patterns or step.patterns,
-        variant=position,
-        because=because,
-    )
+    found = _resolve(entry, "step", pins)
+    if isinstance(found, Unsupported):
+        return found
     if step.backend:
         found = replace(found, backend=step.backend)
     if found.patterns and found.backend == "programs":
@@ -88,35 +95,66 @@ def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsu
     return found
 
 
-def resolve_importer(entry: Entry[Framework], pins: Pins) -> ResolvedStep:
+def resolve_importer(entry: Entry[Framework], pins: Pins) -> ResolvedStep | Unsupported:
     """Resolve a framework's importer under some pins."""
-    return _resolve(entry.name, entry.document.tool, entry.document.environment, pins)
+    return _resolve(entry, "framework", pins)
 
 
-def _resolve(name: str, tool: str, environment: str, pins: Pins) -> ResolvedStep:
-    releases = pins.releases(environment)
+def resolve_runner(entry: Entry[Target], pins: Pins) -> ResolvedStep | Unsupported:
+    """Resolve what runs a target's artifacts under some pins."""
+    document = entry.document
+    if document.tool == "run_jit":
+        # MLIR's own runner is a program.
+        lacking = _without_programs(f"target {entry.name} runs kernels", pins.releases(document.runner_environment))
+        if lacking:
+            return Unsupported(lacking)
+    return _resolve(entry, "target", pins)
+
+
+def _resolve(entry: Tooled, what: str, pins: Pins) -> ResolvedStep | Unsupported:
+    document = entry.document
+    releases = pins.releases(document.works_in)
+    if lacking := unmet(f"{what} {entry.name}", document.requires, releases):
+        return Unsupported(lacking)
+    variant, position, because = Variant(), "", ""
+    if document.variants:
+        index = matching_variant(document.variants, releases)
+        if index is None:
+            return Unsupported(_no_variant(pins.catalog, f"{what} {entry.name}", document, releases))
+        variant, position = document.variants[index], entry.source.position("variants", index)
+        because = ", ".join(f"{name} is {releases[name].release}" for name in {**variant.when, **variant.carries})
+    tool = document.tool_name(entry.files)
     bindings = next((release.bindings for release in releases.values() if release.bindings), None)
     backend: Backend | None = None
     if tool in TWO_BACKENDS:
         backend = "bindings" if bindings or not releases else "programs"
+    step = document if isinstance(document, Step) else variant
     return ResolvedStep(
-        name=name,
+        name=entry.name,
         tool=tool,
-        environment=pins.reference(environment),
+        environment=pins.reference(document.works_in),
         pins=tuple((component, release.release) for component, release in releases.items()),
         backend=backend,
         bindings=bindings,
+        passes=variant.passes or step.passes,
+        schedule=variant.schedule or step.schedule,
+        patterns=variant.patterns or step.patterns,
+        command=variant.command or document.command,
+        programs=_program_folders(pins.catalog, releases) if tool in (COMMAND, PYTHON_FILE) else (),
+        parameters={name: each.default for name, each in document.parameters.items()} | variant.parameters,
+        variant=position,
+        because=because,
     )
 
 
-def runner(entry: Entry[Target], pins: Pins) -> str | Unsupported:
-    """Return the environment in which a target's kernels run, as plans name it."""
-    document = entry.document
-    lacking = ""
-    if document.tool == "run_jit":
-        # MLIR's own runner is a program.
-        lacking = _without_programs(f"target {entry.name} runs kernels", pins.releases(document.runner_environment))
-    return Unsupported(lacking) if lacking else pins.reference(document.runner_environment)
+def _program_folders(catalog: Catalog, releases: Mapping[str, Release]) -> tuple[str, ...]:
+    documents = [(catalog.components[name].document, release) for name, release in releases.items()]
+    return tuple(
+        folder
+        for component, release in documents
+        if (release.provider or component.provider) == "pypi"
+        for folder in component.programs
+    )
 
 
 def _without_programs(who: str, releases: Mapping[str, Release]) -> str:
@@ -143,17 +181,17 @@ def unmet(who: str, requires: Sequence[Requirement], releases: Mapping[str, Rele
     return ""
 
 
-def _variant(step: Step, releases: Mapping[str, Release]) -> int | None:
+def matching_variant(variants: Sequence[Conditions], releases: Mapping[str, Release]) -> int | None:
     """Return the index of the first variant that matches some releases."""
-    for index, variant in enumerate(step.variants):
+    for index, variant in enumerate(variants):
         asked = ((name, releases.get(name)) for name in {**variant.when, **variant.carries})
         if all(release and variant.holds(name, release.release, release.carries) for name, release in asked):
             return index
     return None
 
 
-def _no_variant(catalog: Catalog, entry: Entry[Step], releases: Mapping[str, Release]) -> str:
-    variants = entry.document.variants
+def _no_variant(catalog: Catalog, who: str, document: Tool, releases: Mapping[str, Release]) -> str:
+    variants = document.variants
     asked = dict.fromkeys(name for variant in variants for name in (*variant.when, *variant.carries))
     pinned = ", ".join(f"{name} {releases[name].release}" for name in asked if name in releases)
     pinned = pinned or f"an environment without {' and '.join(asked)}"
@@ -165,21 +203,21 @@ def _no_variant(catalog: Catalog, entry: Entry[Step], releases: Mapping[str, Rel
         for variant in variants
     )
     others = "; ".join(
-        f"{name} {', '.join(serving)}" for name in asked if (serving := _serving(catalog, entry, releases, name))
+        f"{name} {', '.join(serving)}" for name in asked if (serving := _serving(catalog, document, releases, name))
     )
     hint = f" (would do: {others})" if others else ""
-    return f"step {entry.name} has no variant for {pinned}; it has variants for {known}{hint}"
+    return f"{who} has no variant for {pinned}; it has variants for {known}{hint}"
 
 
-def _serving(catalog: Catalog, entry: Entry[Step], releases: Mapping[str, Release], name: str) -> list[str]:
-    """Return the newest releases of a component that a step has a variant for, with all other pins as they are."""
+def _serving(catalog: Catalog, document: Tool, releases: Mapping[str, Release], name: str) -> list[str]:
+    """Return the newest releases of a component that a tool has a variant for, with all other pins as they are."""
     if name not in releases:
         return []
     fitting = (
         release.release
         for release in reversed(catalog.components[name].document.releases)
-        if _variant(entry.document, swapped := {**releases, name: release}) is not None
-        and not unmet("", entry.document.requires, swapped)
+        if matching_variant(document.variants, swapped := {**releases, name: release}) is not None
+        and not unmet("", document.requires, swapped)
     )
     return list(islice(fitting, _SHOWN))
 

@@ -7,13 +7,16 @@ framework emits several kinds, the sources of a workload decide which route it t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import ParameterValue, Pipeline, Target, UsedStep, Workload, used_steps
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
-from mlir_matrix.expand.recipes import ResolvedStep, Unsupported, resolve_importer, resolve_step, runner, unmet
+from mlir_matrix.expand.recipes import ResolvedStep, Unsupported, resolve_importer, resolve_runner, resolve_step, unmet
+
+#: Tools of targets that call a kernel by the driver.
+LINKING = frozenset({"run", "run_jit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,10 @@ class Route:
     #: The position of the entry in the pipeline.
     position: str
     ingress: ResolvedStep
-    #: The environments that link and run, as plans name them.
+    #: The environment that links, as plans name it; empty for a target that links nothing.
     linker: str
-    runner: str
+    #: What runs the target's input.
+    runner: ResolvedStep
 
     @property
     def ends(self) -> str:
@@ -197,18 +201,21 @@ class Connector:
             resolved_step = self.resolved_step(link.name, pins)
             if isinstance(resolved_step, Unsupported):
                 return resolved_step
-            steps.append(RouteStep(link.name, link.takes, link.gives, link.arguments, link.position, resolved_step))
+            arguments = tuple([_in_releases(argument, resolved_step) for argument in link.arguments])
+            steps.append(RouteStep(link.name, link.takes, link.gives, arguments, link.position, resolved_step))
         begin, end, here = self.catalog.frameworks[framework], self.catalog.targets[target], self.pins(pins)
-        runs = runner(end, here)
-        if isinstance(runs, Unsupported):
-            return runs
+        ingress, runner = resolve_importer(begin, here), resolve_runner(end, here)
+        if isinstance(ingress, Unsupported):
+            return ingress
+        if isinstance(runner, Unsupported):
+            return runner
         varied = [pair.partition("=")[0] for pair in pins.split(",")] if pins else []
         used = self._components(framework, target, links) if varied else ()
         if idle := [component for component in varied if component not in used]:
             return Unsupported(f"nothing on the route of this cell uses {idle[0]}")
         return Route(
             kind, begin.document.emits[kind], tuple(steps), self.catalog.pipelines[pipeline].source.position("entry", kind),
-            resolve_importer(begin, here), here.reference(end.document.linker_environment), runs,
+            ingress, here.reference(end.document.linker_environment) if runner.tool in LINKING else "", runner,
         )  # fmt: skip
 
     def _components(self, framework: str, target: str, links: Sequence[_Link]) -> set[str]:
@@ -216,7 +223,9 @@ class Connector:
         document = self.catalog.targets[target].document
         environments = {self.catalog.steps[link.name].document.environment for link in links}
         environments.add(self.catalog.frameworks[framework].document.environment)
-        environments.update((document.linker_environment, document.runner_environment))
+        environments.add(document.runner_environment)
+        if self.catalog.targets[target].document.tool_name(self.catalog.targets[target].files) in LINKING:
+            environments.add(document.linker_environment)
         return {component for environment in environments for component in self.pins().releases(environment)}
 
     def _links(self, pipeline: str, kind: str, target: str) -> tuple[_Link, ...]:
@@ -247,6 +256,14 @@ class Connector:
             user = self.catalog.pipelines[pipeline]
             chain = self._chains[pipeline, kind] = _follow(self.catalog, user, kind, user.document.route(kind))
         return chain
+
+
+def _in_releases(argument: Argument, resolved_step: ResolvedStep) -> Argument:
+    """Return an argument with the default that the variant for these releases has."""
+    value = resolved_step.parameters.get(argument.name, argument.value)
+    if not argument.default or value == argument.value:
+        return argument
+    return replace(argument, value=value, position=resolved_step.variant)
 
 
 def word_list(names: Iterable[str], word: str = "and") -> str:

@@ -227,7 +227,7 @@ def _read(
             fold(found, mutant, [_located(current, report) for report in reports], exact)
         elif bad["outcome"] in _TROUBLE:
             raise InfrastructureError(f"{mutant.test.id}: {bad['reason']}")
-        elif all(done[report.ran].result.ok for report in mutant.reports if report.ran):
+        elif all(done[ran].result.ok for report in mutant.reports for ran in report.ran):
             found.failed[mutant.test.id] = f"expected outputs and their bounds cannot be computed: {bad['reason']}"
         else:
             fold_failure(found, mutant, bad)

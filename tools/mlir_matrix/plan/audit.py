@@ -40,10 +40,10 @@ _REPORT = {"report": "report.json"}
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Some draws, the action that runs the kernel on them (empty where none is needed), and the one that judges them."""
+    """Some draws, the actions that run the kernel on them (none where none is needed), and the one that judges them."""
 
     draws: tuple[int, ...]
-    ran: str
+    ran: frozenset[str]
     judged: str
 
 
@@ -151,15 +151,13 @@ class Auditor:
         draws, reports = draws_of(workload.document, self._seeds), []
         for start in range(0, len(draws), _CHUNK):
             chunk = draws[start : start + _CHUNK]
-            bounds, files, ran = self._bounds_of(workload, chunk), dict[str, Input](), ""
+            files: dict[str, Input] = dict(self._bounds_of(workload, chunk))
             if kernel:
-                ran = self._chains.run_draws(test, kernel, chunk)
-                files = {"failures": Produced(ran, "failures"), **bounds}
-                for draw in chunk:
-                    for name in workload.document.outputs:
-                        files[f"actual-{draw}-{name}"] = Produced(ran, f"out-{draw}-{name}")
+                results = self._chains.run_draws(test, kernel, chunk)
+                ran = {each.action for each in results.values()}
+                files |= {name if name == "failures" else f"actual-{name}": each for name, each in results.items()}
             else:
-                files = dict(bounds)
+                ran = set()
                 for draw in chunk:
                     made = add_inputs(self._planner.graph, workload, self._numpy, draw=draw)
                     files |= {f"arg-{draw}-{name}": each for name, each in made.items()}
@@ -178,7 +176,7 @@ class Auditor:
                 inputs=files,
                 outputs=_REPORT,
             )
-            reports.append(Report(draws=chunk, ran=ran, judged=judged))
+            reports.append(Report(draws=chunk, ran=frozenset(ran), judged=judged))
         return Mutant(
             test=test, mutation=mutation, site=site, sites=sites, kind=kind, planting=planting, reports=tuple(reports)
         )

@@ -6,17 +6,18 @@ The planner, properties, audits and calibrations share these chains: what two te
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from mlir_matrix.actions.params import PassesParams, StepParams
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.actions.runtime.template import fill
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import ParameterValue, Workload
+from mlir_matrix.catalog.models.base import COMMAND, PYTHON_FILE, ParameterValue, Step, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import KEEPS_IR, ResolvedStep
 from mlir_matrix.expand.routes import Route, RouteStep
 from mlir_matrix.plan.graph import Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import choose_backend, file_of, json_value, signature
+from mlir_matrix.plan.parameters import choose_backend, file_of, json_value, signature, tool_files, tool_params
 from mlir_matrix.plan.run_kernels import Kernels
 
 #: Applies a step with its parameters to an artifact.
@@ -60,49 +61,45 @@ class Chains(Kernels):
     def step(self, name: str, resolved_step: ResolvedStep, artifact: Input) -> Produced:
         """Apply a step by itself, with the defaults of its parameters."""
         step = self._catalog.steps[name].document
-        defaults = {key: parameter.default for key, parameter in step.parameters.items()}
-        gives = step.gives or step.accepts[0]
-        return cached(self._alone, name, lambda: self._new_step(name, gives, resolved_step, defaults))(artifact)
+        takes, values = step.accepts[0], resolved_step.parameters
+        apply = cached(
+            self._alone, name, lambda: self._new_step(name, takes, step.gives or takes, resolved_step, values)
+        )
+        return apply(artifact)
 
     def _new_import(self, framework: str, route: Route, workload: Entry[Workload]) -> Produced:
-        source = file_of(self._catalog, workload.root, workload.files[route.source])
-        params = signature(workload.document)
-        choose_backend(params, route.ingress)
+        entry, ingress = self._catalog.frameworks[framework], route.ingress
+        params = tool_params(ingress, entry.document, ingress.parameters, "")
+        files = tool_files(self._catalog, entry, params)
         action = self.graph.add(
             f"import/{framework}/{workload.name}",
-            tool=route.ingress.tool,
+            tool=ingress.tool,
             stage=Stage.IMPORT,
-            environment=route.ingress.environment,
-            params=params,
-            inputs={"source": source},
-            outputs={"ir": self._catalog.kinds[route.kind].document.file},
+            environment=ingress.environment,
+            params={**signature(workload.document), **params},
+            inputs={"source": file_of(self._catalog, workload.root, workload.files[route.source]), **files},
+            outputs={"out": self._catalog.kinds[route.kind].document.file},
         )
-        return Produced(action, "ir")
+        return Produced(action, "out")
 
     def _route_step(self, step: RouteStep) -> _Step:
         return cached(
-            self._steps, step, lambda: self._new_step(step.name, step.gives, step.resolved_step, step.parameters)
+            self._steps,
+            step,
+            lambda: self._new_step(step.name, step.takes, step.gives, step.resolved_step, step.parameters),
         )
 
     def _new_step(
-        self, name: str, gives: str, resolved_step: ResolvedStep, parameters: Mapping[str, ParameterValue]
+        self, name: str, takes: str, gives: str, resolved_step: ResolvedStep, values: Mapping[str, ParameterValue]
     ) -> _Step:
         """Return a function that adds a step's action, once for each artifact."""
-        entry = self._catalog.steps[name]
-        step, tool = entry.document, resolved_step.tool
-        params: StepParams = {}
-        choose_backend(params, resolved_step)
-        if resolved_step.passes is not None:
-            params = PassesParams(**params, passes=fill(" ".join(resolved_step.passes.split()), parameters))
-        if step.tool != "passes" or resolved_step.schedule is not None:
-            params["parameters"] = {key: json_value(value) for key, value in parameters.items()}
-        named = {"schedule": resolved_step.schedule, "patterns": resolved_step.patterns, "directives": step.directives}
-        files = {key: file_of(self._catalog, entry.root, entry.folder / path) for key, path in named.items() if path}
-        # The output of other tools is named by its kind (``object``).
-        output = "ir" if tool in KEEPS_IR else gives
-        # Bindings always generate code for the CPU that they run on; programs do so where told, else for any.
-        by_programs = tool == "object" and resolved_step.backend == "programs"
-        native = parameters.get("cpu") == "native" if by_programs else step.native
+        entry, tool = self._catalog.steps[name], resolved_step.tool
+        if tool in (PYTHON_FILE, COMMAND):
+            params = tool_params(resolved_step, entry.document, values, takes)
+            # The name of its output does not depend on what it makes.
+            output, native, files = "out", entry.document.native, tool_files(self._catalog, entry, params)
+        else:
+            params, output, native, files = self._own_tool(entry, gives, resolved_step, values)
         outputs = {output: self._catalog.kinds[gives].document.file}
         made: dict[Input, Produced] = {}
 
@@ -112,7 +109,7 @@ class Chains(Kernels):
                 action = self.graph.add(
                     name,
                     tool=tool,
-                    stage=Stage(step.stage),
+                    stage=Stage(entry.document.stage),
                     environment=resolved_step.environment,
                     params=params,
                     inputs={"ir": artifact, **files},
@@ -123,3 +120,24 @@ class Chains(Kernels):
             return found
 
         return apply
+
+    def _own_tool(
+        self, entry: Entry[Step], gives: str, resolved_step: ResolvedStep, values: Mapping[str, ParameterValue]
+    ) -> tuple[Any, str, bool, dict[str, Input]]:
+        """Return the parameters of one of our tools, the name of its output, whether it is native, and the step's files."""
+        step, tool = entry.document, resolved_step.tool
+        params: StepParams = {}
+        choose_backend(params, resolved_step)
+        if resolved_step.passes is not None:
+            params = PassesParams(**params, passes=fill(" ".join(resolved_step.passes.split()), values))
+        if tool != "passes" or resolved_step.schedule is not None:
+            params["parameters"] = {key: json_value(value) for key, value in values.items()}
+        named = {"schedule": resolved_step.schedule, "patterns": resolved_step.patterns, "directives": step.directives}
+        files: dict[str, Input] = {
+            key: file_of(self._catalog, entry.root, entry.folder / path) for key, path in named.items() if path
+        }
+        # Bindings always generate code for the CPU that they run on; programs do so where told, else for any.
+        by_programs = tool == "object" and resolved_step.backend == "programs"
+        native = values.get("cpu") == "native" if by_programs else step.native
+        # The output of other tools is named by its kind (``object``).
+        return params, "ir" if tool in KEEPS_IR else gives, native, files

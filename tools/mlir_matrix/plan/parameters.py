@@ -14,14 +14,15 @@ from mlir_matrix.actions.params import (
     JudgedOutput,
     SameIrParams,
     StepParams,
+    ToolParams,
     Value,
 )
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
-from mlir_matrix.catalog.models.base import Output, ParameterValue, Tensor, Workload
-from mlir_matrix.expand.recipes import ResolvedStep
-from mlir_matrix.plan.graph import File, Graph, Produced
+from mlir_matrix.catalog.models.base import TOOL_FILES, Output, ParameterValue, Tensor, Tool, Workload
+from mlir_matrix.expand.recipes import ResolvedStep, Tooled
+from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.tolerances.resolve import Resolved
 
 #: The output of an action that compares.
@@ -49,6 +50,30 @@ def choose_backend(params: StepParams | ImportParams | SameIrParams, resolved_st
         params["backend"] = resolved_step.backend
     if resolved_step.bindings:
         params["bindings"] = resolved_step.bindings
+
+
+def tool_params(resolved_step: ResolvedStep, tool: Tool, values: Mapping[str, ParameterValue], kind: str) -> ToolParams:
+    """Return the parameters of a catalog's tool: how it is run, and the values of its own parameters."""
+    params: ToolParams = {"kind": kind} if kind else {}
+    choose_backend(params, resolved_step)
+    if resolved_step.command:
+        params["command"] = list(resolved_step.command)
+    if resolved_step.programs:
+        params["programs"] = list(resolved_step.programs)
+    if tool.preload:
+        params["preload"] = list(tool.preload)
+    if values:
+        params["parameters"] = {name: json_value(value) for name, value in values.items()}
+    return params
+
+
+def tool_files(catalog: Catalog, entry: Tooled, params: ToolParams) -> dict[str, Input]:
+    """Return the files of a catalog's tool as inputs; write the path of its Python file to its parameters."""
+    files: dict[str, Input] = {}
+    if "command" not in params:
+        files["tool"] = file = file_of(catalog, entry.root, entry.folder / TOOL_FILES[type(entry.document)])
+        params["tool"] = file.path
+    return files | {name: file_of(catalog, entry.root, entry.folder / name) for name in entry.document.files}
 
 
 #: The distance between the seeds of two draws of an input; a prime, so that inputs with neighbouring seeds differ.

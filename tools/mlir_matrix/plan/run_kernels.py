@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mlir_matrix.actions.params import CodegenParams, LinkKitParams, NoParams, RunParams
+from mlir_matrix.actions.params import (
+    CodegenParams,
+    LinkKitParams,
+    NoParams,
+    RunParams,
+    RunToolParams,
+    ToolParams,
+)
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Target, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import add_inputs, json_value, signature
+from mlir_matrix.plan.parameters import add_inputs, json_value, signature, tool_files, tool_params
 
 #: The one driver, relative to this repository: kernels of every catalog are linked with it.
 DRIVER_SOURCES = tuple(
@@ -40,7 +47,9 @@ class Kernels:
         self._runs: dict[tuple[object, ...], str] = {}
         #: Arguments, parameters and outputs of a workload on a target; and the parameters with a pipeline's values.
         self._shared: dict[tuple[object, ...], _Shared] = {}
-        self._jit_params: dict[tuple[object, ...], RunParams] = {}
+        self._tool_params: dict[tuple[object, ...], RunParams] = {}
+        #: Parameters and files of a target's own tool, by target, kind and a pipeline's values.
+        self._own: dict[tuple[object, ...], tuple[ToolParams, dict[str, Input]]] = {}
         self._links: dict[tuple[Produced, str, str], Produced] = {}
         #: Parts of the driver, by name, triple and environment.
         self._kits: dict[tuple[str, str, str], Produced] = {}
@@ -61,7 +70,7 @@ class Kernels:
         """
         route, target = test.route, self._catalog.targets[test.target].document
         assert route is not None
-        entry = workload or self._catalog.workloads[test.workload]
+        entry, tool = workload or self._catalog.workloads[test.workload], route.runner.tool
         # Only a target that generates code as it runs it reads these.
         values = self._catalog.pipelines[test.pipeline].document.codegen
         settings = tuple(values.items())
@@ -70,55 +79,70 @@ class Kernels:
         if key in self._runs:
             return self._runs[key]
         files, params, outputs = self._inputs(entry, target, draw, arguments)
-        jit = target.tool == JIT
-        if jit:
-            library = self._kit(target.triple, route.linker, "library", "driver.so")
+        native, common = bool(target.devices), params
+        if tool == "run":
+            kernel: dict[str, Input] = {"kernel": self._linked(artifact, test.target, route)}
+        elif tool == JIT:
+            library = self._kit(str(target.triple), route.linker, "library", "driver.so")
             codegen: CodegenParams = {"parameters": {name: json_value(value) for name, value in values.items()}}
-            compiled = self._compile(artifact, library, route.runner, codegen)
-            kernel = {"ir": compiled, "driver": library}
+            compiled = self._compile(artifact, library, route.runner.environment, codegen)
+            kernel, native = {"ir": compiled, "driver": library}, True
             # One object for all runs: its digest is computed once.
-            common = params
-            params = cached(self._jit_params, (id(common), settings), lambda: RunParams(**common, **codegen))
+            params = cached(self._tool_params, (id(common), settings), lambda: RunParams(**common, **codegen))
         else:
-            kernel = {"kernel": self._linked(artifact, test.target, route)}
+            native = native or target.native
+            own, extra = cached(self._own, (test.target, route.ends, settings), lambda: self._new_own(test, route))
+            kernel = {"artifact": artifact, **extra}
+            params = cached(self._tool_params, (id(common), id(own)), lambda: RunToolParams(**common, **own))
         self._runs[key] = self.graph.add(
             f"run/{entry.name}",
-            tool=target.tool,
+            tool=tool,
             stage=Stage.RUN,
-            environment=route.runner,
+            environment=route.runner.environment,
             params=params,
             inputs={**kernel, **files},
             outputs=outputs,
-            native=jit or bool(target.devices),
+            native=native,
         )
         return self._runs[key]
 
-    def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> str:
-        """Add the action that calls a linked kernel with the inputs of several draws; its outputs: ``out-DRAW-NAME``, ``failures``.
+    def _new_own(self, test: Test, route: Route) -> tuple[ToolParams, dict[str, Input]]:
+        """Return the parameters and files of a target's own tool."""
+        target = self._catalog.targets[test.target]
+        values = self._catalog.pipelines[test.pipeline].document.codegen
+        declared = {name: values.get(name, default) for name, default in route.runner.parameters.items()}
+        params = tool_params(route.runner, target.document, declared, route.ends)
+        return params, tool_files(self._catalog, target, params)
 
-        A draw that fails does not fail the action. Raises ValueError for a target that compiles kernels in memory.
+    def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> dict[str, Produced]:
+        """Call an artifact with the inputs of several draws. Return its outputs: ``DRAW-NAME``, and ``failures`` of a kernel.
+
+        One action calls a linked kernel on all draws, and a draw that fails does not fail it. Others have an action a draw.
         """
         route, document = test.route, self._catalog.targets[test.target].document
         assert route is not None
         workload = self._catalog.workloads[test.workload]
-        if document.tool == JIT:
-            raise ValueError(f"target {test.target} links no kernels")
+        names = workload.document.outputs
+        if route.runner.tool != "run":
+            runs = {draw: self.run(test, artifact, draw=draw) for draw in draws}
+            return {f"{draw}-{name}": Produced(run, f"out-{name}") for draw, run in runs.items() for name in names}
         inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, route)}
         outputs = {"failures": "failures.json"}
         for draw in draws:
             arguments, params, results = self._inputs(workload, document, draw)
             inputs |= {name.replace("arg-", f"arg-{draw}-", 1): made for name, made in arguments.items()}
             outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
-        return self.graph.add(
+        ran = self.graph.add(
             f"run/{workload.name}",
             tool="run",
             stage=Stage.RUN,
-            environment=route.runner,
+            environment=route.runner.environment,
             params=RunParams(**params, draws=list(draws)),
             inputs=inputs,
             outputs=outputs,
             native=bool(document.devices),
         )
+        return {name.removeprefix("out-"): Produced(ran, name) for name in outputs}
 
     def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
         """Add the compilation as its own action: a failed compilation must not count as a failed run."""
@@ -137,7 +161,7 @@ class Kernels:
     def _linked(self, artifact: Produced, target: str, route: Route) -> Produced:
         key = (artifact, target, route.linker)
         if key not in self._links:
-            triple = self._catalog.targets[target].document.triple
+            triple = str(self._catalog.targets[target].document.triple)
             # Two parts of the driver: its own code changes, the C library does not.
             kit = {name: self._kit(triple, route.linker, name, f"{name}.o") for name in ("runtime", "driver")}
             action = self.graph.add(

@@ -1,9 +1,9 @@
 """Resolve numerics attributes of a test, such as ``contraction: "off"`` or ``math: polynomial``; tolerances depend on them.
 
-A workload states what it asks for (the type of its accumulator, quantization), a target what it has (which libm), a
-pipeline what it does (contraction, fast-math, functions by polynomials). Where two state the same attribute, the pipeline
-overrides the target, and the target overrides the workload. A pipeline that accumulates in bf16 does so even where the
-workload asks for f32, and one that expands ``tanh`` calls no libm.
+A workload states what it asks for (the type of its accumulator, quantization), a target what it has (which libm), a step
+and a pipeline what they do (contraction, fast-math, functions by polynomials). Where several state the same attribute, the
+pipeline overrides its steps, a later step an earlier one, a step the target, and the target the workload. A pipeline that
+accumulates in bf16 does so even where the workload asks for f32, and one that expands ``tanh`` calls no libm.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Pipeline, Target, Workload
+from mlir_matrix.catalog.models.base import Pipeline, Step, Target, Workload, used_steps
 
 Value = str | bool
 #: The attributes of a test, sorted by name; hashable.
 NumericsAttributes = tuple[tuple[str, Value], ...]
-NumericsSource = Entry[Workload] | Entry[Target] | Entry[Pipeline]
+NumericsSource = Entry[Workload] | Entry[Target] | Entry[Step] | Entry[Pipeline]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +78,23 @@ class Numerics:
         return [
             ("workload", self._catalog.workloads[workload]),
             ("target", self._catalog.targets[target]),
+            *(("step", step) for step in steps_of(self._catalog, pipeline)),
             ("pipeline", self._catalog.pipelines[pipeline]),
         ]
+
+
+def steps_of(catalog: Catalog, pipeline: str) -> list[Entry[Step]]:
+    """Return the steps that all routes of a pipeline share and that state attributes."""
+    found = (catalog.steps.get(use.name) for use in used_steps(catalog.pipelines[pipeline].document.steps))
+    return [step for step in found if step and step.document.numerics]
 
 
 def vocabulary(catalog: Catalog) -> Mapping[str, tuple[Value, ...]]:
     """Return every attribute that the catalog states, with all its values."""
     found: dict[str, dict[Value, None]] = {}
-    sources: tuple[Mapping[str, NumericsSource], ...] = (catalog.workloads, catalog.targets, catalog.pipelines)
+    sources: tuple[Mapping[str, NumericsSource], ...] = (
+        catalog.workloads, catalog.targets, catalog.steps, catalog.pipelines,
+    )  # fmt: skip
     for entries in sources:
         for entry in entries.values():
             for name, value in entry.document.numerics.items():

@@ -170,9 +170,9 @@ def locked_packages(session: Session) -> Iterator[tuple[str, str, Installed]]:
 
 def c_libraries(session: Session, environment: str, packages: Sequence[WheelPackage]) -> list[CLibrary]:
     """Return the C libraries that these packages build for the targets that an environment links kernels of."""
-    documents = (entry.document for entry in session.catalog.targets.values())
-    linked = (each.triple for each in documents if each.linker_environment == environment and each.tool == "run")
-    return [CLibrary.of(triple, packages) for triple in dict.fromkeys(linked)]
+    users = (entry for entry in session.catalog.targets.values() if entry.document.tool_name(entry.files) == "run")
+    linked = (each.document.triple for each in users if each.document.linker_environment == environment)
+    return [CLibrary.of(triple, packages) for triple in dict.fromkeys(linked) if triple]
 
 
 def is_downloaded(package: Installed, store: Artifacts) -> bool:

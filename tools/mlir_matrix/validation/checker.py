@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
@@ -13,10 +10,6 @@ from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.catalog.yaml_reader import Key, Source
 from mlir_matrix.names import PatternError, did_you_mean, name_glob, printable
-
-#: The folder of the tools, and of modules that they share: a tool has a function ``run``.
-_TOOLS = Path(__file__).parent.parent / "actions" / "tools"
-_RUN = re.compile(rb"^def run\(action\b", re.MULTILINE)
 
 
 class Checker:
@@ -48,18 +41,6 @@ class Checker:
             return None
         return found
 
-    def tool(self, entry: Entry[Any], what: str, fits: Callable[[str], object]) -> bool:
-        """Return whether the tool of ``what``, an entry such as a step, is a tool that fits; add a problem where not."""
-        name = entry.document.tool
-        if is_tool(name) and fits(name):
-            return True
-        known = [path.stem for path in sorted(_TOOLS.glob("*.py")) if fits(path.stem) and is_tool(path.stem)]
-        if is_tool(name):
-            message = f"the tool '{name}' is no tool of a {what}; a {what} takes one of {', '.join(known)}"
-            self.wrong(entry, message, "tool")
-            return False
-        return self.known(entry, "tool", name, known, "tool")
-
     def matches(self, where: Source, what: str, pattern: str, names: Iterable[str], *keys: Key) -> list[str]:
         """Return the names that a pattern matches; add a problem where it cannot be read or matches none."""
         try:
@@ -73,10 +54,3 @@ class Checker:
         elif not found and not glob.everything:
             self.wrong(where, f"no {what} matches '{printable(pattern)}'", *keys)
         return found
-
-
-@cache
-def is_tool(name: str) -> bool:
-    """Return whether a module of ``mlir_matrix.actions.tools`` is a tool, without importing it."""
-    path = _TOOLS / f"{name}.py"
-    return path.is_file() and _RUN.search(path.read_bytes()) is not None

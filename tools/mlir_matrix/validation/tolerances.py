@@ -11,9 +11,18 @@ from itertools import product
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
+from mlir_matrix.catalog.models.base import Pipeline
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.tolerances.bounds import evaluate, vacuous
-from mlir_matrix.tolerances.numerics import Numerics, NumericsAttributes, NumericsSource, Value, shown, vocabulary
+from mlir_matrix.tolerances.numerics import (
+    Numerics,
+    NumericsAttributes,
+    NumericsSource,
+    Value,
+    shown,
+    steps_of,
+    vocabulary,
+)
 from mlir_matrix.tolerances.resolve import BOUNDS, KEYS, LayerRanking, asked, ranking
 from mlir_matrix.validation.checker import Checker
 
@@ -163,8 +172,8 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
             mask = ranks.mask(key["workload"], name) & ranks.mask(key["output"], output)
             mask &= ranks.mask(key["dtype"], tensor.dtype)
             outputs.setdefault((mask, _relevant(workload, relevant)), (name, mask))
-    targets = _alike(ranks, key["target"], catalog.targets, relevant)
-    pipelines = _alike(ranks, key["pipeline"], catalog.pipelines, relevant)
+    targets = _alike(catalog, ranks, key["target"], catalog.targets, relevant)
+    pipelines = _alike(catalog, ranks, key["pipeline"], catalog.pipelines, relevant)
     routes = list(product(targets, pipelines))
     found = {
         left & right & middle & stated(workload, target, pipeline)
@@ -175,13 +184,15 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
 
 
 def _alike(
-    ranks: LayerRanking, key: int, entries: Mapping[str, NumericsSource], relevant: Set[str]
+    catalog: Catalog, ranks: LayerRanking, key: int, entries: Mapping[str, NumericsSource], relevant: Set[str]
 ) -> list[tuple[str, int]]:
     """Return one of each group of targets or pipelines that no layer tells apart, with the layers that match it."""
     groups: dict[object, tuple[str, int]] = {}
     for name, entry in entries.items():
         mask = ranks.mask(key, name)
-        groups.setdefault((mask, _relevant(entry, relevant)), (name, mask))
+        steps = steps_of(catalog, name) if isinstance(entry.document, Pipeline) else []
+        stated = tuple(_relevant(each, relevant) for each in (*steps, entry))
+        groups.setdefault((mask, stated), (name, mask))
     return list(groups.values())
 
 

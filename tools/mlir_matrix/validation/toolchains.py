@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from math import prod
 from typing import Any
 
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.models.base import Requirement, Step, Workload
+from mlir_matrix.catalog.models.base import Conditions, Requirement, Tool
 from mlir_matrix.catalog.models.toolchains import PATCHER, Build, Component, KnownGood, Release
 from mlir_matrix.catalog.releases import RangeError, number, parse_range
 from mlir_matrix.catalog.yaml_reader import Key
@@ -35,9 +35,10 @@ def check(checker: Checker) -> None:
         _component(checker, component)
     for known in catalog.known_good:
         _known_good(checker, known)
-    for step in catalog.steps.values():
-        _requires(checker, step, step.document.requires)
-        _variants(checker, step)
+    tools: list[Entry[Any]] = [*catalog.frameworks.values(), *catalog.steps.values(), *catalog.targets.values()]
+    for tool in tools:
+        _requires(checker, tool, tool.document.requires)
+        _variants(checker, tool, tool.document.variants, "variants")
     for workload in catalog.workloads.values():
         _requires(checker, workload, workload.document.requires)
 
@@ -140,7 +141,7 @@ def _pins(checker: Checker, known: Entry[KnownGood], pins: Mapping[str, str], *k
             checker.release(known, name, wanted, *keys, name, in_full=True)
 
 
-def _requires(checker: Checker, entry: Entry[Step] | Entry[Workload], requires: Iterable[Requirement]) -> None:
+def _requires(checker: Checker, entry: Entry[Any], requires: Iterable[Requirement]) -> None:
     for index, requirement in enumerate(requires):
         at = ("requires", index)
         _component_known(checker, entry, requirement.component, *at, "component")
@@ -152,39 +153,38 @@ def _requires(checker: Checker, entry: Entry[Step] | Entry[Workload], requires: 
             checker.wrong(entry, "one of the keys 'releases' and 'carries' is missing", *at)
 
 
-def _component_known(checker: Checker, entry: Entry[Step] | Entry[Workload], component: str, *keys: Key) -> bool:
-    """Check that a component exists and, for a step, that the step's environment has it; a workload may name any."""
+def _component_known(checker: Checker, entry: Entry[Any], component: str, *keys: Key) -> bool:
+    """Check that a component exists and, for a tool, that its environment has it; a workload may name any."""
     if not checker.known(entry, "component", component, checker.catalog.components, *keys):
         return False
-    if isinstance(entry.document, Step):
-        environment = checker.catalog.environments.get(entry.document.environment)
+    if isinstance(entry.document, Tool):
+        environment = checker.catalog.environments.get(entry.document.works_in)
         if environment is not None and component not in environment.document.components:
             checker.wrong(entry, f"environment '{environment.name}' has no component '{component}'", *keys)
             return False
     return True
 
 
-def _variants(checker: Checker, step: Entry[Step]) -> None:
-    """Check that variants name components of the step's environment, and that each variant is reachable."""
+def _variants(checker: Checker, entry: Entry[Any], variants: Sequence[Conditions], *keys: Key) -> None:
+    """Check that variants name components of the environment, and that each variant is reachable."""
     good = True
-    for index, variant in enumerate(step.document.variants):
-        at = ("variants", index)
+    for index, variant in enumerate(variants):
+        at = (*keys, index)
         if not (variant.when or variant.carries):
-            checker.wrong(step, "one of the keys 'when' and 'carries' is missing", *at)
+            checker.wrong(entry, "one of the keys 'when' and 'carries' is missing", *at)
             good = False
         for component, wanted in variant.when.items():
-            good &= _component_known(checker, step, component, *at, "when", component)
-            good &= _range(checker, step, wanted, *at, "when", component)
+            good &= _component_known(checker, entry, component, *at, "when", component)
+            good &= _range(checker, entry, wanted, *at, "when", component)
         for component, wanted in variant.carries.items():
-            good &= _component_known(checker, step, component, *at, "carries", component)
-            good &= _carries(checker, step, component, wanted, *at, "carries", component)
-    if good and step.document.variants:
-        _applicable(checker, step)
+            good &= _component_known(checker, entry, component, *at, "carries", component)
+            good &= _carries(checker, entry, component, wanted, *at, "carries", component)
+    if good and variants:
+        _applicable(checker, entry, variants, *keys)
 
 
-def _applicable(checker: Checker, step: Entry[Step]) -> None:
+def _applicable(checker: Checker, entry: Entry[Any], variants: Sequence[Conditions], *keys: Key) -> None:
     """Check that each variant is the first that matches some listed releases."""
-    variants = step.document.variants
     names = dict.fromkeys(name for variant in variants for name in (*variant.when, *variant.carries))
     listed = {name: checker.catalog.components[name].document.releases for name in names}
     if len(variants) * sum(map(len, listed.values())) > _MOST_COMBINED:
@@ -210,12 +210,12 @@ def _applicable(checker: Checker, step: Entry[Step]) -> None:
             message = (
                 f"no release of {name} is in '{printable(variant.when[name])}'{which}, so this variant never applies"
             )
-            checker.wrong(step, message, "variants", index, "when", name)
+            checker.wrong(entry, message, *keys, index, "when", name)
         else:
             earlier = sorted({min(some) for some in together if index in some})
-            places = " or ".join(step.source.position("variants", other) for other in earlier)
+            places = " or ".join(entry.source.position(*keys, other) for other in earlier)
             message = f"this variant never applies: for each release that it matches, {places} comes first"
-            checker.wrong(step, message, "variants", index)
+            checker.wrong(entry, message, *keys, index)
 
 
 def _carries(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> bool:

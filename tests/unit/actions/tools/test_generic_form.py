@@ -193,8 +193,8 @@ def test_whatever_a_release_prints_around_it(environments: Any, tmp_path: Path, 
 
     def take(source: str) -> Any:
         return environments.perform(
-            f"mlir@llvm={release}", "import_mlir", tmp_path / str(next(count)), params=PARAMS,
-            inputs={"source": source}, outputs={"ir": "ir.mlir"}, stage="import",
+            f"mlir@llvm={release}", "matrix/frameworks/mlir/importer.py", tmp_path / str(next(count)), params=PARAMS,
+            inputs={"source": source}, outputs={"out": "ir.mlir"}, stage="import",
         ).outcome  # fmt: skip
 
     for source in (AROUND + ODD, ODD + AROUND):
@@ -209,14 +209,14 @@ def test_by_real_releases(environments: Any, tmp_path: Path, release: str) -> No
 
     def take(name: str, source: str) -> Any:
         return environments.perform(
-            f"mlir@llvm={release}", "import_mlir", tmp_path / name, params=PARAMS,
-            inputs={"source": source}, outputs={"ir": "ir.mlir"}, stage="import",
+            f"mlir@llvm={release}", "matrix/frameworks/mlir/importer.py", tmp_path / name, params=PARAMS,
+            inputs={"source": source}, outputs={"out": "ir.mlir"}, stage="import",
         )  # fmt: skip
 
     done = take("good", SOURCE)
     assert done.ok, done.outcome
-    assert "func.func @main(%arg0: tensor<4x8xf32>) -> tensor<?x8xf32>" in done.text("ir")
-    assert "remark" not in done.text("ir")
+    assert "func.func @main(%arg0: tensor<4x8xf32>) -> tensor<?x8xf32>" in done.text("out")
+    assert "remark" not in done.text("out")
     refused = take("other", SOURCE.replace("8xf32", "9xf32")).outcome
     assert refused["outcome"] == "import-failed"
     assert refused["reason"] == (

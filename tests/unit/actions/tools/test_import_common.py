@@ -65,11 +65,11 @@ def test_constants_are_those_of_no_cpu(environments: Any, tmp_path: Path, monkey
 
     def imported(name: str) -> str:
         done = environments.perform(
-            "torch", "import_pytorch", tmp_path / name, params=params, inputs={"source": CONSTANT}, outputs={"ir": "ir.mlir"},
-            stage="import", plain=True,
+            "torch", "matrix/frameworks/pytorch/importer.py", tmp_path / name, params=params, inputs={"source": CONSTANT},
+            outputs={"out": "ir.mlir"}, stage="import", plain=True,
         )  # fmt: skip
         assert done.ok, done.outcome
-        return str(done.text("ir"))
+        return str(done.text("out"))
 
     pinned = imported("pinned")
     monkeypatch.setitem(CLEAN_ENVIRONMENT, "ATEN_CPU_CAPABILITY", "avx2")

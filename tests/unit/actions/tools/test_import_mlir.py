@@ -17,11 +17,11 @@ def taken(environments: Any, tmp_path: Path) -> Any:
     def perform(source: str, x: dict[str, Any] = X, y: dict[str, Any] = Y) -> Any:
         return environments.perform(
             "mlir",
-            "import_mlir",
+            "matrix/frameworks/mlir/importer.py",
             tmp_path / "a",
             params={"inputs": [x], "outputs": [y], "dims": {}, "backend": "bindings", "bindings": "torch_mlir"},
             inputs={"source": source},
-            outputs={"ir": "ir.mlir"},
+            outputs={"out": "ir.mlir"},
             stage="import",
         )
 
@@ -45,7 +45,7 @@ def test_what_is_declared_is_taken(taken: Any, argument: str, result: str, dynam
     }}"""
     done = taken(source, {**X, "dynamic": dynamic})
     assert done.ok, done.outcome
-    assert f"func.func @main(%arg0: {argument}) -> {result}" in done.text("ir")
+    assert f"func.func @main(%arg0: {argument}) -> {result}" in done.text("out")
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_comments_and_locations_do_not_reach_the_ir(taken: Any) -> None:
     done = taken('// a remark\nfunc.func @main(%a: tensor<4x8xf32> loc("p.py":1:1)) -> tensor<4x8xf32> '
                  "{ return %a : tensor<4x8xf32> }")  # fmt: skip
     assert done.ok, done.outcome
-    assert "remark" not in done.text("ir")
-    assert "loc(" not in done.text("ir")
+    assert "remark" not in done.text("out")
+    assert "loc(" not in done.text("out")
 
 
 def test_u8_and_bool_are_signless_here(taken: Any) -> None:

@@ -31,18 +31,18 @@ class Importer:
     ) -> Any:
         return self._environments.perform(
             "onnx",
-            "import_onnx",
+            "matrix/frameworks/onnx/importer.py",
             self._folder / str(next(self._count)),
             params={"inputs": [x], "outputs": [y], "dims": {"M": 3}},
             inputs={"source": source or SOURCE % (opset, graph)},
-            outputs={"ir": "ir.mlir"},
+            outputs={"out": "ir.mlir"},
             stage="import",
         )
 
     def imported(self, graph: str, **more: Any) -> str:
         done = self.perform(graph, **more)
         assert done.ok, done.outcome
-        return str(done.text("ir"))
+        return str(done.text("out"))
 
     def failure(self, graph: str, **more: Any) -> dict[str, str]:
         done = self.perform(graph, **more)

@@ -23,6 +23,7 @@ from mlir_matrix.execute.docker.options import User
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool
 from mlir_matrix.execute.worker_pool import PoolContext
+from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
 from support.fake_containers import Fake
@@ -49,8 +50,8 @@ class Making:
         self.made.append(environment.name)
         return {environment.digest: Image(id="1", tag="t", environment_digest=environment.digest)}
 
-    def precompile(self, _daemon: Any, _environment: Any, _image: Any, *, tools: set[str], **_: Any) -> None:
-        self.compiled.append(tools)
+    def precompile(self, _daemon: Any, _environment: Any, _image: Any, preload: Preload, **_: Any) -> None:
+        self.compiled.append(preload.tools)
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any])
         fill(home, environment)
     with selectors.DefaultSelector() as selector:
         context = PoolContext(
-            selector=selector, wake=lambda: making.woken.put(1), tools={GOOD.digest: {"judge"}}, home=home,
+            selector=selector, wake=lambda: making.woken.put(1), preloads={GOOD.digest: Preload({"judge"}, set())}, home=home,
             scratch=tmp_path, store=ActionCache(tmp_path), files=FilePool(str(tmp_path / "files")), limits=Limits(jobs=1),
         )  # fmt: skip
         made = ImageSupply(context, fake(), User(inside="0:0"), Containers())
@@ -129,14 +130,14 @@ def compiled(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: 
     code.mkdir()
     (code / "tool.py").touch()
     monkeypatch.setattr(module, "ACTIONS_FOLDER", code)
-    monkeypatch.setattr(options, "command", lambda _environment, _image, tools, _home: sorted(tools))
+    monkeypatch.setattr(options, "command", lambda _environment, _image, preload, _home: sorted(preload.tools))
 
     def call(*tools: str, image: str = "one", code: int = 0) -> Fake:
         daemon: Fake = fake(code=code)
         monkeypatch.setattr(module, "start", daemon.start)
         user = User(inside="0:0")
         made = Image(id=image, tag="", environment_digest=NUMPY.digest)
-        module.precompile(cast("Any", daemon), NUMPY, made, tools=set(tools), home=home, user=user)
+        module.precompile(cast("Any", daemon), NUMPY, made, Preload(set(tools), set()), home=home, user=user)
         return daemon
 
     return call

@@ -23,6 +23,7 @@ from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool, Prepared
 from mlir_matrix.execute.worker_pool import PoolContext
+from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 
@@ -81,7 +82,7 @@ def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
         context = PoolContext(
             selector=selector,
             wake=lambda: None,
-            tools={HERE: {"run"}, OTHER: {"run"}},
+            preloads={HERE: Preload({"run"}, set()), OTHER: Preload({"run"}, set())},
             home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
             scratch=tmp_path / "scratch",
             store=ActionCache(tmp_path),

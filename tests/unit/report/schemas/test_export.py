@@ -106,8 +106,8 @@ def test_it_runs_as_a_module() -> None:
 def _yaml_files() -> list[Any]:
     folders = {
         "kind": "recipes/kinds/*.yaml", "step": "recipes/steps/*/step.yaml", "pipeline": "recipes/pipelines/*.yaml",
-        "framework": "matrix/frameworks/*.yaml", "workload": "matrix/workloads/*/workload.yaml",
-        "target": "matrix/targets/*.yaml", "suite": "matrix/suites/*.yaml", "tolerances": "golden/**/tolerances.yaml",
+        "framework": "matrix/frameworks/*/framework.yaml", "workload": "matrix/workloads/*/workload.yaml",
+        "target": "matrix/targets/*/target.yaml", "suite": "matrix/suites/*.yaml", "tolerances": "golden/**/tolerances.yaml",
         "environment": "toolchains/environments/*.yaml", "component": "toolchains/components/*.yaml",
         "known-good": "toolchains/known-good.yaml",
     }  # fmt: skip

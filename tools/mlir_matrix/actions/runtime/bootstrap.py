@@ -46,11 +46,12 @@ if __name__ == "__main__":
     sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.dirname(_here)))]
     _sites = [os.path.abspath(_site) for _site in _sites]
     sys.path.extend(_sites)
-    from mlir_matrix.actions.runtime.contract import prefixes, programs
+    from mlir_matrix.actions.runtime.contract import prefixes, programs, sites
     from mlir_matrix.actions.runtime.integrity import damage, lost
     from mlir_matrix.actions.runtime.root import needed_by
     from mlir_matrix.actions.runtime.worker import main
 
+    sites.extend(_sites)
     for _site in () if _checked else _sites:
         if _what := damage(_site):
             sys.exit(f"the package in {_site} is damaged: {_what}; remove that folder to have it installed again")

@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mlir_matrix.actions.runtime import isolation
-from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed, is_verdict
+from mlir_matrix.actions.runtime.contract import (
+    Action,
+    ActionCrashed,
+    ActionFailed,
+    MachineFailed,
+    ToolError,
+    is_verdict,
+    own_files,
+)
 from mlir_matrix.actions.runtime.outcomes import Outcome
 
 REQUEST_FILE = "action.json"
@@ -194,14 +202,28 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):
             reason = f"{_first_line(error)} (its folder or its descriptors are not as they were given to it)"
             return failure(stage, failed_outcome(stage), reason, _trace(error), kept="retry")
-        return _failed(stage, error, name)
+        return _failed(stage, error, _shown(request))
     missing = [output for output, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
-        reason = f"internal error: the tool {name} did not write {', '.join(missing)}"
+        reason = f"{_shown(request)} did not write {', '.join(missing)}"
         return failure(stage, Outcome.INFRA_ERROR, reason)
     if _free_bytes() < _NONE:
         return failure(stage, Outcome.INFRA_ERROR, "the machine failed: the disk is full")
     return {"outcome": "ok", "stage": stage}
+
+
+def _shown(request: Mapping[str, Any]) -> str:
+    """Return what messages call the tool of a request: a mistake in one of ours is an internal error."""
+    file = request["params"].get("tool")
+    return f"the tool {file}" if file else f"internal error: the tool {request['tool']}"
+
+
+def _own_line(error: BaseException) -> int | None:
+    """Return the last line of a catalog's tool that an exception passed through, or that does not parse."""
+    if isinstance(error.__cause__, SyntaxError) and error.__cause__.filename in own_files:
+        return error.__cause__.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename in own_files), None)
 
 
 def _is_damaged(error: OSError, action: Action[Mapping[str, Any]]) -> bool:
@@ -246,7 +268,8 @@ def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
             outcome = outcome if is_verdict(error) else Outcome.INFRA_ERROR
             return failure(stage, outcome, "out of memory within the action's limit", _trace(error))
         case _ if not is_verdict(error):
-            reason = f"internal error: the tool {tool} raised {_first_line(error)}"
+            reason = f"{tool} {error}" if isinstance(error, ToolError) else f"{tool} raised {_first_line(error)}"
+            reason += f" (line {line})" if (line := _own_line(error)) else ""
             return failure(stage, Outcome.INFRA_ERROR, reason, _trace(error))
         case SystemExit():
             return failure(

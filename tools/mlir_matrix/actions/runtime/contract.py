@@ -18,6 +18,8 @@ METRICS = "metrics.json"
 #: The folders of this environment's programs, as the worker's command line says, each with the release that it is of; the
 #: first that has a program counts.
 prefixes: dict[str, str] = {}
+#: The folders of this environment's wheels.
+sites: list[str] = []
 #: Programs of the machine that are part of it: name to release and path. Those of prefixes go before.
 programs: dict[str, tuple[str, str]] = {}
 
@@ -54,6 +56,8 @@ def read_text(path: str, what: str) -> str:
 _verdicts: list[BaseException] = []
 #: What Python raises for a call that does not fit the interface.
 _MISUSE = (TypeError, AttributeError, NameError, ImportError)
+#: Paths of Python files of catalogs' tools, which count as ours.
+own_files: set[str] = set()
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -91,7 +95,10 @@ def is_verdict(error: BaseException) -> bool:
 def _is_raised_here(trace: TracebackType | None) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
+    if trace is None:
+        return False
+    name = trace.tb_frame.f_code.co_filename
+    return name in own_files or name.startswith(_OURS)
 
 
 def signal_name(number: int) -> str:
@@ -124,6 +131,10 @@ class ActionCrashed(Exception):
         super().__init__(f"ended by {signal}")
         self.signal = signal
         self.diagnostics = diagnostics
+
+
+class ToolError(Exception):
+    """The file of a tool is not what it must be. No test is to blame, and it is never cached."""
 
 
 class MachineFailed(Exception):

@@ -24,8 +24,11 @@ from mlir_matrix.actions.runtime.contract import (
     prefixes,
     programs,
     signal_name,
+    sites,
 )
 
+#: Folders with programs in the environment's wheels, as component files name them.
+folders: list[str] = []
 _ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
 #: What a program prints when it crashes: addresses differ from run to run, the rest names the machine's folders.
 _NOISE = re.compile(r"^(?: ?#\d+ 0x|PLEASE submit|Stack dump|0\.\s|\d+\.\s+Program arguments|Segmentation fault)")
@@ -70,6 +73,8 @@ def _prefix_of(program: str) -> str | None:
 
 def command(program: str) -> list[str]:
     """Return the words that start a program. Raise MachineFailed where the environment has no such program."""
+    if found := _of_wheels(program):
+        return [found]
     prefix = _prefix_of(program)
     if prefix is None:
         return [programs[program][1]]
@@ -78,6 +83,12 @@ def command(program: str) -> list[str]:
     if not found["loaded"]:
         return [f"{prefix}/{found['path']}"]
     return by_loader(prefix, described["loader"], described["libraries"], found["path"], program)
+
+
+def _of_wheels(program: str) -> str | None:
+    """Return the path of a program in the environment's wheels."""
+    places = (f"{site}/{folder}/{program}" for folder in folders for site in sites)
+    return next((place for place in places if os.access(place, os.X_OK) and os.path.isfile(place)), None)
 
 
 def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name: str) -> list[str]:
@@ -92,14 +103,21 @@ def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name:
 
 
 def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> None:
-    """Run a program on files in the current folder; it must write ``output``.
+    """Run a program with the option ``-o output``, which it must write. Raise as ``execute`` does."""
+    said = execute(program, [*arguments, "-o", output], failure=failure)
+    if not os.path.isfile(output):
+        raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=said)
 
-    ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
-    ended it.
+
+def execute(program: str, arguments: Sequence[str], *, failure: str = "") -> str:
+    """Run a program of the environment in the current folder. Return what it prints, without what differs between machines.
+
+    Raise ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
+    ended it, MachineFailed where the environment has no such program.
     """
     begin = time.perf_counter()
     done = subprocess.run(
-        [*command(program), *arguments, "-o", output],
+        [*command(program), *arguments],
         # Compilers fold constants by libm, which is not to choose by this CPU what they are.
         env={
             "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
@@ -113,9 +131,8 @@ def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -
         json.dump({"programs_s": round(sum(_spent), 6)}, file)
     said = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
-        refuse(done.returncode, said, failure=failure)
-    if not os.path.isfile(output):
-        raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=clean(said))
+        refuse(done.returncode, said, failure=failure or f"{program} fails with exit code {done.returncode}")
+    return clean(said)
 
 
 def refuse(code: int, said: str, *, failure: str) -> NoReturn:
@@ -137,8 +154,8 @@ def clean(text: str) -> str:
     """Return the output of a program without parts that differ between machines: diagnostics are cached."""
     lines = [line for line in text.splitlines() if not _NOISE.match(line)]
     text = "\n".join(lines)
-    for prefix in prefixes:
-        text = text.replace(f"{prefix}/", "")
+    for place in (*prefixes, *(sites if folders else ())):
+        text = text.replace(f"{place}/", "")
     text = text.replace(f"{os.getcwd()}/", "")
     if len(text) > _TEXT_LIMIT:
         text = f"{text[:_TEXT_LIMIT]}\n[cut]"

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from mlir_matrix.actions.runtime import isolation, root
+from mlir_matrix.actions.runtime import contract, isolation, root
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
 from mlir_matrix.actions.runtime.child import REQUEST_FILE, run_forked
 from mlir_matrix.actions.runtime.container import Container
@@ -117,7 +117,9 @@ class Worker:
             return None
         if self._alone:
             # Bazel starts workers without naming their tools.
-            _preload(str(layout["request"]["tool"]))
+            params = layout["request"]["params"]
+            tools = [layout["request"]["tool"], *(["backend"] if "bindings" in params else [])]
+            _preload(tuple(tools), tuple(params.get("preload", ())))
         return Staged(layout, root)
 
     def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
@@ -242,8 +244,16 @@ def _request_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _warm(name: str) -> None:
+    """Import a module, and call the function that ``MODULE:FUNCTION`` names if a package of the environment defines it."""
+    path, _, attribute = name.partition(":")
+    module = importlib.import_module(path)
+    if attribute and os.path.dirname(str(module.__spec__ and module.__spec__.origin)).startswith(tuple(contract.sites)):
+        getattr(module, attribute)()
+
+
 @cache
-def _preload(*tools: str) -> None:
+def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
     # Frameworks make millions of objects and no garbage.
     gc.disable()
     try:
@@ -252,6 +262,10 @@ def _preload(*tools: str) -> None:
             preload = getattr(module, "preload", None)
             if preload is not None:
                 preload()
+        for name in modules:
+            # What cannot be imported fails in the child, where it is the action's failure.
+            with contextlib.suppress(Exception):
+                _warm(name)
     finally:
         gc.enable()
     # Children share these pages; collecting them would copy them.
@@ -260,12 +274,13 @@ def _preload(*tools: str) -> None:
 
 
 def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int:
-    """``worker.py --tool T [--tool T…] --persistent_worker``, or ``worker.py action.json`` for one action here.
+    """``worker.py [--tool T…] [--module M…] --persistent_worker``, or ``worker.py action.json`` for one action here.
 
     ``declared``: what actions are to see of this machine's files; None: all that we see. ``--bound`` only says what that is.
     """
     parser = argparse.ArgumentParser(prog="worker")
     parser.add_argument("--tool", action="append", default=[])
+    parser.add_argument("--module", action="append", default=[])
     parser.add_argument("--device", action="append", default=[])
     parser.add_argument("--persistent_worker", action="store_true")
     parser.add_argument("--bound", action="store_true")
@@ -281,7 +296,7 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
         replies = os.dup(1)
         # A tool that prints while it is imported must not end up in the protocol.
         os.dup2(2, 1)
-        _preload(*options.tool)
+        _preload(tuple(options.tool), tuple(options.module))
         Worker(replies=replies, spaces=spaces, alone=True, devices=options.device).serve(0)
         # Without the frameworks' exit handlers, which take time.
         os._exit(0)

@@ -3,8 +3,8 @@
 params   ``kind``: ``mutant`` (outputs of a mutated kernel; a failed call is caught), ``allowed`` (outputs of an allowed
          transformation, which are always judged), ``outputs`` (plant ``mutations`` in outputs here) or ``trivial`` (outputs that
          need no program; ``arguments``: the workload's inputs)
-inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``; for ``trivial`` also
-         ``arg-DRAW-NAME``
+inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``, where one action ran all
+         draws; for ``trivial`` also ``arg-DRAW-NAME``
 outputs  ``report``: JSON, ``mutants``: what happened to each mutant
 
 A mutant *matters* if its distance from the expected value, in double, exceeds the forward error bound of some element, if NaN or
@@ -111,8 +111,7 @@ class _Draw:
 def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     """Yield one mutant per draw: the outputs of a kernel."""
     allowed = action.params["kind"] == "allowed"
-    with open(action.inputs["failures"], encoding="utf-8") as file:
-        failures: dict[str, str] = json.load(file)
+    failures = _failures(action)
     for number in action.params["draws"]:
         draw = _Draw(action, number)
         if str(number) in failures:
@@ -122,6 +121,15 @@ def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
         matters = worst.share > 1
         verdict = judge.judge(draw.specs, draw.files()) if matters or allowed else None
         yield _plant(draw, worst, verdict, where="") | (_measured(verdict) if allowed and verdict else {})
+
+
+def _failures(action: Action[AuditParams]) -> dict[str, str]:
+    """Return, by draw, why the call failed. Without this input the call of any draw would have failed its action."""
+    if "failures" not in action.inputs:
+        return {}
+    with open(action.inputs["failures"], encoding="utf-8") as file:
+        found: dict[str, str] = json.load(file)
+    return found
 
 
 def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where: str) -> dict[str, Any]:
@@ -151,9 +159,8 @@ def _measured(verdict: dict[str, Any]) -> dict[str, Any]:
 def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     """Yield every mistake in every output of every draw; the other outputs stay unchanged."""
     draws = [_Draw(action, number) for number in action.params["draws"]]
-    with open(action.inputs["failures"], encoding="utf-8") as file:
-        failed = json.load(file)
-    draws = [draw for draw in draws if str(draw.number) not in failed]
+    failures = _failures(action)
+    draws = [draw for draw in draws if str(draw.number) not in failures]
     for at, draw in enumerate(draws):
         for spec in draw.specs:
             # The first has the last before it.

@@ -38,7 +38,7 @@ class Backend(Protocol):
         """Compile ``ir``, in the LLVM dialect, to an object file."""
 
     def take_in(self, action: Action[BackendParams]) -> tuple[Sequence[Type], Sequence[Type]]:
-        """Read ``source``, write it normalised as ``ir``; return the types of @main's arguments and results."""
+        """Read ``source``, write it normalised as ``out``; return the types of @main's arguments and results."""
 
     def printed(self, action: Action[BackendParams], names: Mapping[str, str]) -> list[Printed]:
         """Print inputs; ``names`` maps each to what diagnostics call it."""

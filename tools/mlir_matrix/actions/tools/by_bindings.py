@@ -130,7 +130,7 @@ def take_in(action: Action[BackendParams]) -> tuple[Sequence[_Built], Sequence[_
     with _session(action) as session:
         module = session.parse(action.inputs["source"], "the file")
         found = _signature(session.bindings.ir, module)
-        Path(action.outputs["ir"]).write_text(session.text(module), encoding="utf-8")
+        Path(action.outputs["out"]).write_text(session.text(module), encoding="utf-8")
         return found
 
 

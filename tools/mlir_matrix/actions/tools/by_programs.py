@@ -85,7 +85,7 @@ def _machine(parameters: Mapping[str, Any]) -> list[str]:
 
 def take_in(action: Action[BackendParams]) -> tuple[Sequence[Written], Sequence[Written]]:
     """See ``Backend``."""
-    _optimise(action.inputs["source"], "", action.outputs["ir"])
+    _optimise(action.inputs["source"], "", action.outputs["out"])
     # In the generic form every operation spells its attributes the same way, whatever its syntax in this release.
     _optimise(action.inputs["source"], "", "generic.mlir", _GENERIC)
     return signature(read_text("generic.mlir", "the IR"))

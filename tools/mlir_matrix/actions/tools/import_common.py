@@ -1,4 +1,4 @@
-"""Common parts of importers: they read ``source``, check it against the workload's declaration, and write ``ir``."""
+"""Common parts of importers: they read ``source``, check it against the workload's declaration, and write ``out``."""
 
 from __future__ import annotations
 

@@ -53,6 +53,21 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+#: The dotted name of a module, ``jax.numpy``, or of a function in it, ``jax:devices``.
+Module = Annotated[
+    StrictStr,
+    matching(
+        r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?$",
+        "a module such as 'jax.numpy', or a function such as 'jax:devices'",
+    ),
+    Field(max_length=200),
+]
+#: A program of an environment, then its arguments.
+Command = Annotated[
+    tuple[Annotated[StrictStr, Field(min_length=1, max_length=4_000)], ...], Field(min_length=1, max_length=1_000)
+]
+
+
 class Kind(Document):
     """What flows between steps (``recipes/kinds/NAME.yaml``): a level of MLIR, or an object file."""
 
@@ -76,12 +91,84 @@ class Requirement(Document):
     reason: Text
 
 
-class Framework(Document):
-    """A front end that turns a workload into MLIR (``matrix/frameworks/NAME.yaml``)."""
+#: Numerics attributes, which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
+NumericsAttributes = dict[Name, StrictStr | StrictBool]
+
+
+class Parameter(Document):
+    """A parameter of a tool; ``${name}`` in passes, a schedule or a command is replaced by the value."""
 
     description: Text
-    tool: Name
-    """The module of ``mlir_matrix.actions.tools`` that imports."""
+    default: ParameterValue
+
+
+class Conditions(Document):
+    """The conditions under which a variant applies; all must hold."""
+
+    when: dict[Name, Range] = {}
+    """By component: the releases that this variant is for."""
+    carries: dict[Name, Name] = {}
+    """By component: a feature that its release must have."""
+
+    def holds(self, component: str, release: str, carried: Collection[str]) -> bool:
+        """Return whether the conditions on one component hold for a release and the features that it carries."""
+        wanted, carries = self.when.get(component), self.carries.get(component)
+        return (wanted is None or release in parse_range(wanted)) and (carries is None or carries in carried)
+
+
+class Variant(Conditions):
+    """The form of a tool for some releases: the keys that differ."""
+
+    command: Command | None = None
+    passes: Text | None = None
+    schedule: Name | None = None
+    patterns: Name | None = None
+    parameters: dict[Name, ParameterValue] = {}
+    """Other defaults of parameters."""
+
+
+#: The tools that run a Python file of a catalog, and a command.
+PYTHON_FILE, COMMAND = "python_file", "command"
+
+
+class Tool(Document):
+    """What frameworks, steps and targets have in common: the tool that does their work.
+
+    It is a Python file of the folder (``importer.py``, ``tool.py``, ``run.py``), or a program of the environment (``command``).
+    """
+
+    command: Command | None = None
+    """A program of the environment and its arguments. ``${NAME}`` stands for the path of an input or output, or for the value
+    of a parameter; a word with ``${inputs}`` or ``${outputs}`` is repeated for each of them (targets only)."""
+    preload: tuple[Module, ...] = ()
+    """Modules that a worker imports before it forks actions: those that are slow to import. ``MODULE:FUNCTION`` also calls a
+    function of the environment's packages, without arguments, so that actions find its caches filled."""
+    files: tuple[Name, ...] = ()
+    """Further files of the folder that the tool reads; each is an input of this name."""
+    parameters: dict[Name, Parameter] = {}
+    requires: tuple[Requirement, ...] = ()
+    """Requirements of all variants."""
+    variants: tuple[Variant, ...] = ()
+    """The first that matches the pinned releases applies. If there are variants and none matches, it is unsupported."""
+
+    @property
+    def works_in(self) -> str:
+        """The environment in which the tool runs."""
+        return str(getattr(self, "environment", "") or getattr(self, "runner_environment", ""))
+
+    def tool_name(self, files: Collection[str]) -> str:
+        """Return the tool's module in ``actions/tools``; ``files`` are those of the folder."""
+        if self.command or any(variant.command for variant in self.variants):
+            return COMMAND
+        return (
+            PYTHON_FILE if TOOL_FILES[type(self)] in files else getattr(self, "tool", None) or DEFAULT_TOOLS[type(self)]
+        )
+
+
+class Framework(Tool):
+    """A front end that turns a workload into MLIR (``matrix/frameworks/NAME/framework.yaml``)."""
+
+    description: Text
     environment: Name
     """The environment (``toolchains/environments/``) in which it runs."""
     emits: Annotated[dict[Name, Name], Field(min_length=1)]
@@ -114,10 +201,6 @@ class Output(Document):
     """The reason why the golden may be weak: for example, all zeros are correct. Without a reason, a suite may refuse it."""
 
 
-#: Numerics attributes, which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
-NumericsAttributes = dict[Name, StrictStr | StrictBool]
-
-
 class Workload(Document):
     """A program with its inputs and a reference (``matrix/workloads/NAME/workload.yaml``)."""
 
@@ -139,36 +222,13 @@ class Workload(Document):
     """The attributes that it asks for, e.g. ``accumulator: f32``. Those of a target or a pipeline override them."""
 
 
-class Parameter(Document):
-    """A parameter of a step; ``${name}`` in its passes and schedule is replaced by the value."""
-
-    description: Text
-    default: ParameterValue
-
-
-class Variant(Document):
-    """The form of a step for some releases: the keys that differ from the step's own."""
-
-    when: dict[Name, Range] = {}
-    """By component: the releases that this variant is for."""
-    carries: dict[Name, Name] = {}
-    """By component: a feature that its release must have."""
-    passes: Text | None = None
-    schedule: Name | None = None
-    patterns: Name | None = None
-
-    def holds(self, component: str, release: str, carried: Collection[str]) -> bool:
-        """Return whether the conditions on one component hold for a release and the features that it carries."""
-        wanted, carries = self.when.get(component), self.carries.get(component)
-        return (wanted is None or release in parse_range(wanted)) and (carries is None or carries in carried)
-
-
-class Step(Document):
+class Step(Tool):
     """One transformation (``recipes/steps/NAME/step.yaml``), from kinds to a kind."""
 
     description: Text
-    tool: Name = "passes"
-    """``passes`` runs a pass pipeline (and a schedule), ``check`` FileCheck; ``object`` generates code."""
+    tool: Literal["passes", "check", "object"] | None = None
+    """A tool of the package: ``passes`` runs a pass pipeline (and a schedule), ``check`` FileCheck; ``object`` generates code.
+    Absent: ``tool.py`` or ``command``, else ``passes``."""
     backend: Literal["programs"] | None = None
     """For ``passes`` and ``object``: ``programs`` if only a release's own programs work. Absent: MLIR's Python bindings if
     the pinned release has them, else its programs."""
@@ -186,13 +246,11 @@ class Step(Document):
     """For ``passes``: a file of ``pdl.pattern`` in the step's folder. They are applied before the first pass."""
     directives: Name | None = None
     """For ``check``: a file of FileCheck directives in the step's folder that the IR must satisfy."""
-    parameters: dict[Name, Parameter] = {}
     native: StrictBool = False
     """True if the output depends on the machine that runs the step (native code generation)."""
-    requires: tuple[Requirement, ...] = ()
-    """Requirements of all variants."""
-    variants: tuple[Variant, ...] = ()
-    """The first that matches the pinned releases applies. If there are variants and none matches, the step is unsupported."""
+    numerics: NumericsAttributes = {}
+    """Its attributes, e.g. ``contraction: fast``, for pipelines with this step among their ``steps``. They override those of a
+    target or a workload."""
 
 
 class StepUse(Document):
@@ -231,22 +289,22 @@ class Pipeline(Document):
     codegen: dict[Name, ParameterValue] = {}
     """Values for parameters of a target's code generation steps, e.g. ``opt-level: 2``."""
     numerics: NumericsAttributes = {}
-    """Its attributes, e.g. ``contraction: "off"``. They override those of a target or a workload."""
+    """Its attributes, e.g. ``contraction: "off"``. They override those of its steps, of a target or of a workload."""
 
     def route(self, kind: str) -> list[UsedStep]:
         """Return the steps for an entry kind: those of the entry, then those that all entries share."""
         return [*used_steps(self.entry[kind], "entry", kind), *used_steps(self.steps, "steps")]
 
 
-class Target(Document):
-    """A machine or emulator that runs code (``matrix/targets/NAME.yaml``)."""
+class Target(Tool):
+    """A machine, an emulator or a runtime that runs artifacts (``matrix/targets/NAME/target.yaml``)."""
 
     description: Text
-    tool: Literal["run", "run_jit"] = "run"
-    """``run`` links a kernel with the driver and runs the program. ``run_jit`` compiles a kernel in the LLVM dialect in memory,
-    by MLIR's runner of the pinned release."""
-    triple: Name
-    """In Zig's form: architecture, system, C library."""
+    tool: Literal["run", "run_jit"] | None = None
+    """A tool of the package: ``run`` links a kernel with the driver and runs the program. ``run_jit`` compiles a kernel in the
+    LLVM dialect in memory, by MLIR's runner of the pinned release. Absent: ``run.py`` or ``command``, else ``run``."""
+    triple: Name | None = None
+    """For ``run`` and ``run_jit``, in Zig's form: architecture, system, C library."""
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The kinds that it runs."""
     codegen: tuple[Name | StepUse, ...] = ()
@@ -257,11 +315,19 @@ class Target(Document):
     """The environments that link and run."""
     runner_environment: Name = "python"
     runner: tuple[StrictStr, ...] = ()
-    """A command that runs programs, e.g. an emulator: a program of the runner's environment, and its options."""
+    """For ``run``: a command that runs programs, e.g. an emulator: a program of the runner's environment, and its options."""
+    native: StrictBool = True
+    """For ``run.py`` and ``command``: False if results do not depend on the CPU, so that other machines may share them."""
     devices: tuple[Device, ...] = ()
     """Devices that a kernel needs, e.g. ``/dev/kvm``. Tests are skipped unless ``matrix run --device`` grants them."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``libm: musl``. They override those of a workload."""
+
+
+#: The Python file of a tool.
+TOOL_FILES: Mapping[type[Tool], str] = {Framework: "importer.py", Step: "tool.py", Target: "run.py"}
+#: The tool without such a file and without a command.
+DEFAULT_TOOLS: Mapping[type[Tool], str] = {Framework: PYTHON_FILE, Step: "passes", Target: "run"}
 
 
 class Match(Document):

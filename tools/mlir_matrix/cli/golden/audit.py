@@ -10,7 +10,6 @@ from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.audit import audit, to_document
-from mlir_matrix.plan.run_kernels import JIT
 from mlir_matrix.report.audit_text import audit_lines
 from mlir_matrix.report.progress import Counting
 from mlir_matrix.session import Session
@@ -49,13 +48,11 @@ def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: S
     """
     names = tests or (_DEFAULT,)
     runnable = [test for test in current.tests(names) if test.selected and not test.is_ir]
-    fit = [test for test in runnable if current.catalog.targets[test.target].document.tool != JIT]
-    if not fit:
-        why = "their target compiles kernels as it calls them" if runnable else "none of them runs"
-        raise UsageError(f"{' '.join(names)}: nothing to audit, for {why}; try '{_DEFAULT}'")
+    if not runnable:
+        raise UsageError(f"{' '.join(names)}: nothing to audit: none of these tests runs; try '{_DEFAULT}'")
     found = audit(
         current,
-        fit,
+        runnable,
         seeds=seeds,
         glob=glob,
         limits=limits,

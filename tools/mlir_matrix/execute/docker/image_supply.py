@@ -23,6 +23,7 @@ from mlir_matrix.execute.docker.options import User
 from mlir_matrix.execute.docker.reaper import remove, remove_ours
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
 from mlir_matrix.execute.worker_pool import PackageSupply
+from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.files import Cancelled
 from mlir_matrix.images import images
 from mlir_matrix.images.daemon import Daemon
@@ -108,8 +109,8 @@ class ImageSupply(PackageSupply):
             image = images.ensure(
                 [environment], home=context.home, daemon=self._daemon, listener=self._tell, settings=self._settings
             )[environment.digest]
-            tools = context.tools.get(environment.digest, set())
-            precompile(self._daemon, environment, image, tools=tools, home=context.home, user=self._user)
+            preload = context.preloads.get(environment.digest, Preload(set(), set()))
+            precompile(self._daemon, environment, image, preload, home=context.home, user=self._user)
             self._images[environment.digest] = image
         except Cancelled:
             raise
@@ -135,19 +136,20 @@ def _label(environment: ResolvedEnvironment) -> str:
 
 
 def precompile(
-    daemon: Daemon, environment: ResolvedEnvironment, image: Image, *, tools: set[str], home: Home, user: options.User
+    daemon: Daemon, environment: ResolvedEnvironment, image: Image, preload: Preload, *, home: Home, user: options.User
 ) -> None:
-    """Compile the modules that an environment's tools import, unless that was done. Raise InfrastructureError.
+    """Compile the modules that an environment's worker imports, unless that was done. Raise InfrastructureError.
 
     An action that could write bytecode would choose the code of the next one. So only a container that runs no action can.
     """
     folder = options.bytecode_folder(environment, home)
     folder.mkdir(parents=True, exist_ok=True)
     stamp = home.bytecode / "containers" / f"{folder.name}.json"
-    wanted = {"image": image.id, "code": _newest(ACTIONS_FOLDER), "tools": sorted(tools)}
+    names = preload.tools | preload.modules
+    wanted = {"image": image.id, "code": _newest(ACTIONS_FOLDER), "tools": sorted(names)}
     known = _read(stamp)
     if known.get("image") == wanted["image"] and known.get("code") == wanted["code"]:
-        wanted["tools"] = sorted(tools | set(known["tools"]))
+        wanted["tools"] = sorted(names | set(known["tools"]))
         if wanted["tools"] == known["tools"]:
             return
     user.give(folder)
@@ -156,7 +158,7 @@ def precompile(
         f"environment {environment.name}",
         image.id,
         options.host_config(binds=options.precompile_binds(folder), memory_mb=_MEMORY_MB, cpus=options.cores()),
-        options.config(options.command(environment, image, tools, home), user),
+        options.config(options.command(environment, image, preload, home), user),
     )
     try:
         # Without requests the worker ends after its imports.

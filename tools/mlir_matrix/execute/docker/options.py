@@ -16,7 +16,7 @@ from mlir_matrix.execute.docker.reaper import LABEL, me
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.execute.worker_process import serving, worker_command
+from mlir_matrix.execute.worker_process import Preload, serving, worker_command
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
 
@@ -62,7 +62,7 @@ def choose_user(images_own: int, *, rootless: bool) -> User:
     return User(inside=f"{os.geteuid()}:{os.getegid()}")
 
 
-def command(environment: ResolvedEnvironment, image: Image, tools: set[str], home: Home) -> list[str]:
+def command(environment: ResolvedEnvironment, image: Image, preload: Preload, home: Home) -> list[str]:
     """Return the command line of a worker in a container."""
     return worker_command(
         environment,
@@ -70,7 +70,7 @@ def command(environment: ResolvedEnvironment, image: Image, tools: set[str], hom
         at=Path(image.packages),
         actions=Path(_CODE, ACTIONS_FOLDER.name),
         bytecode=Path(_BYTECODE),
-        arguments=serving(tools),
+        arguments=serving(preload),
     )
 
 

@@ -71,19 +71,19 @@ class ContainerPool(WorkerPool[Container]):
         container.send(job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
 
     def _open(self, environment: ResolvedEnvironment) -> Container:
-        context, tools = self._context, self._context.tools[environment.digest]
+        context, preload = self._context, self._context.preloads[environment.digest]
         image = self._images.image(environment)
         folder = self._folders.take()
         try:
             self._user.give(folder, f"{folder}/{OUTPUT_FOLDER}")
             binds = options.action_binds(folder, options.bytecode_folder(environment, context.home))
-            cpus = options.cpus_of(tools, context.limits)
+            cpus = options.cpus_of(preload.tools, context.limits)
             identifier, connection = start(
                 self._daemon,
                 f"environment {environment.name}",
                 image.id,
                 options.host_config(binds=binds, memory_mb=options.memory_of(context.limits), cpus=cpus),
-                options.config(options.command(environment, image, tools, context.home), self._user),
+                options.config(options.command(environment, image, preload, context.home), self._user),
             )
         except BaseException:
             remove_folder(folder)

@@ -204,7 +204,7 @@ class PlannedTarget(TypedDict):
 
     name: str
     triple: str
-    """Machine, system and C library, as in Zig and LLVM."""
+    """Machine, system and C library, as in Zig and LLVM; of the machine itself where a target links no kernels."""
 
 
 class Plan(TypedDict):

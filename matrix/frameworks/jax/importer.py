@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 from collections.abc import Callable, Sequence
@@ -13,12 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir
 
-from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
-from mlir_matrix.actions.params import ImportParams, Tensor
-from mlir_matrix.actions.runtime.contract import Action, under_test
-from mlir_matrix.actions.tools import import_common
+from mlir_matrix.actions import api
+from mlir_matrix.actions.api import Action, Tensor, under_test
 
-DTYPES = {dtype: jnp.dtype(name) for dtype, name in FRAMEWORK_NAMES.items()}
+DTYPES = {dtype: jnp.dtype(name) for dtype, name in api.FRAMEWORK_NAMES.items()}
 
 #: JAX narrows these to 32 bits unless told otherwise, with no more than a warning.
 WIDE = frozenset({"f64", "i64"})
@@ -27,14 +24,8 @@ WIDE = frozenset({"f64", "i64"})
 _LIMITS_CPU = (0, 4, 36)
 
 
-def preload() -> None:
-    """Import what dynamic sizes need. Some older releases lack a package for it."""
-    with contextlib.suppress(ImportError):
-        importlib.import_module("jax.export")
-
-
-def run(action: Action[ImportParams]) -> None:
-    """Write ``main`` of the source's ``workload`` to the output ``ir``."""
+def run(action: Action) -> None:
+    """Write ``main`` of the source's ``workload`` to the output ``out``."""
     inputs, outputs = action.params["inputs"], action.params["outputs"]
     # Lowering makes a CPU client, which makes a thread per core to run what is never run here.
     os.environ["NPROC"] = "1"
@@ -44,11 +35,11 @@ def run(action: Action[ImportParams]) -> None:
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_enable_x64", any(tensor["dtype"] in WIDE for tensor in (*inputs, *outputs)))
     lower = _lower_dynamic if any(tensor["dynamic"] for tensor in inputs) else _lower_static
-    source = import_common.load(action.inputs["source"])
-    import_common.check_arguments(source, inputs)
+    source = api.load(action.inputs["source"])
+    api.check_arguments(source, inputs)
     module, results = lower(source, inputs)
-    import_common.check_outputs(outputs, [_describe(result) for result in results])
-    Path(action.outputs["ir"]).write_text(_text(module), encoding="utf-8")
+    api.check_outputs(outputs, [_describe(result) for result in results])
+    Path(action.outputs["out"]).write_text(_text(module), encoding="utf-8")
 
 
 def _lower_static(function: Callable[..., Any], inputs: Sequence[Tensor]) -> tuple[mlir.ir.Module, list[Any]]:
@@ -79,9 +70,9 @@ def _lower_dynamic(function: Callable[..., Any], inputs: Sequence[Tensor]) -> tu
         return mlir.ir.Module.parse(exported.mlir_module()), list(exported.out_avals)
 
 
-def _describe(result: Any) -> tuple[import_common.Shape, str]:
+def _describe(result: Any) -> tuple[api.Shape, str]:
     shape = tuple(size if isinstance(size, int) else None for size in result.shape)
-    return shape, import_common.name_of(DTYPES, result.dtype)
+    return shape, api.name_of(DTYPES, result.dtype)
 
 
 def _text(module: mlir.ir.Module) -> str:

@@ -13,12 +13,10 @@ from torch_mlir.compiler_utils import OutputType
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 
-from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
-from mlir_matrix.actions.params import ImportParams, Tensor
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
-from mlir_matrix.actions.tools import bindings, import_common
+from mlir_matrix.actions import api
+from mlir_matrix.actions.api import Action, ActionFailed, Tensor, under_test
 
-DTYPES = {dtype: getattr(torch, name) for dtype, name in FRAMEWORK_NAMES.items()}
+DTYPES = {dtype: getattr(torch, name) for dtype, name in api.FRAMEWORK_NAMES.items()}
 
 #: What ``torch_mlir.fx`` runs for its output type TORCH. Here, because its wrapper writes a reproducer to a
 #: temporary file and names it in the error, which then differs from run to run.
@@ -36,23 +34,16 @@ class Program(torch.nn.Module):  # type: ignore[misc]
         return self._function(*args)
 
 
-def preload() -> None:
-    """Export a small program: the first export imports some 750 modules (1.3 s) and starts no thread."""
+def run(action: Action) -> None:
+    """Write ``main`` of the source's ``workload`` to the output ``out``."""
     torch.set_num_threads(1)
-    tensor = Tensor(name="x", shape=[3, 3], dtype="f32", dynamic=[0])
-    _to_mlir(_export(lambda x: torch.relu(torch.matmul(x, x.sum(0, keepdim=True).t()) + 1.0), [tensor]))
-
-
-def run(action: Action[ImportParams]) -> None:
-    """Write ``main`` of the source's ``workload`` to the output ``ir``."""
-    torch.set_num_threads(1)
-    source, inputs = import_common.load(action.inputs["source"]), action.params["inputs"]
-    import_common.check_arguments(source, inputs)
+    source, inputs = api.load(action.inputs["source"]), action.params["inputs"]
+    api.check_arguments(source, inputs)
     program = _export(source, inputs)
     if program.graph_signature.user_inputs_to_mutate:
         raise ActionFailed("workload writes to its inputs")
-    import_common.check_outputs(action.params["outputs"], _results(program))
-    Path(action.outputs["ir"]).write_text(_to_mlir(program), encoding="utf-8")
+    api.check_outputs(action.params["outputs"], _results(program))
+    Path(action.outputs["out"]).write_text(_to_mlir(program), encoding="utf-8")
 
 
 def _export(function: Callable[..., Any], inputs: Sequence[Tensor]) -> ExportedProgram:
@@ -70,21 +61,21 @@ def _example_shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(max(size, 2) if axis in tensor["dynamic"] else size for axis, size in enumerate(tensor["shape"]))
 
 
-def _results(program: ExportedProgram) -> list[tuple[import_common.Shape | None, str]]:
+def _results(program: ExportedProgram) -> list[tuple[api.Shape | None, str]]:
     (output,) = program.graph.find_nodes(op="output")
     return [_describe(result) for result in output.args[0]]
 
 
-def _describe(result: Any) -> tuple[import_common.Shape | None, str]:
+def _describe(result: Any) -> tuple[api.Shape | None, str]:
     value = result.meta.get("val") if isinstance(result, torch.fx.Node) else result
     if not isinstance(value, torch.Tensor):
         return None, f"{type(value).__name__}, not a tensor"
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
-    return shape, import_common.name_of(DTYPES, value.dtype)
+    return shape, api.name_of(DTYPES, value.dtype)
 
 
 def _to_mlir(program: ExportedProgram) -> str:
-    with bindings.load("torch_mlir").session() as session:
+    with api.bindings.load("torch_mlir").session() as session:
         with under_test():
             module = fx.export_and_import(
                 program,

@@ -15,9 +15,8 @@ from torch_mlir.dialects.torch import register_dialect
 from torch_mlir.extras import onnx_importer
 from torch_mlir.ir import Context, MLIRError
 
-from mlir_matrix.actions.params import ImportParams, Tensor
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
-from mlir_matrix.actions.tools import import_common
+from mlir_matrix.actions import api
+from mlir_matrix.actions.api import Action, ActionFailed, Tensor, under_test
 
 DTYPES = {
     "f64": TensorProto.DOUBLE,
@@ -36,13 +35,9 @@ DTYPES = {
 OPSET = 21
 
 
-def preload() -> None:
-    """Do nothing: this module imports all; a context would start threads."""
-
-
-def run(action: Action[ImportParams]) -> None:
+def run(action: Action) -> None:
     """Call the source's ``workload(dims)`` and write the graph of the model, as ``main``, to ``ir``."""
-    source, dims = import_common.load(action.inputs["source"]), dict(action.params["dims"])
+    source, dims = api.load(action.inputs["source"]), dict(action.params["dims"])
     with under_test(any_frame=True):
         model = source(dims)
     if not isinstance(model, ModelProto):
@@ -51,10 +46,10 @@ def run(action: Action[ImportParams]) -> None:
     inputs, outputs = action.params["inputs"], action.params["outputs"]
     arguments = _arguments(model)
     _check_inputs(inputs, arguments)
-    import_common.check_names("inputs", [each["name"] for each in inputs], [each.name for each in arguments])
-    import_common.check_outputs(outputs, [_describe(result) for result in model.graph.output])
-    import_common.check_names("outputs", [each["name"] for each in outputs], [each.name for each in model.graph.output])
-    Path(action.outputs["ir"]).write_text(_to_mlir(model), encoding="utf-8")
+    api.check_names("inputs", [each["name"] for each in inputs], [each.name for each in arguments])
+    api.check_outputs(outputs, [_describe(result) for result in model.graph.output])
+    api.check_names("outputs", [each["name"] for each in outputs], [each.name for each in model.graph.output])
+    Path(action.outputs["out"]).write_text(_to_mlir(model), encoding="utf-8")
 
 
 def _complete(model: ModelProto) -> ModelProto:
@@ -85,7 +80,7 @@ def _check_inputs(inputs: Sequence[Tensor], arguments: Sequence[ValueInfoProto])
     if len(inputs) != len(arguments):
         raise ActionFailed(f"declared {len(inputs)} inputs, the model takes {len(arguments)}")
     wrong = [
-        f"input {tensor['name']}: declared {import_common.text_of(*want)}, the model takes {import_common.text_of(*got)}"
+        f"input {tensor['name']}: declared {api.text_of(*want)}, the model takes {api.text_of(*got)}"
         for tensor, argument in zip(inputs, arguments, strict=True)
         if (want := (_open(tensor), tensor["dtype"])) != (got := _describe(argument))
     ]
@@ -93,11 +88,11 @@ def _check_inputs(inputs: Sequence[Tensor], arguments: Sequence[ValueInfoProto])
         raise ActionFailed(wrong[0], diagnostics="\n".join(wrong))
 
 
-def _open(tensor: Tensor) -> import_common.Shape:
+def _open(tensor: Tensor) -> api.Shape:
     return tuple(None if axis in tensor["dynamic"] else size for axis, size in enumerate(tensor["shape"]))
 
 
-def _describe(value: ValueInfoProto) -> tuple[import_common.Shape, str]:
+def _describe(value: ValueInfoProto) -> tuple[api.Shape, str]:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type" or not value.type.tensor_type.HasField("shape"):
         return (), f"{kind} (not a tensor of known rank)"
@@ -105,7 +100,7 @@ def _describe(value: ValueInfoProto) -> tuple[import_common.Shape, str]:
     shape = tuple(each.dim_value if each.HasField("dim_value") else None for each in tensor.shape.dim)
     if tensor.elem_type not in DTYPES.values():
         return shape, str(TensorProto.DataType.Name(tensor.elem_type))
-    return shape, import_common.name_of(DTYPES, tensor.elem_type)
+    return shape, api.name_of(DTYPES, tensor.elem_type)
 
 
 def _to_mlir(model: ModelProto) -> str:

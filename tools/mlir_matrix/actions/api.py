@@ -1,0 +1,59 @@
+"""What the Python file of a catalog's tool may import from this program; docs/writing-a-tool.md describes it.
+
+Names stay as they are while ``VERSION`` stays. A file that needs more than this belongs into the package.
+"""
+
+from __future__ import annotations
+
+from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
+from mlir_matrix.actions.params import Tensor
+from mlir_matrix.actions.runtime.contract import (
+    Action,
+    ActionCrashed,
+    ActionFailed,
+    MachineFailed,
+    read_text,
+    under_test,
+    write_json,
+)
+from mlir_matrix.actions.runtime.programs import execute as run_program
+from mlir_matrix.actions.tools import bindings
+from mlir_matrix.actions.tools.backend import backend_of
+from mlir_matrix.actions.tools.import_common import (
+    Shape,
+    check_arguments,
+    check_names,
+    check_outputs,
+    load,
+    name_of,
+    text_of,
+)
+from mlir_matrix.actions.tools.interface import complaints, refuse
+
+#: Raised when a name changes its meaning or goes.
+VERSION = 1
+
+__all__ = [
+    "FRAMEWORK_NAMES",
+    "VERSION",
+    "Action",
+    "ActionCrashed",
+    "ActionFailed",
+    "MachineFailed",
+    "Shape",
+    "Tensor",
+    "backend_of",
+    "bindings",
+    "check_arguments",
+    "check_names",
+    "check_outputs",
+    "complaints",
+    "load",
+    "name_of",
+    "read_text",
+    "refuse",
+    "run_program",
+    "text_of",
+    "under_test",
+    "write_json",
+]

@@ -1,0 +1,43 @@
+"""Run the Python file of a catalog's tool: ``importer.py``, ``tool.py`` or ``run.py`` with a function ``run(action)``.
+
+params   those of the tool (docs/writing-a-tool.md); ``tool``: the path of the file in its catalog
+inputs   ``tool``: the file; all others are the tool's
+outputs  the tool's
+
+An exception of the file outside ``under_test()`` is an infra-error: the tool is wrong, not the program under test.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from mlir_matrix.actions import api
+from mlir_matrix.actions.params import ToolParams
+from mlir_matrix.actions.runtime import programs
+from mlir_matrix.actions.runtime.contract import Action, ToolError, own_files
+
+#: What the file is called as a module. Dataclasses and pickling look it up.
+_MODULE = "catalog_tool"
+
+
+def run(action: Action[ToolParams]) -> None:
+    """Execute the file and call its ``run``. Raise ToolError where there is none, and what it raises."""
+    path = action.inputs["tool"]
+    own_files.add(path)
+    programs.folders.extend(action.params.get("programs", ()))
+    module = ModuleType(_MODULE)
+    module.__file__ = path
+    sys.modules[_MODULE] = module
+    try:
+        # Under its relative name, which is what tracebacks show; its folder is no folder of modules.
+        code = compile(Path(path).read_bytes(), path, "exec")
+    except (SyntaxError, ValueError) as error:
+        raise ToolError(f"does not parse: {getattr(error, 'msg', error)}") from error
+    exec(code, module.__dict__)
+    function = getattr(module, "run", None)
+    if not callable(function):
+        raise ToolError("defines no function run(action)")
+    inputs = {name: each for name, each in action.inputs.items() if name != "tool"}
+    function(api.Action(params=action.params, inputs=inputs, outputs=action.outputs))

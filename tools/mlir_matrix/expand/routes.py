@@ -13,7 +13,15 @@ from typing import NamedTuple
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import ParameterValue, Pipeline, Target, UsedStep, Workload, used_steps
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
-from mlir_matrix.expand.recipes import ResolvedStep, Unsupported, resolve_importer, resolve_runner, resolve_step, unmet
+from mlir_matrix.expand.recipes import (
+    ResolvedStep,
+    Unsupported,
+    matching_variant,
+    resolve_importer,
+    resolve_runner,
+    resolve_step,
+    unmet,
+)
 
 #: Tools of targets that call a kernel by the driver.
 LINKING = frozenset({"run", "run_jit"})
@@ -129,15 +137,22 @@ class Connector:
             return choice
         entry = self.catalog.workloads[workload]
         if not entry.document.requires:
-            return routes[choice]
+            return self._in_releases(entry, routes[choice], framework, pins)
         reasons = []
         for route in routes[choice:]:
             if route.source in entry.files:
                 why = self._lacking(entry, route, pins)
                 if not why:
-                    return route
+                    return self._in_releases(entry, route, framework, pins)
                 reasons.append(why)
         return Unsupported(reasons[0])
+
+    def _in_releases(self, workload: Entry[Workload], route: Route, framework: str, pins: str) -> Route:
+        """Return a route with the file that a workload has instead of its source for the importer's releases."""
+        variants = workload.document.sources.get(route.source, ())
+        releases = self.pins(pins).releases(self.catalog.frameworks[framework].document.environment) if variants else {}
+        index = matching_variant(variants, releases)
+        return route if index is None else replace(route, source=variants[index].file)
 
     def _lacking(self, workload: Entry[Workload], route: Route, pins: str) -> str:
         for resolved_step in (route.ingress, *(step.resolved_step for step in route.steps)):

@@ -47,7 +47,14 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
     document = workload.document
     if REFERENCE not in workload.files:
         checker.wrong(workload, f"the reference is missing: {REFERENCE} beside this file")
-    right = {*sources, REFERENCE, "workload.yaml"}
+    variants = {each.file for found in document.sources.values() for each in found}
+    right = {*sources, *variants, REFERENCE, "workload.yaml"}
+    for source, found in document.sources.items():
+        checker.known(workload, "source", source, sources & workload.files.keys(), "sources", source)
+        for index, each in enumerate(found):
+            if each.file not in workload.files:
+                message = f"there is no file '{each.file}' in this folder{did_you_mean(each.file, workload.files)}"
+                checker.wrong(workload, message, "sources", source, index, "file")
     for name in workload.files.keys() - right:
         message = f"is not read: no framework has such a source{did_you_mean(name, right)}"
         checker.problems.add(workload.source.beside(name), message)

@@ -41,6 +41,8 @@ def check(checker: Checker) -> None:
         _variants(checker, tool, tool.document.variants, "variants")
     for workload in catalog.workloads.values():
         _requires(checker, workload, workload.document.requires)
+        for source, variants in workload.document.sources.items():
+            _variants(checker, workload, variants, "sources", source)
 
 
 def _component(checker: Checker, component: Entry[Component]) -> None:

@@ -31,11 +31,12 @@ def test_docs_have_no_other_schemas() -> None:
 def test_every_top_level_model_has_a_schema() -> None:
     inner = {
         "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
-        "Variant", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
+        "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
         "Conflict",
     }  # fmt: skip
     modules = tuple(each.__name__ for each in (base, suites, toolchains))
-    found = {model.__name__ for model in base.Document.__subclasses__() if model.__module__ in modules}
+    models = [*base.Document.__subclasses__(), *base.Tool.__subclasses__()]
+    found = {model.__name__ for model in models if model.__module__ in modules}
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
@@ -80,7 +81,7 @@ def test_comments_describe_keys_of_documents() -> None:
 
 def test_keys_are_those_of_the_files() -> None:
     assert set(export.schema("workload")["properties"]) == {
-        "description", "dims", "dynamic", "inputs", "outputs", "golden", "absent", "requires", "numerics",
+        "description", "dims", "dynamic", "inputs", "outputs", "golden", "sources", "absent", "requires", "numerics",
     }  # fmt: skip
     assert export.schema("workload")["required"] == ["description", "inputs", "outputs"]
 

@@ -123,13 +123,14 @@ def execute(program: str, arguments: Sequence[str], *, failure: str = "") -> str
             "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
             "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"],
         },
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, check=False,
         preexec_fn=isolation.die_with_parent,
     )  # fmt: skip
     _spent.append(time.perf_counter() - begin)
     with open(METRICS, "w", encoding="utf-8") as file:
         json.dump({"programs_s": round(sum(_spent), 6)}, file)
-    said = done.stdout.decode("utf-8", "replace")
+    # Errors first: a reason quotes the first line where none begins with «error».
+    said = (done.stderr + done.stdout).decode("utf-8", "replace")
     if done.returncode != 0:
         refuse(done.returncode, said, failure=failure or f"{program} fails with exit code {done.returncode}")
     return clean(said)

@@ -91,17 +91,6 @@ class Requirement(Document):
     reason: Text
 
 
-#: Numerics attributes, which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
-NumericsAttributes = dict[Name, StrictStr | StrictBool]
-
-
-class Parameter(Document):
-    """A parameter of a tool; ``${name}`` in passes, a schedule or a command is replaced by the value."""
-
-    description: Text
-    default: ParameterValue
-
-
 class Conditions(Document):
     """The conditions under which a variant applies; all must hold."""
 
@@ -114,6 +103,23 @@ class Conditions(Document):
         """Return whether the conditions on one component hold for a release and the features that it carries."""
         wanted, carries = self.when.get(component), self.carries.get(component)
         return (wanted is None or release in parse_range(wanted)) and (carries is None or carries in carried)
+
+
+class SourceVariant(Conditions):
+    """The form of a workload's source for some releases of the importer's environment."""
+
+    file: Name
+
+
+#: Numerics attributes, which tolerance layers may match, e.g. ``contraction: "off"`` (in quotes: YAML 1.1 takes off for false).
+NumericsAttributes = dict[Name, StrictStr | StrictBool]
+
+
+class Parameter(Document):
+    """A parameter of a tool; ``${name}`` in passes, a schedule or a command is replaced by the value."""
+
+    description: Text
+    default: ParameterValue
 
 
 class Variant(Conditions):
@@ -214,6 +220,9 @@ class Workload(Document):
     golden: Literal["kept", "computed"] = "kept"
     """``kept``: the expected outputs are files of ``golden/``. ``computed``: each run computes them by the reference, through
     the action cache; for outputs that are too large to keep."""
+    sources: dict[Name, Annotated[tuple[SourceVariant, ...], Field(min_length=1)]] = {}
+    """By source file, e.g. ``linalg.mlir``: other files that take its place, where the syntax changes with releases. The first
+    that matches the pinned releases applies, else the file itself."""
     absent: dict[Name, Text] = {}
     """Frameworks that cannot express this workload, and why."""
     requires: tuple[Requirement, ...] = ()

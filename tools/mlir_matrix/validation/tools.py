@@ -84,11 +84,12 @@ def _files(checker: Checker, entry: Tooled, tool: str) -> None:
     own = TOOL_FILES[type(entry.document)]
     if entry.document.files and tool not in (PYTHON_FILE, COMMAND):
         checker.wrong(entry, f"'files' has no effect without {own} or 'command'", "files")
-    naming = "'files'" if tool in (PYTHON_FILE, COMMAND) else "'schedule', 'patterns', 'directives'"
+    unread = "is not read: named by none of 'schedule', 'patterns', 'directives'"
+    if tool in (PYTHON_FILE, COMMAND):
+        unread = "is not read: 'files' does not name it"
     for name in entry.files.keys() - {*named.values(), own}:
         near = nearest(name, {*named.values(), own})
-        message = f"is not read: named by none of {naming}"
-        checker.problems.add(entry.source.beside(name), message + (f"; did you mean '{near}'?" if near else ""))
+        checker.problems.add(entry.source.beside(name), unread + (f"; did you mean '{near}'?" if near else ""))
 
 
 def _commands(checker: Checker, entry: Tooled, names: Collection[str]) -> None:

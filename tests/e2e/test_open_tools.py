@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +129,26 @@ def test_what_the_loader_says(house: House, mini: Path) -> None:
         "recipes/steps/mini/step.yaml:6:27: '${inn}' stands for nothing; known: ir, kind, out",
         "recipes/steps/mini/step.yaml:7:1: the tool 'passes' would never run: the step has a 'command'",
     ]
+
+
+def test_a_build_of_ones_own(house: House, environments: Any, tmp_path: Path) -> None:
+    """Debian's LLVM 19 as if built here: its programs find their libraries by themselves."""
+    llvm, patchelf = environments.require("mlir@llvm=19.1.7"), environments.require("patchelf")
+    prefix = environments.packages / next(each.folder_for("") for each in llvm.prefixes)
+    (tmp_path / "bin").mkdir()
+    (tool,) = (path for site in patchelf.sites(environments.packages) for path in Path(site).glob("**/bin/patchelf"))
+    libraries = ("usr/lib/llvm-19/lib", "usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
+    for name in ("mlir-opt", "mlir-translate", "llc", "opt"):
+        made = tmp_path / "bin" / name
+        shutil.copyfile(prefix / "usr/lib/llvm-19/bin" / name, made)
+        made.chmod(0o755)
+        path = ":".join(str(prefix / each) for each in libraries)
+        subprocess.run([tool, "--force-rpath", "--set-rpath", path, made], check=True)
+    done = house("run", "mlir/math-poly/x86_64/asin", "--pin", f"llvm={tmp_path}", "--format", "json", "--quiet")
+    (test,) = done.document["tests"]
+    # Asin is wrong in 19.
+    assert (done.code, test["outcome"]) == (1, "mismatch"), done.stderr
+    assert test["pins"]["llvm"].startswith("19.1.7+own.")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Release
-from mlir_matrix.catalog.pins import PINS_MARK, Pins, read_pins
+from mlir_matrix.catalog.pins import PINS_MARK, Pins, is_folder, read_pins
 from mlir_matrix.digest import digest_value
+from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.package import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
@@ -44,6 +45,8 @@ class Session:
     home: Home
     #: The options ``--pin`` and ``--environment``.
     pins: Pins
+    #: The user's own builds of components, by release.
+    builds: Mapping[str, HostTool] = field(default_factory=dict)
 
     @cached_property
     def lock_folders(self) -> tuple[Path, ...]:
@@ -61,6 +64,7 @@ class Session:
             releases=self.releases(reference),
             lock_folders=self.lock_folders,
             needs=self.needs(reference),
+            builds=self.builds,
             pins=suffix,
             sealed=sealed,
         )
@@ -160,8 +164,31 @@ def open_session(
             raise UsageError(f"--catalog {folder}: there is no such folder")
     catalog = validate(load([repository(), *catalogs]))
     check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
-    chosen = Pins(catalog, read_pins(catalog, pins), swaps)
-    return Session(catalog=catalog, home=find_home(cache_dir=cache_dir), pins=chosen)
+    home = find_home(cache_dir=cache_dir)
+    catalog, pins, builds = _with_builds(catalog, pins, home)
+    return Session(catalog=catalog, home=home, pins=Pins(catalog, read_pins(catalog, pins), swaps), builds=builds)
+
+
+def _with_builds(
+    catalog: Catalog, pins: Sequence[str], home: Home
+) -> tuple[Catalog, Sequence[str], Mapping[str, HostTool]]:
+    """Return the catalog with the user's own builds, ``llvm=DIR``, as releases, and the pins that name these."""
+    if not any(is_folder(word.partition("=")[2]) for word in pins):
+        return catalog, pins, {}
+    from mlir_matrix.environments.own_build import find_build, release_of_build
+
+    components, builds, words = dict(catalog.components), dict[str, HostTool](), []
+    for word in pins:
+        name, _, wanted = word.partition("=")
+        if is_folder(wanted) and name in components:
+            entry = components[name]
+            build = find_build(entry, os.path.expanduser(wanted), home.cache / "own-builds.json")
+            releases = (*entry.document.releases, release_of_build(build))
+            components[name] = replace(entry, document=entry.document.model_copy(update={"releases": releases}))
+            builds[build.release] = build
+            wanted = build.release
+        words.append(f"{name}={wanted}" if name in components else word)
+    return replace(catalog, components=components), words, builds
 
 
 def remember(home: Home, roots: Sequence[Path]) -> Path:

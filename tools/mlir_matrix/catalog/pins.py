@@ -95,13 +95,18 @@ def find_release(entry: Entry[Component], wanted: str) -> Release:
     return release_of(entry, found)
 
 
+def is_folder(wanted: str) -> bool:
+    """Return whether a pin names the folder of one's own build rather than a release."""
+    return "/" in wanted or wanted in (".", "..")
+
+
 def read_pins(catalog: Catalog, words: Iterable[str], what: str = "--pin") -> dict[str, str]:
     """Read ``llvm=19``: return components with the full names of their releases. Raises UsageError beginning with ``what``."""
     pins: dict[str, str] = {}
     for word in words:
         name, separator, wanted = word.partition("=")
         if not (separator and name and wanted):
-            raise UsageError(f"{what} {printable(word)}: expected COMPONENT=RELEASE, e.g. llvm=19")
+            raise UsageError(f"{what} {printable(word)}: expected COMPONENT=RELEASE or COMPONENT=DIR, e.g. llvm=19")
         if name not in catalog.components:
             near = did_you_mean(name, catalog.components)
             raise UsageError(f"{what}: there is no component '{printable(name)}'{near}")

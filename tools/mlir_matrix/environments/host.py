@@ -105,13 +105,17 @@ def find_program(name: str) -> HostProgram | None:
 
 @cache
 def _examined(path: str, real: str, _size: int, _mtime_ns: int) -> tuple[str, str]:
+    return digest_file(real), version_of(path)
+
+
+def version_of(path: str) -> str:
+    """Return the whole output of ``--version``; empty where the program fails."""
     environment = {"LC_ALL": "C", "PATH": os.environ.get("PATH", ""), "HOME": os.environ.get("HOME", "/")}
     try:
         done = subprocess.run(
             [path, "--version"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=_TIMEOUT_S, check=False,
         )  # fmt: skip
-        output = done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
     except (OSError, subprocess.SubprocessError):
-        output = ""
-    return digest_file(real), output
+        return ""

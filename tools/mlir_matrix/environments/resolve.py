@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
@@ -107,19 +108,21 @@ def resolve(
     releases: Releases,
     lock_folders: Sequence[Path],
     needs: Releases = (),
+    builds: Mapping[str, HostTool] = MappingProxyType({}),
     pins: str = "",
     sealed: bool = False,
 ) -> ResolvedEnvironment | UnavailableEnvironment:
     """Resolve the environment ``name``; one without components is the interpreter alone.
 
-    ``needs``: releases that source builds need. ``pins``: those that are not the default, for advice (``llvm=19,numpy=2``).
+    ``needs``: releases that source builds need. ``builds``: the user's own, by release. ``pins``: those that are not the
+    default, for advice (``llvm=19,numpy=2``).
     ``sealed``: no interpreter and no program of the host, so that a container has the same environment.
     """
     providers = [provider_of(entry.document, release) for entry, release in releases]
     prefixes: tuple[Package, ...] = ()
     if any(provider is not Provider.PYPI for provider in providers):
         try:
-            prefixes = _Providers(lock_folders, needs).packages(releases)
+            prefixes = _Providers(lock_folders, needs, builds).packages(releases)
         except _Unavailable as error:
             return UnavailableEnvironment(name=name, reason=str(error))
     if sealed and Provider.HOST in providers:
@@ -188,8 +191,8 @@ class _Unavailable(Exception):
 class _Providers:
     """Finds packages; ``needs`` are the releases that other releases are built with."""
 
-    def __init__(self, lock_folders: Sequence[Path], needs: Releases) -> None:
-        self._folders = lock_folders
+    def __init__(self, lock_folders: Sequence[Path], needs: Releases, builds: Mapping[str, HostTool]) -> None:
+        self._folders, self._builds = lock_folders, builds
         self._needs = {entry.name: (entry, release) for entry, release in needs}
         self._under_way: list[str] = []
 
@@ -205,6 +208,8 @@ class _Providers:
         provider = provider_of(entry.document, release)
         if provider is Provider.DEB:
             return self._debian(entry, release)
+        if release.release in self._builds:
+            return self._builds[release.release]
         if provider is Provider.HOST:
             names = filled(release.programs or entry.document.programs, release.release)
             found = find_tool(entry.name, release.release, names)

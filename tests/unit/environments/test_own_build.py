@@ -77,4 +77,6 @@ def test_what_is_no_build(llvm: Entry[Component], tmp_path: Path) -> None:
 
 
 def test_pins_that_name_folders() -> None:
-    assert [is_folder(each) for each in ("19", "19.1.7", "./b", "/opt/llvm", "b/", ".", "..")] == [False] * 2 + [True] * 5
+    assert [is_folder(each) for each in ("19", "19.1.7", "./b", "/opt/llvm", "b/", ".", "..")] == [False] * 2 + [
+        True
+    ] * 5

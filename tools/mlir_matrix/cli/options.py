@@ -150,8 +150,8 @@ pin = Option(
     "--pin",
     kept=lambda request: request.pins,
     multiple=True,
-    metavar="COMPONENT=RELEASE",
-    help="Use this release, e.g. llvm=19. Repeatable.",
+    metavar="COMPONENT=RELEASE|DIR",
+    help="Use this release, e.g. llvm=19, or your own build in folder DIR. Repeatable.",
 )
 environment = Option(
     "swaps",

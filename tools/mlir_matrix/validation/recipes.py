@@ -55,7 +55,8 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
     catalog, document = checker.catalog, target.document
     for index, kind in enumerate(document.accepts):
         checker.known(target, "kind", kind, catalog.kinds, "accepts", index)
-    for key in ("linker_environment", "runner_environment"):
+    links = document.tool_name(target.files) in LINKING
+    for key in ("linker_environment", "runner_environment") if links else ("runner_environment",):
         checker.known(target, "environment", getattr(document, key), catalog.environments, key)
     tools.check(checker, target, "target", {"artifact", "inputs", "outputs"})
     _linking(checker, target)

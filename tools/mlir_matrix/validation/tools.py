@@ -37,17 +37,12 @@ def check(checker: Checker, entry: Tooled, what: str, names: Collection[str]) ->
     document, file = entry.document, TOOL_FILES[type(entry.document)]
     tool = document.tool_name(entry.files)
     _files(checker, entry, tool)
-    given = getattr(document, "tool", None)
-    if tool in (PYTHON_FILE, COMMAND) and given:
-        checker.wrong(entry, f"the tool '{given}' would never run: the {what} has {_own(tool, file)}", "tool")
-    if tool == COMMAND and file in entry.files:
-        checker.wrong(entry, f"'command' and {file} exclude each other; remove one of them", "command")
+    _one_tool(checker, entry, what, tool)
+    for index, name in enumerate(document.files):
+        if name in {*names, "tool"}:
+            checker.wrong(entry, f"'{name}' is the name of an input or output; rename the file", "files", index)
     if tool == COMMAND:
-        _commands(checker, entry, {*names, "kind", *document.files, *document.parameters})
-    elif tool == PYTHON_FILE and file not in entry.files:
-        near = nearest(file, entry.files)
-        hint = f"; should '{near}' be called '{file}'?" if near else ""
-        checker.wrong(entry, f"a {what} needs the file {file} beside it or the key 'command'{hint}")
+        _commands(checker, entry, {*names, "kind", *document.files})
     if document.preload and tool != PYTHON_FILE:
         checker.wrong(entry, f"'preload' has no effect: the {what} has no file {file} that imports anything", "preload")
     _variants(checker, entry)
@@ -55,6 +50,19 @@ def check(checker: Checker, entry: Tooled, what: str, names: Collection[str]) ->
         _tool_keys(checker, entry, document, tool)
         if tool == "passes":
             _parameters(checker, entry)
+
+
+def _one_tool(checker: Checker, entry: Tooled, what: str, tool: str) -> None:
+    """Check that there is one of a Python file, a command and a tool of the package."""
+    given, file = getattr(entry.document, "tool", None), TOOL_FILES[type(entry.document)]
+    if tool in (PYTHON_FILE, COMMAND) and given:
+        checker.wrong(entry, f"the tool '{given}' would never run: the {what} has {_own(tool, file)}", "tool")
+    if tool == COMMAND and file in entry.files:
+        checker.wrong(entry, f"'command' and {file} exclude each other; remove one of them", "command")
+    if tool == PYTHON_FILE and file not in entry.files:
+        near = nearest(file, entry.files)
+        hint = f"; should '{near}' be called '{file}'?" if near else ""
+        checker.wrong(entry, f"a {what} needs the file {file} beside it or the key 'command'{hint}")
 
 
 def _own(tool: str, file: str) -> str:
@@ -92,7 +100,7 @@ def _files(checker: Checker, entry: Tooled, tool: str) -> None:
         checker.problems.add(entry.source.beside(name), unread + (f"; did you mean '{near}'?" if near else ""))
 
 
-def _commands(checker: Checker, entry: Tooled, names: Collection[str]) -> None:
+def _commands(checker: Checker, entry: Tooled, names: set[str]) -> None:
     """Check the program of each command, that each ``${NAME}`` in it exists, and that each parameter is used."""
     document = entry.document
     forms: list[tuple[tuple[Key, ...], tuple[str, ...]]] = (
@@ -103,6 +111,10 @@ def _commands(checker: Checker, entry: Tooled, names: Collection[str]) -> None:
         index = next(i for i, each in enumerate(document.variants) if not each.command)
         checker.wrong(entry, "this variant has no 'command', nor has the file as a whole", "variants", index)
     used = set[str]()
+    for taken in sorted(names & document.parameters.keys()):
+        message = f"the parameter '{taken}' has the name of an input, output or file; '${{{taken}}}' would be ambiguous"
+        checker.wrong(entry, message, "parameters", taken)
+    names |= document.parameters.keys()
     for keys, command in forms:
         program(checker, entry, command[0], *keys, 0)
         for index, word in enumerate(command):

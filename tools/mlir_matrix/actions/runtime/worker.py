@@ -264,7 +264,7 @@ def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
                 preload()
         for name in modules:
             # What cannot be imported fails in the child, where it is the action's failure.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, SystemExit):
                 _warm(name)
     finally:
         gc.enable()

@@ -13,7 +13,7 @@ _PASSED = ["HOME", "MATRIX_HOME", "MATRIX_PYTHON", "MATRIX_DEB_MIRROR", "XDG_CAC
 def package(ctx, root):
     """Return the folder of the Python package: in a checkout, `tools/mlir_matrix`; installed, the folder that holds `root`."""
     checkout = ctx.path(root + "/tools/mlir_matrix")
-    return checkout if checkout.exists else ctx.path(root).dirname
+    return checkout if checkout.exists else ctx.path(root).realpath.dirname
 
 def run_matrix(ctx, words, what, attributes = None):
     """Run `matrix WORDS`.

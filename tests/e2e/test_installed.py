@@ -110,6 +110,13 @@ def test_a_new_catalog_runs_at_once(installed: Installed) -> None:
     assert {path.name.partition(".")[0] for path in new} <= {"__init__", "__main__", "paths"}
 
 
+def test_bazel_finds_its_rules_and_the_code(installed: Installed) -> None:
+    words = ("--catalog", "bazel", "--executor", "bazel", "--format", "json", "--cache-dir", "for-bazel")
+    installed("init", "bazel")
+    done = json.loads(installed("run", _CELLS[0], *words))
+    assert done["summary"]["by_outcome"] == {"pass": 1}
+
+
 def test_actions_see_nothing_of_the_program_but_its_actions(installed: Installed) -> None:
     """Beside it is another NumPy than that of an environment."""
     text = installed("explain", "jax/linalg-loops/x86_64/transpose")

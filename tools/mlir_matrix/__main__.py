@@ -10,7 +10,9 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 _here = os.path.dirname(os.path.realpath(__file__))
 if __name__ == "__main__":
     # Python put this folder first: our modules, ``select`` among them, would then stand for the standard library's.
-    sys.path[:] = [os.path.dirname(_here), *(entry for entry in sys.path if os.path.realpath(entry) != _here)]
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != _here]
+    if (_folder := os.path.dirname(_here)) not in sys.path:
+        sys.path.insert(0, _folder)
 if sys.pycache_prefix is None and not os.path.isdir(f"{_here}/cli/__pycache__"):
     # Installed without bytecode, perhaps where nothing can be written.
     from mlir_matrix.paths import find_home

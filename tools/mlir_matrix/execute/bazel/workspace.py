@@ -28,7 +28,7 @@ def write_workspace(
     A set of catalogs has one workspace, so that Bazel's server keeps its state. ``c_libraries``: the digests of objects in
     the action cache, by the action that builds each.
     """
-    roots = [str(root) for root in session.catalog.roots]
+    roots = [str(root.absolute()) for root in session.catalog.roots]
     folder = session.home.cache / "bazel" / "workspaces" / digest_value(roots)[:16]
     document = lasting(to_document(plan.tests, plan, session, sealed=True))
     try:

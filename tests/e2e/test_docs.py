@@ -28,7 +28,17 @@ def test_a_page_shows_what_happens(page: Path, tmp_path: Path, house: House) -> 
 
 def test_every_verb_is_shown_running() -> None:
     text = "\n".join(block.text for page in PAGES for block in runnable(page))
-    for verb in ("plan", "run", "explain", "compare", "golden update", "golden explain", "golden audit", "schema"):
+    for verb in (
+        "plan",
+        "run",
+        "explain",
+        "compare",
+        "golden update",
+        "golden explain",
+        "golden audit",
+        "init",
+        "schema",
+    ):
         assert f"tools/matrix {verb} " in text, verb
 
 

@@ -1,4 +1,4 @@
-"""Links and paths in README.md and docs/ lead somewhere."""
+"""Links and paths in README.md, the other pages beside it and docs/ lead somewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+_README = REPOSITORY / "README.md"
+PAGES = [_README, *sorted({*REPOSITORY.glob("*.md")} - {_README}), *sorted((REPOSITORY / "docs").glob("*.md"))]
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -39,7 +40,7 @@ def test_links_of_a_page_resolve(page: Path) -> None:
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    named = {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(REPOSITORY / "README.md")}
+    named = {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(_README)}
     assert set(PAGES[1:]) <= named
 
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.paths import find_home
+from mlir_matrix import paths
+from mlir_matrix.errors import UsageError
+from mlir_matrix.files import write_text
+from mlir_matrix.paths import find_home, repository
 
-VARIABLES = ("MATRIX_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+VARIABLES = ("MATRIX_HOME", "MATRIX_ROOT", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +76,20 @@ def test_without_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """The password database has one for everybody with a name."""
     monkeypatch.delenv("HOME")
     assert find_home().cache.is_absolute()
+
+
+def test_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    checkout = Path(__file__).resolve().parents[2]
+    assert repository() == checkout
+    monkeypatch.setattr(paths, "INSTALLED", tmp_path / "_repository")
+    (tmp_path / "_repository").mkdir()
+    assert repository() == tmp_path / "_repository"
+    monkeypatch.setenv("MATRIX_ROOT", str(checkout / "docs" / ".."))
+    assert repository() == checkout
+
+
+def test_files_of_the_installed_program_are_not_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("mlir_matrix.files.INSTALLED", tmp_path / "_repository")
+    with pytest.raises(UsageError, match="belongs to the installed program; use --catalog"):
+        write_text(tmp_path / "_repository/golden/a/y.npy", "")
+    assert list(tmp_path.iterdir()) == []

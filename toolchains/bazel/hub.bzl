@@ -1,6 +1,6 @@
 """The repository of a plan: one package per cell, one target per test, and one target per action, which tests share."""
 
-load(":launcher.bzl", "TOOL_ATTRS", "run_matrix")
+load(":launcher.bzl", "TOOL_ATTRS", "package", "run_matrix")
 load(":unit.bzl", "unit_name")
 
 # Folders of a catalog that actions read. Only this repository has the sources of the driver.
@@ -81,13 +81,12 @@ def _files_of(rctx, catalogs, plan):
 
 def _code(rctx, plan):
     """Link the modules that run inside environments."""
-    rctx.symlink(rctx.attr.root + "/tools/mlir_matrix/actions", "_code/mlir_matrix/actions")
-    rctx.file("_code/mlir_matrix/__init__.py", "")
+    rctx.symlink(package(rctx, rctx.attr.root).get_child("actions"), "_code/mlir_matrix/actions")
     modules = {module: None for found in plan["tools"].values() for module in found}
     names = ["mlir_matrix/actions/{}.py".format(module) for module in modules]
     lines = [_PUBLIC, "exports_files({})\n".format(repr(names))]
     for tool, found in plan["tools"].items():
-        files = ["mlir_matrix/__init__.py"] + ["mlir_matrix/actions/{}.py".format(module) for module in found]
+        files = ["mlir_matrix/actions/{}.py".format(module) for module in found]
         lines.append(_call("filegroup", name = tool, srcs = files))
     rctx.file("_code/BUILD.bazel", "".join(lines))
 
@@ -319,11 +318,10 @@ def _test(test, name, reason, targets):
 def _read_plan(rctx):
     if rctx.attr.plan:
         return json.decode(rctx.read(rctx.attr.plan))
-    for folder in [rctx.attr.root] + rctx.attr.catalogs:
-        for room in _ROOMS + ["toolchains", "tools/mlir_matrix"]:
-            path = rctx.path("{}/{}".format(folder, room))
-            if path.exists:
-                rctx.watch_tree(path)
+    folders = ["{}/{}".format(folder, room) for folder in [rctx.attr.root] + rctx.attr.catalogs for room in _ROOMS + ["toolchains"]]
+    for path in [package(rctx, rctx.attr.root)] + [rctx.path(folder) for folder in folders]:
+        if path.exists:
+            rctx.watch_tree(path)
     return json.decode(run_matrix(rctx, ["plan"] + rctx.attr.tests + ["--sealed", "--format", "json"], "planning {}".format(rctx.name)))
 
 def _hub_impl(rctx):

@@ -10,6 +10,11 @@ TOOL_ATTRS = {
 # between shells are left out.
 _PASSED = ["HOME", "MATRIX_HOME", "MATRIX_PYTHON", "MATRIX_DEB_MIRROR", "XDG_CACHE_HOME", "XDG_STATE_HOME", "PATH"]
 
+def package(ctx, root):
+    """Return the folder of the Python package: in a checkout, `tools/mlir_matrix`; installed, the folder that holds `root`."""
+    checkout = ctx.path(root + "/tools/mlir_matrix")
+    return checkout if checkout.exists else ctx.path(root).realpath.dirname
+
 def run_matrix(ctx, words, what, attributes = None):
     """Run `matrix WORDS`.
 
@@ -30,7 +35,11 @@ def run_matrix(ctx, words, what, attributes = None):
         options += ["--catalog", folder]
     for pin in attributes.pins:
         options += ["--pin", pin]
-    done = ctx.execute([attributes.root + "/tools/matrix"] + words + options, timeout = 3600)
+    launcher = ctx.path(attributes.root + "/tools/matrix")
+    program = launcher if launcher.exists else ctx.which("matrix")
+    if not program:
+        fail("matrix: {} needs the program matrix of {} on PATH".format(what, attributes.root))
+    done = ctx.execute([program] + words + options, timeout = 3600)
     if done.return_code != 0:
         fail("matrix: {} failed (exit code {})\n{}".format(what, done.return_code, done.stderr))
     return done.stdout

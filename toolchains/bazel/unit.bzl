@@ -1,6 +1,6 @@
 """A unit, which is a package of an environment, as a repository: `matrix toolchain fetch` installs it by the hashes of a lock."""
 
-load(":launcher.bzl", "run_matrix", "TOOL_ATTRS")
+load(":launcher.bzl", "TOOL_ATTRS", "package", "run_matrix")
 
 def unit_name(folder):
     """Return the name of a unit's repository, which may not contain '+'."""
@@ -35,7 +35,7 @@ def _copy(rctx, source, target):
 def _prepare(rctx, packages):
     """Copy the unit, remove files that no action reads, and compile its Python."""
     _copy(rctx, packages + "/" + rctx.attr.folder, "unit")
-    script = rctx.attr.root + "/tools/mlir_matrix/execute/bazel/prepare.py"
+    script = package(rctx, rctx.attr.root).get_child("execute/bazel/prepare.py")
     interpreter = _interpreter(rctx, "{}/{}".format(packages, rctx.attr.interpreter))
     done = rctx.execute(interpreter + ["-I", "-S", "-B", script, rctx.attr.part, "unit"], timeout = 1800)
     if done.return_code != 0:

@@ -1,17 +1,25 @@
-"""Run the command line straight from a checkout: ``python tools/mlir_matrix``."""
+"""The program ``matrix``: installed, or straight from a checkout by ``python tools/mlir_matrix``."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
+
+# Looking for plug-ins of pydantic reads the metadata of every installed package: 15 ms for nothing.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
+_here = os.path.dirname(os.path.realpath(__file__))
+if __name__ == "__main__":
+    # Python put this folder first: our modules, ``select`` among them, would then stand for the standard library's.
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != _here]
+    if (_folder := os.path.dirname(_here)) not in sys.path:
+        sys.path.insert(0, _folder)
+if sys.pycache_prefix is None and not os.path.isdir(f"{_here}/cli/__pycache__"):
+    # Installed without bytecode, perhaps where nothing can be written.
+    from mlir_matrix.paths import find_home
+
+    sys.pycache_prefix = str(find_home().bytecode)
+
+from mlir_matrix.cli import main  # noqa: E402
 
 if __name__ == "__main__":
-    # Looking for plug-ins of pydantic reads the metadata of every installed package: 15 ms for nothing.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
-    here = Path(__file__).resolve().parent
-    # Python put this folder first: our modules, ``select`` among them, would then stand for the standard library's.
-    sys.path[:] = [str(here.parent), *(entry for entry in sys.path if Path(entry).resolve() != here)]
-    from mlir_matrix.cli import main
-
     main()

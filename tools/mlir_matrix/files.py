@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.paths import INSTALLED
 
 #: Errors of a full disk, a quota or a limit on the size of files.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -83,7 +84,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file atomically. Raise InfrastructureError."""
+    """Write a file atomically. Raise InfrastructureError; UsageError for a file of the installed program."""
+    if path.is_relative_to(INSTALLED):
+        raise UsageError(f"{path} belongs to the installed program; use --catalog DIR, or MATRIX_ROOT with a checkout")
     scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

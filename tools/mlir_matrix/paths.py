@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+#: What a wheel has of the repository; it is not to be changed.
+INSTALLED = Path(__file__).resolve().parent / "_repository"
+
 
 def _base(variable: str, default: str) -> Path:
     value = os.environ.get(variable, "")
@@ -63,9 +66,16 @@ def find_home(*, cache_dir: Path | None = None) -> Home:
 
 
 def repository() -> Path:
-    """The checkout whose catalog is used: ``MATRIX_ROOT``, else the one that this package is in, else the current folder."""
+    """Return the folder of the catalog, the driver, the schemas and Bazel's files, which has the layout of a checkout.
+
+    It is ``MATRIX_ROOT``, else what the package was installed with, else the checkout that the package is in.
+    """
     named = os.environ.get("MATRIX_ROOT")
     if named:
         return Path(named).resolve()
-    here = Path(__file__).resolve().parents[2]
-    return here if (here / "matrix").is_dir() and (here / "recipes").is_dir() else Path.cwd()
+    return INSTALLED if is_installed() else INSTALLED.parents[2]
+
+
+def is_installed() -> bool:
+    """Return whether the program is not that of a checkout."""
+    return INSTALLED.is_dir()

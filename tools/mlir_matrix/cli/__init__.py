@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from mlir_matrix import __version__
 from mlir_matrix.cli.lazy import VerbGroup
 from mlir_matrix.errors import InfrastructureError, MatrixError
 
@@ -22,6 +23,7 @@ VERBS = {
     "explain": "Show everything that decides one test, with file and line.",
     "compare": "Compare the numbers in two files or folders.",
     "golden": "Manage expected outputs and numeric tolerances.",
+    "init": "Start a catalog: a workload, a suite and a CI workflow.",
     "conflicts": "Find pairs of IR tests that cannot both pass.",
     "schema": "Print the JSON Schema of a file format.",
     "toolchain": "Lock, install, verify and upgrade compilers and frameworks.",
@@ -39,7 +41,7 @@ COLLECTING = (100_000, 20, 20)
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )
-@click.version_option(package_name=None, version="0.1.0", prog_name="matrix")
+@click.version_option(__version__, prog_name="matrix")
 def matrix() -> None:
     """Test MLIR pipelines end to end: framework × pipeline × target, compared with float64 references."""
 

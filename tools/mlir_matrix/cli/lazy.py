@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Verb(click.Command):
@@ -49,6 +52,13 @@ class VerbGroup(click.Group):
         command = importlib.import_module(f"mlir_matrix.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete verbs without importing them."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in self._verbs.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

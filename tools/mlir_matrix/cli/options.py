@@ -20,6 +20,7 @@ import click
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
+from mlir_matrix.paths import is_installed
 from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMO
 def repeat_command(test: str, request: Request, suites: Sequence[str] = ()) -> str:
     """Return the command that runs one test again; ``suites``: those of the request, for their expectations."""
     words = [word for option in _REPEATED for word in option.repeated(request)]
-    return shlex.join(["tools/matrix", "run", *words, *suites, test])
+    return shlex.join(["matrix" if is_installed() else "tools/matrix", "run", *words, *suites, test])
 
 
 def same_catalogs(words: Sequence[str], current: Session) -> str:

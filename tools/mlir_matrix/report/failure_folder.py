@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from mlir_matrix.errors import MatrixError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.judge.results import TestResult
+from mlir_matrix.paths import is_installed
 from mlir_matrix.plan.graph import File, Input, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
@@ -69,11 +71,10 @@ def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done],
 
 
 def _from_anywhere(command: str) -> str:
-    """Return a script that runs a command from this working directory, with the program of this checkout."""
+    """Return a script that runs a command from this working directory, by this program."""
     words = shlex.split(command)
     launcher = Path(__file__).resolve().parents[2] / "matrix"
-    if launcher.is_file():
-        words[0] = str(launcher)
+    words[:1] = [sys.executable, "-P", "-m", "mlir_matrix"] if is_installed() else [str(launcher)]
     return f"#!/bin/sh\ncd {shlex.quote(os.getcwd())} || exit\nexec {shlex.join(words)}\n"
 
 

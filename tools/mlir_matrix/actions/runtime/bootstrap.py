@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 
 
 def _take(option: str, arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -43,7 +44,9 @@ if __name__ == "__main__":
     _bound, _rest = _take("--bind", _rest)
     # Absolute, because actions change the folder; links are kept.
     _here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.dirname(_here)))]
+    # Not by its folder in sys.path: where this program is installed, other packages are beside it.
+    _package = sys.modules["mlir_matrix"] = ModuleType("mlir_matrix")
+    _package.__path__ = [os.path.dirname(os.path.dirname(_here))]
     _sites = [os.path.abspath(_site) for _site in _sites]
     sys.path.extend(_sites)
     from mlir_matrix.actions.runtime.contract import prefixes, programs, sites

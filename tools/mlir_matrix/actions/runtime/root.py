@@ -65,16 +65,14 @@ def bound(declared: Iterable[str]) -> list[str]:
 
 def _interpreter() -> Iterator[str]:
     """Yield the paths of CPython, of our own code and of its compiled form."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    yield from (here, os.path.join(os.path.dirname(here), "__init__.py"))
+    yield os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     yield from (path for path in {sys.executable, getattr(sys, "_base_executable", "")} if path)
     yield os.path.dirname(os.__file__)
     for prefix in {sys.base_prefix, sys.base_exec_prefix}:
         if prefix not in _SHARED_PREFIXES and not _is_inside(_home(), prefix):
             yield next((store for store in _STORES if prefix.startswith(store)), prefix)
     # Archives and compiled modules, which may be outside of the library.
-    checkout = os.path.dirname(os.path.dirname(here))
-    yield from (path for path in sys.path if path and path != checkout)
+    yield from filter(None, sys.path)
     if sys.pycache_prefix:
         # The worker is yet to fill it.
         with contextlib.suppress(OSError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,7 @@ def write_workspace(
     A set of catalogs has one workspace, so that Bazel's server keeps its state. ``c_libraries``: the digests of objects in
     the action cache, by the action that builds each.
     """
-    # Bazel runs in the folder of the workspace.
-    roots = [os.path.abspath(root) for root in session.catalog.roots]
+    roots = [str(root.absolute()) for root in session.catalog.roots]
     folder = session.home.cache / "bazel" / "workspaces" / digest_value(roots)[:16]
     document = lasting(to_document(plan.tests, plan, session, sealed=True))
     try:

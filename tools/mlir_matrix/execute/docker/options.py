@@ -22,7 +22,8 @@ from mlir_matrix.paths import Home
 
 #: Paths in a container. The parent of the action's folder contains nothing else.
 FOLDER = "/work/action"
-_CODE, _BYTECODE = PurePosixPath("/matrix/code/mlir_matrix"), PurePosixPath("/matrix/bytecode")
+_CODE, _BYTECODE = PurePosixPath("/matrix/code/mlir_matrix/actions"), PurePosixPath("/matrix/bytecode")
+_CODE_BIND = f"{ACTIONS_FOLDER}:{_CODE}:ro"
 #: MiB for the worker itself and its imports, in addition to those of an action.
 _OWN_MB = 1024
 #: Processes and threads in a container.
@@ -68,7 +69,7 @@ def command(environment: ResolvedEnvironment, image: Image, preload: Preload, ho
         environment,
         store=home.packages,
         at=Path(image.packages),
-        actions=Path(_CODE, ACTIONS_FOLDER.name),
+        actions=Path(_CODE),
         bytecode=Path(_BYTECODE),
         arguments=serving(preload),
     )
@@ -85,18 +86,13 @@ def action_binds(folder: str, bytecode: Path) -> list[str]:
         f"{folder}:{FOLDER}:rw",
         f"{folder}/{INPUT_FOLDER}:{FOLDER}/{INPUT_FOLDER}:ro",
         f"{bytecode}:{_BYTECODE}:ro",
-        *_code_binds(),
+        _CODE_BIND,
     ]
 
 
 def precompile_binds(bytecode: Path) -> list[str]:
     """Return the mounts of a container that compiles imports and runs no action."""
-    return [f"{bytecode}:{_BYTECODE}:rw", *_code_binds()]
-
-
-def _code_binds() -> list[str]:
-    package = ACTIONS_FOLDER.parent
-    return [f"{path}:{_CODE}/{path.name}:ro" for path in (ACTIONS_FOLDER, package / "__init__.py")]
+    return [f"{bytecode}:{_BYTECODE}:rw", _CODE_BIND]
 
 
 def host_config(*, binds: list[str], memory_mb: int, cpus: float) -> dict[str, Any]:

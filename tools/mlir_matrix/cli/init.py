@@ -1,0 +1,40 @@
+"""``matrix init``: start a catalog."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import click
+
+from mlir_matrix import __version__
+from mlir_matrix.cli.lazy import verb
+from mlir_matrix.errors import UsageError
+from mlir_matrix.files import write_file
+from mlir_matrix.paths import repository
+from mlir_matrix.text import catalog_options, counted
+
+
+@verb("init", "matrix init acme", "matrix init .")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+def command(folder: Path) -> None:
+    """Write a small catalog into DIR: a workload with reference and golden, a suite, and a workflow for GitHub that runs it.
+
+    Editors complete and check its files with the JSON Schemas in DIR/docs/schemas. Existing files are not changed: if a file
+    exists, nothing is written.
+    """
+    from mlir_matrix.report.schemas.export import FILES, text
+
+    template = repository() / "tools" / "template"
+    contents = {Path("docs", "schemas", f"{name}.json"): text(name).encode() for name in FILES}
+    for path in sorted(template.rglob("*")):
+        if path.is_file() and path.parent.name != "__pycache__":
+            contents[path.relative_to(template)] = path.read_bytes().replace(b"@VERSION@", __version__.encode())
+    for name in contents:
+        if os.path.lexists(folder / name):
+            raise UsageError(f"{folder / name} exists; nothing was written")
+    for name, data in contents.items():
+        write_file(folder / name, data)
+    command = shlex.join(["matrix", "run", "nightly", *catalog_options([folder])])
+    click.echo(f"{folder}: {counted(len(contents), 'file')} written; try: {command}")

@@ -175,6 +175,27 @@ def test_a_failure_that_was_passed_on(made: Made) -> None:
     assert (result.diagnostics, result.log, result.expected) == ("error: no", "said", False)
 
 
+def test_a_failure_that_is_known_before_another_source_is_done() -> None:
+    """The environments of a test are those of all its actions, in whichever order they end."""
+    graph = Graph()
+    names = [
+        graph.add(name, tool=name, stage="run", environment=name, params={}, inputs={}, outputs={"x": "x"})
+        for name in ("mlir", "jax")
+    ]
+    inputs = {name: Produced(name, "x") for name in names}
+    last = graph.add("run", tool="run", stage="run", environment="numpy", params={}, inputs=inputs, outputs={"x": "x"})
+    found = []
+    for finished in (names[:1], names):
+        maker = ResultMaker(graph, pins=PINS, digests={"jax": "aa"}, read_blob=lambda digest: b"")
+        for name in finished:
+            maker.note(name, done("lower-failed" if name == names[0] else "ok", seconds=2.0))
+        maker.note(last, done("lower-failed", seconds=0.0))
+        found.append(maker.finished(case(), last, done("lower-failed")))
+    assert [result.duration_s for result in found] == [2.0, 4.0]
+    assert found[0] == replace(found[1], duration_s=2.0)
+    assert found[0].environments == {"jax": "aa"}
+
+
 def test_a_check_that_says_nothing_when_it_succeeds(made: Made) -> None:
     assert made.result(case(), done(), done(), done(report="r")).outcome == "pass"
 

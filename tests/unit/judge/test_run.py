@@ -19,7 +19,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.judge.run import run_graph, run_plan
-from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.parameters import add_inputs
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session, open_session
@@ -151,6 +151,30 @@ def test_a_graph_without_tests(fresh: Session) -> None:
     assert done.result.ok
     assert done.result.outputs.keys() == graph.actions[action].outputs.keys()
     assert run_graph(fresh, graph, limits=LIMITS)[action].cached
+
+
+def test_a_failure_is_reported_when_it_is_known(fresh: Session) -> None:
+    """A test whose step fails has its result before its inputs are made."""
+    graph = Graph()
+    wrong = graph.add(
+        "wrong", tool="passes", stage="lower", environment="mlir", params={"passes": "no-such-pass"},
+        inputs={"ir": File(0, "matrix/workloads/mlp/linalg.mlir")}, outputs={"ir": "ir.mlir"},
+    )  # fmt: skip
+    inputs: dict[str, Input] = {"ir": Produced(wrong, "ir"), **add_inputs(graph, fresh.catalog.workloads["mlp"])}
+    last = graph.add(
+        "last", tool="passes", stage="lower", environment="mlir", params={}, inputs=inputs, outputs={"ir": "ir.mlir"}
+    )
+    ended: list[str] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, ActionDone):
+            ended.append(event.action.id)
+
+    done = run_graph(fresh, graph, limits=Limits(jobs=1), listener=note)
+    assert ended[:2] == [wrong, last]
+    assert sorted(ended) == sorted(graph.actions)
+    assert done[last].result.outcome == done[wrong].result.outcome
+    assert not done[last].result.ok
 
 
 def test_what_another_run_holds_too_long_is_executed_all_the_same(

@@ -47,6 +47,28 @@ def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
     assert "0/2 tests, 0 actions done" in plain
 
 
+def test_the_first_unexpected_results_are_shown_at_once_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
+        monkeypatch.setenv(name, value)
+    display = LiveProgress(50)
+    monkeypatch.setattr(display, "_REDRAW_S", 0)
+    for number in range(50):
+        result: Any = SimpleNamespace(
+            expected=False, outcome="mismatch", id=f"t{number}", reason="y is wrong", expectation=None
+        )
+        display.on(TestDone(result))
+        assert (f"mismatch       t{number}  UNEXPECTED  y is wrong" in shown.getvalue()) == (number < 20)
+    display.on(Tick())
+    display.close()
+    assert shown.getvalue().count("further unexpected results") == 1
+    assert "50/50 tests, 0 actions done" in shown.getvalue()
+    assert "50 unexpected" in shown.getvalue()
+
+
 def test_no_picture_is_made_of_words(capsys: pytest.CaptureFixture[str]) -> None:
     stdout_console().print("a.mlir:bug: x", markup=False)
     assert capsys.readouterr().out == "a.mlir:bug: x\n"

@@ -40,7 +40,7 @@ def unavailable(action: Action, environment: UnavailableEnvironment) -> Done:
 
 
 def inherited_failure(action: Action, done: Mapping[str, Done]) -> Done | None:
-    """Return the failure that an action inherits from its sources, which are in ``done``, or None."""
+    """Return the failure that an action inherits from its sources, or None; those up to the failed one are in ``done``."""
     for source in action.sources:
         upstream = done[source]
         if not upstream.result.ok:

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from mlir_matrix.execute.job import Job
 from mlir_matrix.plan.graph import Graph
@@ -25,10 +26,45 @@ _COST = {
     "python_file": 0.3,
     "object": 0.08,
     "passes": 0.03,
-    # Tests of steps take a second in all. They go first, so that verdicts appear while packages are downloaded.
-    "irtest": 1000.0,
 }
 _OTHER = 0.02
+
+
+def schedule(graph: Graph, jobs: int) -> dict[str, tuple[float, float]]:
+    """Return, for every action, the time to start it and, for equal times, its urgency; both lowest first.
+
+    Tests finish one after the other: an action is due with the first test that needs it. It is due earlier if its critical
+    path would otherwise end after all tests, as that of a C library may.
+    """
+    places = _places(graph)
+    paths = critical_path(graph)
+    total_s = sum(_COST.get(action.tool, _OTHER) for action in graph.actions.values()) / jobs
+    return {key: (min(places[key] * total_s, total_s - path), -path) for key, path in paths.items()}
+
+
+def _places(graph: Graph) -> dict[str, float]:
+    """Return, for every action, the share of the tests that come before the first one that needs it.
+
+    The tests of each importing environment are spread evenly over the run: frameworks take turns, and all workers start
+    early. The tests of one import stay together, so that the cost of shared prefixes is spread as well.
+    """
+    origins: dict[str, tuple[int, str]] = {}
+    families: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    inner = {source for action in graph.actions.values() for source in action.sources}
+    for identifier, action in graph.actions.items():
+        # The import begins the longest chain; inputs and the C library begin shorter ones.
+        depth, origin = max((origins[source] for source in action.sources), default=(0, identifier))
+        origins[identifier] = depth + 1, origin
+        if identifier not in inner:
+            families[graph.actions[origin].environment][origin].append(identifier)
+    places: dict[str, float] = {}
+    for family in families.values():
+        ends = list(chain.from_iterable(family.values()))
+        places.update((identifier, number / len(ends)) for number, identifier in enumerate(ends))
+    for identifier in reversed(graph.actions):
+        for source in graph.actions[identifier].sources:
+            places[source] = min(places.get(source, 1.0), places[identifier])
+    return places
 
 
 def critical_path(graph: Graph) -> dict[str, float]:
@@ -48,12 +84,14 @@ def critical_path(graph: Graph) -> dict[str, float]:
 class ReadyQueue:
     """Counts the actions that each action waits for, and keeps the ready ones by environment."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, jobs: int) -> None:
+        """``jobs``: how many actions run at a time."""
         self._graph = graph
-        self._priority: dict[str, float] = {}
+        self._jobs = jobs
+        self._priority: dict[str, tuple[float, float]] = {}
         self._waiting: dict[str, int] = {}
         self._dependents: dict[str, list[str]] = defaultdict(list)
-        self._ready: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        self._ready: dict[str, list[tuple[tuple[float, float], str]]] = defaultdict(list)
         for identifier, action in graph.actions.items():
             self._waiting[identifier] = len(action.sources)
             for source in action.sources:
@@ -63,21 +101,32 @@ class ReadyQueue:
         """Return the actions without sources."""
         return [identifier for identifier, count in self._waiting.items() if count == 0]
 
-    def complete(self, identifier: str) -> list[str]:
-        """Note that an action is done; return the actions that are ready now."""
+    def complete(self, identifier: str, *, failed: bool = False) -> list[str]:
+        """Note that an action is done; return the actions that are ready now.
+
+        After a failure these include each action that inherits it whatever its other sources do, because all sources
+        before the failed one are done.
+        """
         freed = []
         for dependent in self._dependents.pop(identifier, ()):
             self._waiting[dependent] -= 1
-            if self._waiting[dependent] == 0:
+            left = self._waiting[dependent]
+            if left == 0 or (left > 0 and failed and self._inherits(dependent, identifier)):
+                # Other sources then count below zero, so that it is ready only once.
+                self._waiting[dependent] = 0
                 freed.append(dependent)
         return freed
+
+    def _inherits(self, dependent: str, failed: str) -> bool:
+        sources = self._graph.actions[dependent].sources
+        return not any(source in self._dependents for source in sources[: sources.index(failed)])
 
     def push(self, item: str, environment: str, *, like: str) -> None:
         """Queue an item for an environment, as urgent as the action ``like``."""
         if not self._priority:
             # Not earlier: a run of cache hits needs no priorities.
-            self._priority = critical_path(self._graph)
-        heapq.heappush(self._ready[environment], (-self._priority[like], item))
+            self._priority = schedule(self._graph, self._jobs)
+        heapq.heappush(self._ready[environment], (self._priority[like], item))
 
     def pop(self, environments: Collection[str]) -> tuple[str, str] | None:
         """Return the most urgent item among those of the given environments, and its environment."""

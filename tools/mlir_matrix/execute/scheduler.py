@@ -75,7 +75,7 @@ class Scheduler:
         self._store = ActionCache(home.actions, self._files.write)
         self._libraries = CLibraries(home.packages, environments, self._store)
         self._lookup = Lookup(graph, roots, self._store, memory_mb=limits.memory_mb, libraries=self._libraries)
-        self._ready = ReadyQueue(graph)
+        self._ready = ReadyQueue(graph, limits.jobs)
         #: Unfinished jobs, by key.
         self._jobs: dict[str, Job] = {}
         self._retries = Retries()
@@ -95,7 +95,8 @@ class Scheduler:
         """Execute the graph. Return the finished actions: all of them unless the listener ended the run."""
         self._listener = listener
         try:
-            self._advance(self._ready.first())
+            # The last one is taken first. Of actions with one key, the first one in the plan gives the job its place.
+            self._advance(self._ready.first()[::-1])
             if self._jobs and not self._stopping:
                 self._store.prepare()
                 make_scratch(self._scratch, self._home)
@@ -170,7 +171,7 @@ class Scheduler:
                 self._stopping = True
         except LostBlob as lost:
             return self._redo(action, lost)
-        ready = self._ready.complete(action.id)
+        ready = self._ready.complete(action.id, failed=not done.result.ok)
         if action.id in self._redone:
             ready += self._redone[action.id]
             self._redone[action.id] = []

@@ -65,7 +65,10 @@ class ResultMaker:
         self._known: dict[frozenset[str], tuple[dict[str, str], dict[str, str]]] = {}
 
     def note(self, action: str, done: Done) -> None:
-        """Record the cost of an action. The actions that it depends on must be recorded before."""
+        """Record the cost of an action, after those of the actions that it depends on.
+
+        Some of these may be unfinished if it inherits a failure: their environments count, their time does not.
+        """
         spec = self._graph.actions[action]
         # Work that is done once for a target is not part of a test.
         duration = 0.0 if spec.tool in BUILDING else done.result.usage.get("wall_s", 0.0)
@@ -73,7 +76,7 @@ class ResultMaker:
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
         poisons = [found] if isinstance(found := done.result.metrics.get("poisons"), int) else []
         for source in spec.sources:
-            before = self._chains[source]
+            before = self._chains.get(source) or self._unfinished(source)
             duration += before.duration_s
             cached = cached and before.cached
             poisons += [before.poisons] if before.poisons else []
@@ -82,6 +85,10 @@ class ResultMaker:
             else:
                 environments |= before.environments
         self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0))
+
+    def _unfinished(self, action: str) -> _Chain:
+        needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
+        return _Chain(0.0, True, frozenset(needed))
 
     def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
         """Return the result of a test that did not run."""

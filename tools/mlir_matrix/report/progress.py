@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Characters of a reason; the summary has all of it.
 _LINE = 160
+#: Unexpected results that the live display prints; it counts the others.
+_SHOWN = 20
 
 
 @contextmanager
@@ -95,7 +97,7 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """Redraws a few lines with the progress. Unexpected results are printed above them."""
+    """Redraws a few lines with the progress. The first unexpected results are printed above them."""
 
     _REDRAW_S = 0.2
 
@@ -135,7 +137,7 @@ class LiveProgress:
                 self._results += 1
                 if not result.expected:
                     self._unexpected += 1
-                    self._say(_result_line(result), "bold red")
+                    self._say_unexpected(result)
             case Note(text):
                 self._say("note", "bold", text)
             case Tick(waiting):
@@ -146,6 +148,12 @@ class LiveProgress:
         from rich.text import Text
 
         self._console.print(Text.assemble((words, style), f" {harmless(text)}" if text else ""), soft_wrap=True)
+
+    def _say_unexpected(self, result: TestResult) -> None:
+        if self._unexpected <= _SHOWN:
+            self._say(_result_line(result), "bold red")
+        if self._unexpected == _SHOWN:
+            self._say("note", "bold", "further unexpected results are counted here and listed at the end")
 
     def _tick(self, waiting: int) -> None:
         self._waiting = waiting
@@ -163,7 +171,7 @@ class LiveProgress:
 
         width = 30
         filled = width * self._results // max(1, self._total)
-        # Verdicts are late, because the longest routes start first: actions show progress earlier.
+        # The first verdict takes a while, because workers start: actions show progress earlier.
         done = f" {self._results}/{self._total} tests, {self._actions} actions done  {now - self._began:.0f} s"
         trouble = f"  {self._unexpected} unexpected" if self._unexpected else ""
         lines = [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from mlir_matrix import __version__
 from mlir_matrix.cli.lazy import VerbGroup
 from mlir_matrix.errors import InfrastructureError, MatrixError
 
@@ -39,7 +40,7 @@ COLLECTING = (100_000, 20, 20)
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )
-@click.version_option(package_name=None, version="0.1.0", prog_name="matrix")
+@click.version_option(package_name=None, version=__version__, prog_name="matrix")
 def matrix() -> None:
     """Test MLIR pipelines end to end: framework × pipeline × target, compared with float64 references."""
 

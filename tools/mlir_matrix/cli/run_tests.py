@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import used_pins, warn
@@ -33,7 +31,7 @@ def run_tests(
     pins = used_pins(current, plan.graph)
     folder = RunFolder(current.home.state / "failures", pins)
     suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
-    failures = Failures(folder, partial(options.repeat_command, request=request, suites=suites))
+    failures = Failures(folder, options.repeat_command(request, suites))
     if about is not None:
         unsupported = len(plan.tests) - len(plan.verdicts)
         log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)

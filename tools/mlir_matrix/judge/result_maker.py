@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mlir_matrix.report.schemas.run import DecidingStep, ExpectedOutcome
     from mlir_matrix.report.schemas.verdict import Verdict
 
-#: Adds to a result what its caller knows: the command that repeats the test, and the folder of its files.
-Annotate = Callable[[TestResult], TestResult]
+#: Returns more fields of a result, by test, outcome and whether it is expected: the command that repeats it, its folder.
+Annotate = Callable[[str, Outcome, bool], Mapping[str, Any]]
 #: The judge's advice for a missing golden. The judge does not know the catalogs.
 _REMEDY = "matrix golden update --write"
 _ONE_POISON = "; its kernel ran under one poison value only: it took over 5 s of CPU time, or its target has no fork"
@@ -47,6 +47,11 @@ class _Chain:
     failed: str = ""
 
 
+def nothing_more(_test: str, _outcome: Outcome, _expected: bool) -> Mapping[str, Any]:
+    """Add nothing to a result."""
+    return {}
+
+
 class ResultMaker:
     """Makes results of tests from finished actions."""
 
@@ -58,7 +63,7 @@ class ResultMaker:
         digests: Mapping[str, str],
         read_blob: Callable[[str], bytes],
         roots: Sequence[Path] = (),
-        annotate: Annotate = lambda result: result,
+        annotate: Annotate = nothing_more,
     ) -> None:
         """``pins`` has component releases by environment, ``digests`` the digests of environments; ``roots`` are the catalogs."""
         self._annotate = annotate
@@ -97,8 +102,9 @@ class ResultMaker:
 
     def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
         """Return the result of a test that did not run."""
-        made = TestResult(**_names(test), outcome=cast("Outcome", outcome), stage="", expected=True, reason=reason)
-        return self._annotate(made)
+        word = Outcome(outcome)
+        more = self._annotate(test.id, word, True)
+        return TestResult(**_names(test), **more, outcome=word, stage="", expected=True, reason=reason)
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """Return the result of a test whose last action is finished."""
@@ -133,8 +139,9 @@ class ResultMaker:
         expected, expectation = _compare(test, outcome["outcome"])
         # An expected mismatch must not hide that no comparison was possible.
         expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
-        made = TestResult(
+        return TestResult(
             **_names(test),
+            **self._annotate(test.id, outcome["outcome"], expected),
             outcome=outcome["outcome"],
             stage=outcome["stage"],
             expected=expected,
@@ -153,7 +160,6 @@ class ResultMaker:
             signal=outcome.get("signal", ""),
             frame=innermost_frame(diagnostics),
         )
-        return self._annotate(made)
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
         """Return whether the expected output could not be computed, so that no program under test failed."""

@@ -14,7 +14,7 @@ from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.judge.result_maker import Annotate, ResultMaker
+from mlir_matrix.judge.result_maker import Annotate, ResultMaker, nothing_more
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
@@ -119,7 +119,7 @@ def run_plan(
     limits: Limits,
     fail_fast: bool,
     listener: Listener = ignore,
-    annotate: Annotate = lambda result: result,
+    annotate: Annotate = nothing_more,
 ) -> Run:
     """Execute a plan and return the results in the plan's order.
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a line with its end: Buildbot cuts at 4,096, up to which a write to a pipe is atomic.
 LONGEST = 4_000
+_JSON = json.JSONEncoder(separators=(",", ":"))
 #: A value of fewer bytes stays whole.
 _SHORT = 100
 #: Keys of an entry that are empty where they are cut, and not absent.
@@ -143,7 +144,7 @@ class EventLog:
 
 
 def _encoded(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+    return _JSON.encode(value).encode() + b"\n"
 
 
 def _write_all(descriptor: int, line: bytes) -> None:

@@ -36,18 +36,18 @@ class Failures:
         self._named = 0
         self._trouble: OSError | None = None
 
-    def annotate(self, result: TestResult) -> TestResult:
-        """Add to a result its folder, and the command that repeats the test."""
-        if result.outcome == Outcome.UNSUPPORTED:
-            return result
-        kept = ""
-        if not result.expected and self._named < MOST_FAILURES and self._trouble is None:
+    def annotate(self, test: str, outcome: Outcome, expected: bool) -> dict[str, str]:
+        """Return the command that repeats a test, and the folder of an unexpected result."""
+        if outcome == Outcome.UNSUPPORTED:
+            return {}
+        more = {"repeat": self._repeat(test)}
+        if not expected and self._named < MOST_FAILURES and self._trouble is None:
             self._named += 1
             try:
-                kept = str(self._folder.path / result.id)
+                more["kept"] = str(self._folder.path / test)
             except OSError as error:
                 self._trouble = error
-        return replace(result, repeat=self._repeat(result.id), kept=kept)
+        return more
 
     def keep(self, run: Run, plan: Plan, session: Session) -> str:
         """Write the folders. Return why some could not be written, if so: the results matter more than these."""
@@ -59,7 +59,6 @@ class Failures:
                 self._trouble = error
             if result.kept and self._trouble is not None:
                 run.results[number] = replace(result, kept="")
-        self._folder.prune()
         return f"further failures have no folder: {self._trouble}" if self._trouble else ""
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import count
 from pathlib import Path
 
+from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.files import is_held
 
 #: Older runs are removed where there are more, or where they take more bytes.
@@ -37,18 +38,19 @@ class RunFolder:
             except FileExistsError:
                 continue
             fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
+            self._prune()
             return path
         raise AssertionError
 
-    def prune(self) -> None:
+    def _prune(self) -> None:
         """Remove the oldest folders of runs that are over."""
-        if "path" not in self.__dict__:
-            return
-        import shutil  # slow to import, and most runs keep nothing
-
         size = 0
-        runs = sorted(self._failures.iterdir(), key=lambda run: run.stat().st_mtime_ns, reverse=True)
+        runs = sorted(os.scandir(self._failures), key=lambda run: run.stat().st_mtime_ns, reverse=True)
         for number, run in enumerate(runs):
-            size += sum(file.lstat().st_size for file in run.rglob("*") if not file.is_dir())
-            if (number >= MOST_RUNS or size > MOST_BYTES) and not is_held(run):
-                shutil.rmtree(run, ignore_errors=True)
+            size += _size(run.path)
+            if (number >= MOST_RUNS or size > MOST_BYTES) and not is_held(Path(run.path)):
+                remove_folder(run.path)
+
+
+def _size(folder: str) -> int:
+    return sum(os.lstat(os.path.join(base, name)).st_size for base, _, names in os.walk(folder) for name in names)

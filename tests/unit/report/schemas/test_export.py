@@ -58,6 +58,11 @@ def test_form(name: str) -> None:
     json.dumps(schema)
 
 
+@pytest.mark.parametrize("name", sorted({*export.DOCUMENTS} - {"events"}))
+def test_documents_have_a_summary(name: str) -> None:
+    assert "summary" in export.schema(name)["required"]
+
+
 def test_comments_describe_keys() -> None:
     schema = export.schema("pipeline")
     assert schema["properties"]["steps"]["description"] == "The steps that all routes share."

@@ -258,10 +258,22 @@ class PlannedTarget(TypedDict):
     """Machine, system and C library, as in Zig and LLVM."""
 
 
+class PlanSummary(TypedDict):
+    """Numbers of entries."""
+
+    to_run: int
+    """Tests that run."""
+    unsupported: int
+    left_out: int
+    actions: int
+    environments: int
+
+
 class Plan(TypedDict):
     """Tests, actions and environments (`matrix plan --format json`)."""
 
     schema: Literal["mlir-matrix/plan/v1"]
+    summary: PlanSummary
     tests: list[PlannedTest]
     actions: list[PlannedAction]
     """Each action after those whose outputs it reads."""

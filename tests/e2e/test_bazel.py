@@ -17,7 +17,7 @@ import pytest
 from mlir_matrix.toolchains.bazel import locate
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
-from support.house import REPOSITORY, House, wait_until
+from support.house import REPOSITORY, House, Report, wait_until
 
 MODULE = """\
 module(name = "somebody")
@@ -141,7 +141,7 @@ def test_a_plan_that_is_a_file_is_checked(workspace: Workspace) -> None:
 
 def test_the_executor_says_what_the_local_one_says(workspace: Workspace, fresh: Callable[[str], House]) -> None:
     """Results, exit code and what is kept of a failure."""
-    house = fresh("home")
+    house, own = fresh("home"), ("duration_s", "cached", "environments", "kept", "repeat")
     said = {}
     for executor in ("local", "bazel"):
         done = house(
@@ -149,10 +149,9 @@ def test_the_executor_says_what_the_local_one_says(workspace: Workspace, fresh: 
         )
         assert done.code == 1, done.stderr
         said[executor] = [
-            {key: value for key, value in test.items() if key not in ("duration_s", "cached", "environments")}
-            for test in done.document["tests"]
+            {key: value for key, value in test.items() if key not in own} for test in done.document["tests"]
         ]
-        kept = house.home / "state/failures/mlir/linalg-loops/x86_64/m_wrong"
+        kept = Path(Report(done).tests["mlir/linalg-loops/x86_64/m_wrong"]["kept"])
         names = {path.name for path in kept.iterdir()}
         assert {"result.json", "repeat.sh"} < names
         assert any(name.endswith("-y.npy") for name in names), names

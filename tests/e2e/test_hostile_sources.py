@@ -183,7 +183,7 @@ def test_verdicts_about_code_are_kept_and_others_are_not(aftermath: Aftermath) -
 @pytest.mark.parametrize("name", ["daemon", "endless"])
 def test_what_failures_leave_has_what_came_before(aftermath: Aftermath, name: str) -> None:
     """Whoever made it, and from whichever run it is known."""
-    folder = aftermath.house.home / "state/failures/jax/linalg-loops/x86_64" / name
+    folder = Path(aftermath.report.tests[f"jax/linalg-loops/x86_64/{name}"]["kept"])
     assert {"result.json", "repeat.sh", f"01-inputs-{name}-x.npy"} <= {path.name for path in folder.iterdir()}
 
 

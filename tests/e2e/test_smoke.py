@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -109,10 +110,18 @@ def test_kept_results_are_those_of_the_cache(warm: House, copied: House) -> None
         ("mlir/{linalg-loops,tosa-loops}/x86_64/m*", "pytorch/linalg-loops/*/mlp"),
     )
     report, known = copied.root.parent / "junit.xml", set(kept.glob("*"))
+    events = report.with_name("events")
 
     def told() -> list[object]:
-        forms = [house("run", *tests, "--junit", report), house("run", *tests, "--format", "json")]
-        return [*forms, report.read_bytes()]
+        table = house("run", *tests, "--junit", report, "--events", events)
+        document = house("run", *tests, "--format", "json").document
+        lines = [line for line in map(json.loads, events.read_text().splitlines()) if line["event"] != "started"]
+        assert [line["event"] for line in lines] == ["planned", *["finished"] * len(document["tests"]), "ended"]
+        found = {line["test"]["id"]: line["test"] for line in lines[1:-1]}
+        assert [found[test["id"]] for test in document["tests"]] == document["tests"]
+        # The times and the commit.
+        del document["run"]
+        return [table, document, report.read_bytes()]
 
     told()
     before = told()

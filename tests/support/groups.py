@@ -24,7 +24,11 @@ _GROUPS = {
     "remote": (),
     "releases": ("e2e/test_llvm_releases",),
     "bazel": (
-        "e2e/test_bazel", "e2e/test_bazel_component", "e2e/test_agreement", "e2e/test_open_tools", "e2e/test_installed",
+        "e2e/test_bazel",
+        "e2e/test_bazel_component",
+        "e2e/test_agreement",
+        "e2e/test_open_tools",
+        "e2e/test_installed",
     ),
     "actions": ("e2e/test_actions",),
     "resume": ("e2e/test_resume",),

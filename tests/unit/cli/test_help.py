@@ -91,7 +91,7 @@ CHOSEN = [
 @pytest.mark.parametrize("words", CHOSEN)
 def test_the_command_that_repeats_says_all_that_was_chosen(words: tuple[str, ...]) -> None:
     test = "jax/linalg-loops/x86_64/mlp"
-    repeated = shlex.split(repeat_command(test, request(*words), ["laws"]))
+    repeated = shlex.split(repeat_command(request(*words), ["laws"])(test))
     assert repeated == ["tools/matrix", "run", *words, "laws", test]
     # It says the same again, but for what it tests.
     assert replace(request(*repeated[2:]), tests=()) == request(*words)
@@ -99,4 +99,4 @@ def test_the_command_that_repeats_says_all_that_was_chosen(words: tuple[str, ...
 
 def test_the_command_that_repeats_has_no_defaults_and_no_words_about_speed() -> None:
     chosen = request("--executor", "local", "--timeout", "120", "--jobs", "3", "--fail-fast", "smoke")
-    assert shlex.split(repeat_command("a/b/c/d", chosen)) == ["tools/matrix", "run", "a/b/c/d"]
+    assert shlex.split(repeat_command(chosen)("a/b/c/d")) == ["tools/matrix", "run", "a/b/c/d"]

@@ -16,10 +16,11 @@ from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.test_sets import Rule
-from mlir_matrix.judge.result_maker import ResultMaker
-from mlir_matrix.judge.results import TestResult, exit_code, outcomes_digest, summarise, to_document
+from mlir_matrix.judge.result_maker import ResultMaker, innermost_frame
+from mlir_matrix.judge.results import Run, TestResult, exit_code, outcomes_digest, summarise, to_document
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.report.schemas.export import adapter
+from mlir_matrix.report.schemas.run import FinishedRun
 
 _PASS = {"outcome": "pass", "reason": "all right", "metrics": {"elements": 4}}
 VERDICTS = {
@@ -173,6 +174,38 @@ def test_a_failure_that_was_passed_on(made: Made) -> None:
     result = made.result(case(), done(), done("lower-failed"), done("lower-failed"))
     assert (result.outcome, result.stage, result.reason) == ("lower-failed", "lower", "it failed")
     assert (result.diagnostics, result.log, result.expected) == ("error: no", "said", False)
+    assert result.step == {"name": "passes", "action": made.names[1]}, "the first that failed"
+
+
+def test_the_judge_decides_a_mismatch_and_nothing_is_said_of_a_pass(made: Made) -> None:
+    wrong = made.result(case(), done(), done(), done(verdict="bad"))
+    assert wrong.step == {"name": "judge", "action": made.names[2]}
+    right = made.result(case(), done(), done(), done(verdict="good"))
+    assert not right.to_json().keys() & {"step", "signal", "frame", "kept", "repeat"}
+
+
+def test_a_crash_has_its_signal_and_its_frame(made: Made) -> None:
+    crash = {"outcome": "crashed", "stage": "lower", "reason": "SIGSEGV", "signal": "SIGSEGV"}
+    dead = Done(result=Result(outcome={**crash, "diagnostics": "#  mlir::f(int)\n#  main\n"}), cached=False)
+    entry = made.result(case(), done(), dead, dead).to_json()
+    assert (entry["signal"], entry["frame"]) == ("SIGSEGV", "mlir::f(int)")
+
+
+@pytest.mark.parametrize(
+    ("diagnostics", "frame"),
+    [
+        ("", ""),
+        ("error: no\n", ""),
+        ("error: no\n#  mlir::a(b<c, d>)\n#  main\n", "mlir::a(b<c, d>)"),
+        (
+            'Traceback (most recent call last):\n  File "lib/a.py", line 3, in outer\n    b()\n'
+            '  File "mine/b.py", line 12, in inner\n    raise X\nX: no\n',
+            "inner (mine/b.py:12)",
+        ),
+    ],
+)
+def test_innermost_frame(diagnostics: str, frame: str) -> None:
+    assert innermost_frame(diagnostics) == frame
 
 
 def test_a_failure_that_is_known_before_another_source_is_done() -> None:
@@ -278,10 +311,17 @@ def test_the_digest_of_outcomes_is_of_identifiers_and_outcomes_alone() -> None:
     assert outcomes_digest(replace(result, duration_s=5.0, expected=False) for result in one) == outcomes_digest(one)
 
 
+ABOUT: FinishedRun = {
+    "version": "1", "command": "tools/matrix run", "host": "h", "catalogs": [{"folder": "/c", "commit": "0", "dirty": True}],
+    "started": "2026-11-01T01:02:03.004Z", "ended": "2026-11-01T01:02:04.005Z",
+}  # fmt: skip
+
+
 def test_the_document_is_json_and_sorted() -> None:
     found = list(results(("pass", True)))
-    document: dict[str, Any] = json.loads(json.dumps(to_document(found, interrupted=True, executed_actions=["b", "a"])))
-    assert document["schema"] == "mlir-matrix/results/v1"
+    run = Run(results=found, interruption=KeyboardInterrupt(), executed_actions=["b", "a"])
+    document: dict[str, Any] = json.loads(json.dumps(to_document(run, ABOUT)))
+    assert (document["schema"], document["run"]) == ("mlir-matrix/results/v1", ABOUT)
     assert (document["interrupted"], document["executed"], document["executed_actions"]) == (True, 2, ["a", "b"])
     assert document["tests"][0]["id"] == "a/b/c/0"
 
@@ -296,8 +336,13 @@ def test_the_schema_takes_a_result_with_every_key_and_no_other_key() -> None:
         verdict={"outcome": "mismatch", "reason": "r", "outputs": [entry], "metrics": {"m": 1.0}},  # type: ignore[list-item]
         weak={"y": ["zeros"]},
         diagnostics="d",
+        step={"name": "passes", "action": "passes-1"},
+        signal="SIGSEGV",
+        frame="f()",
+        kept="/k",
+        repeat="tools/matrix run a/b/c/0",
     )
-    document: Any = to_document([full])
+    document: Any = to_document(Run(results=[full]), ABOUT)
     assert list(document["tests"][0])[4:7] == ["workload", "property", "outcome"]
     adapter("results").validate_python(document)
     document["tests"][0]["other"] = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 from mlir_matrix import fingerprint
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.judge import unchanged
-from mlir_matrix.judge.results import Run, TestResult, to_document
+from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.plan.graph import File, Graph
 
@@ -26,8 +25,12 @@ _NAMES = {"framework": "jax", "pipeline": "p", "target": "t"}
 PASS = TestResult(
     id="jax/p/t/a", **_NAMES, workload="a", outcome="pass", stage="judge", expected=True, reason="", cached=True,
     duration_s=1 / 3, pins={"llvm": "19"}, metrics={"max_ulp": 0.1}, verdict={"large": 1}, weak={"y": ["all zeros"]},
+    repeat="tools/matrix run jax/p/t/a",
 )  # fmt: skip
-MISMATCH = replace(PASS, id="jax/p/t/b", outcome="mismatch", verdict={"outputs": [{"error": float("inf")}]}, weak={})
+MISMATCH = replace(
+    PASS, id="jax/p/t/b", outcome="mismatch", verdict={"outputs": [{"error": float("inf")}]}, weak={},
+    step={"name": "judge/b", "action": "judge/b-1"}, signal="SIGSEGV", frame="f()",
+)  # fmt: skip
 UNSUPPORTED = replace(PASS, id="jax/p/t/c", outcome="unsupported", cached=False, verdict=None)
 REQUEST = Request(
     tests=("smoke",), catalogs=(), cache_dir=None, swaps={}, pins=(),
@@ -72,7 +75,7 @@ def test_the_same_results_come_back(tmp_path: Path) -> None:
     UnchangedRuns(REQUEST).keep(given, Graph())
     found = UnchangedRuns(REQUEST).find()
     assert found is not None
-    assert json.dumps(to_document(found.run.results)) == json.dumps(to_document(given.run.results))
+    assert [each.to_json() for each in found.run.results] == [each.to_json() for each in given.run.results]
     assert found.run.results == [replace(PASS, verdict=None), MISMATCH, UNSUPPORTED]
     assert (found.pins, found.run.executed, found.run.interrupted) == (given.pins, 0, False)
 

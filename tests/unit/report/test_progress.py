@@ -13,7 +13,7 @@ import pytest
 from mlir_matrix.events import Note, PackageProgress, Tick
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.judge.results import TestDone
-from mlir_matrix.report.layout import stdout_console
+from mlir_matrix.report.layout import report_console
 from mlir_matrix.report.progress import Counting, LiveProgress, shown
 
 #: A closing tag without an opening one, which rich refuses; colours, links, pictures; what clears a screen; a backslash.
@@ -70,7 +70,7 @@ def test_the_first_unexpected_results_are_shown_at_once_and_all_are_counted(
 
 
 def test_no_picture_is_made_of_words(capsys: pytest.CaptureFixture[str]) -> None:
-    stdout_console().print("a.mlir:bug: x", markup=False)
+    report_console().print("a.mlir:bug: x", markup=False)
     assert capsys.readouterr().out == "a.mlir:bug: x\n"
 
 

@@ -19,7 +19,7 @@ def result(workload: str, used: float | str, poisons: int = 2) -> TestResult:
 
 
 def told(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
-    print_summary(run, {}, repeat=str, pins={})
+    print_summary(run, {})
     return capsys.readouterr().out
 
 

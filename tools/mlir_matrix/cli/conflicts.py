@@ -42,7 +42,7 @@ _EVIDENCE = {
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help="Run nothing; read results from FILE, written by matrix run --format json. Repeatable.",
+    help="Run nothing; read results from FILE, written by matrix run --results. Repeatable.",
 )
 @options.session(options.pin, options.cache)
 @options.output_format("text", "json")

@@ -295,10 +295,11 @@ limits_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
 executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device)
 
 
-def repeat_command(test: str, request: Request, suites: Sequence[str] = ()) -> str:
-    """Return the command that runs one test again; ``suites``: those of the request, for their expectations."""
+def repeat_command(request: Request, suites: Sequence[str] = ()) -> Callable[[str], str]:
+    """Return what makes the command that runs one test again; ``suites``: those of the request, for their expectations."""
     words = [word for option in _REPEATED for word in option.repeated(request)]
-    return shlex.join(["matrix" if is_installed() else "tools/matrix", "run", *words, *suites, test])
+    begin = shlex.join(["matrix" if is_installed() else "tools/matrix", "run", *words, *suites])
+    return lambda test: f"{begin} {shlex.quote(test)}"
 
 
 def same_catalogs(words: Sequence[str], current: Session) -> str:

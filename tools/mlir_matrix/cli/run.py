@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +16,15 @@ import click
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.errors import UsageError
+from mlir_matrix.cli.output import warn
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.files import write_output
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
-from mlir_matrix.judge.unchanged import Request, UnchangedRuns
+from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
+from mlir_matrix.paths import find_home, repository
+from mlir_matrix.report.events import EventLog
+from mlir_matrix.report.run_folder import RunFolder
+from mlir_matrix.report.run_info import RunInfo
 
 
 @verb(
@@ -22,6 +33,7 @@ from mlir_matrix.judge.unchanged import Request, UnchangedRuns
     "matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml",
     "matrix run --pin llvm=22 'mlir/**'",
     "matrix run smoke --format json > results.json",
+    "matrix run smoke --results results.json --events events.ndjson",
 )
 @options.tests
 @options.catalog
@@ -32,11 +44,20 @@ from mlir_matrix.judge.unchanged import Request, UnchangedRuns
 @click.option(
     "--keep-going/--fail-fast", default=True, help="Continue after an unexpected outcome, or stop. Default: continue."
 )
+@click.option(
+    "--results", type=options.NewFile(), metavar="FILE", help="Also write the document of --format json to FILE."
+)
+@click.option(
+    "--events",
+    type=options.NewFile(),
+    metavar="FILE",
+    help="Also write events to FILE as they happen, one line of JSON each; '-': to stdout, and the table to stderr.",
+)
 @click.option("--junit", type=options.NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @options.environment
 @options.executor
 @options.quiet
-def command(form: str, junit: Path | None, quiet: bool, **given: Any) -> int:
+def command(form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool, **given: Any) -> int:
     """Run tests and compare each outcome with the expected one.
 
     Without arguments, run the suite smoke. An action whose inputs did not change is not run again; its result comes from the
@@ -45,30 +66,72 @@ def command(form: str, junit: Path | None, quiet: bool, **given: Any) -> int:
     Exit code: 0 all outcomes as expected; 1 something under test is not as expected; 2 the command or the files are wrong; 3 the
     infrastructure failed, and nothing under test did.
     """
+    on_stdout = str(events) == "-"
+    if on_stdout and form == "json":
+        raise UsageError("--events - and --format json both write to stdout; write one to a file: --results FILE")
     request = Request(**given)
+    about = _describe(request) if form == "json" or results or events else None
+    log = EventLog(events)
+    report = _run(request, about, log, quiet=quiet)
+    run = report.run
+    document = json.dumps(to_document(run, about.finished())) if about and (form == "json" or results) else ""
+    # Files come first: the reader of stdout may have closed it.
+    writers: list[Callable[[], object]] = [partial(log.ended, run)]
+    if results is not None:
+        writers.append(partial(write_output, results, document.encode() + b"\n"))
+    if junit is not None:
+        from mlir_matrix.report.junit import write_junit
+
+        writers.append(partial(write_junit, junit, run.results))
+    problems = _write_all(writers)
+    if form == "json":
+        click.echo(document)
+    else:
+        from mlir_matrix.report.summary import print_summary
+
+        print_summary(run, report.pins, stderr=on_stdout)
+    warn(*problems)
+    if run.interruption is not None:
+        raise run.interruption
+    return _exit_code(report, problems)
+
+
+def _describe(request: Request) -> RunInfo:
+    roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
+    return RunInfo(shlex.join(["tools/matrix", *sys.argv[1:]]), roots)
+
+
+def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool) -> Report:
+    """Run the tests, or return the results of an unchanged run."""
     unchanged = UnchangedRuns(request)
     report = unchanged.find()
     if report is None:
         from mlir_matrix.cli.run_tests import run_tests  # not needed for an unchanged run
 
-        report = run_tests(request, unchanged, quiet=quiet)
-    run = report.run
-    if form == "json":
-        click.echo(
-            json.dumps(to_document(run.results, interrupted=run.interrupted, executed_actions=run.executed_actions))
-        )
-    else:
-        from mlir_matrix.report.summary import print_summary
+        return run_tests(request, unchanged, quiet=quiet, about=about, log=log)
+    if about is not None:
+        results = report.run.results
+        unsupported = sum(result.outcome == Outcome.UNSUPPORTED for result in results)
+        folder = RunFolder(find_home().state / "failures", report.pins)
+        log.planned(about.started(), tests=len(results), unsupported=unsupported, folder=folder)
+    return report
 
-        print_summary(run, report.folders, repeat=report.repeat, pins=report.pins)
-    if junit is not None:
-        from mlir_matrix.report.junit import write_junit
 
-        write_junit(junit, run.results)
-    if run.interruption is not None:
-        raise run.interruption
-    code = exit_code(run.results)
-    if code == 0 and all(result.outcome in NOT_RUN for result in run.results):
-        reasons = dict.fromkeys(result.reason for result in run.results if result.outcome == Outcome.SKIPPED)
+def _write_all(writers: list[Callable[[], object]]) -> list[InfrastructureError]:
+    """Write files. Return the errors: one that cannot be written leaves the others, and the table."""
+    problems = []
+    for write in writers:
+        try:
+            write()
+        except InfrastructureError as error:
+            problems.append(error)
+    return problems
+
+
+def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
+    results = report.run.results
+    code = exit_code(results)
+    if code == 0 and all(result.outcome in NOT_RUN for result in results):
+        reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
-    return code
+    return code or (InfrastructureError.exit_code if problems else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SCHEMA = "mlir-matrix/plan/v1"
 
 
-def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> PlanDocument:
+def to_document(tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False) -> PlanDocument:
     """Return the plan document. ``tests`` may hold more than the plan: it then lists why the others are left out.
 
     ``sealed``: with sealed environments.
@@ -45,13 +45,20 @@ def to_document(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: 
     )
 
 
-def document_parts(tests: Iterable[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
+def document_parts(tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
     """Return the plan document with iterators for ``tests`` and ``actions``: lists for 100,000 tests take gigabytes."""
     needed = _needed(plan)
     actions = plan.graph.actions.values()
     environments = session.environments((action.environment for action in actions), sealed=sealed)
     return {
         "schema": SCHEMA,
+        "summary": {
+            "to_run": len(plan.verdicts),
+            "unsupported": sum(test.outcome is not None for test in tests),
+            "left_out": sum(not test.selected and test.outcome is None for test in tests),
+            "actions": len(actions),
+            "environments": len(environments),
+        },
         "tests": (_test(test, plan.verdicts.get(test.id)) for test in tests),
         "actions": ({**action_document(action, plan.graph), "tests": needed[action.id]} for action in actions),
         "environments": [environment_document(item, session) for item in environments.values()],

@@ -56,6 +56,7 @@ class Explanation:
         return {
             "schema": SCHEMA,
             "id": test.id,
+            "summary": {name: len(getattr(self, name)) for name in ("rules", "actions", "environments", "tolerances")},
             "framework": test.framework,
             "pipeline": test.pipeline,
             "target": test.target,

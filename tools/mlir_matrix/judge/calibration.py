@@ -64,8 +64,15 @@ class Calibrator:
         done = run_graph(self._current, self.graph, limits=limits)
         observations, failures = self._gather(done)
         failed = [each for each in failures if each["outcome"] not in _NOT_RUN]
+        layers = list(self._layers(calibrate(observations, wanted=wanted), failed))
         document: CalibrationDocument = {
             "schema": "mlir-matrix/calibration/v1",
+            "summary": {
+                "tests": len(self.tests),
+                "failed": len(failed),
+                "layers": len(layers),
+                "proposed": sum(layer["proposed"] is not None for layer in layers),
+            },
             "draws": self._draws,
             "false_alarm": wanted,
             "confidence": CONFIDENCE,
@@ -73,7 +80,7 @@ class Calibrator:
             "pins": dict(pins),
             "tests": len(self.tests),
             "executed": sum(each.executed for each in done.values()),
-            "layers": list(self._layers(calibrate(observations, wanted=wanted), failed)),
+            "layers": layers,
             "failed": failed,
             "exact": self._exact,
             "expected_to_fail": self._expected,

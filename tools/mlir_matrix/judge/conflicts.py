@@ -30,7 +30,7 @@ from mlir_matrix.plan.planner import Planner
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.conflicts import ConflictPair, Conflicts, KnownConflict, RepeatedPair
+    from mlir_matrix.report.schemas.conflicts import ConflictPair, Conflicts, KnownConflict, RepeatedPair, StaleConflict
 
 #: Outcomes that say nothing about the code under test.
 _UNKNOWN = frozenset({Outcome.SKIPPED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.UNSUPPORTED})
@@ -165,11 +165,19 @@ def find_conflicts(
     known = _listed(current, arguments, steps)
     conflicts, repeated = found(candidates(steps), seen, known)
     conflicting = {pair["tests"] for pair in conflicts}
+    stale: list[StaleConflict] = [{"tests": pair, **entry} for pair, entry in known.items() if pair not in conflicting]
     return {
         "schema": "mlir-matrix/conflicts/v1",
+        "summary": {
+            "tests": len(steps),
+            "conflicts": len(conflicts),
+            "unknown": sum(pair["known"] is None for pair in conflicts),
+            "repeated": len(repeated),
+            "stale": len(stale),
+        },
         "tests": len(steps),
         "where": list(seen),
         "conflicts": conflicts,
         "repeated": repeated,
-        "stale": [{"tests": pair, **entry} for pair, entry in known.items() if pair not in conflicting],
+        "stale": stale,
     }

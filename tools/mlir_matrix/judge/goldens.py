@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -152,9 +152,10 @@ def write(golden: Golden) -> None:
     golden.other.unlink(missing_ok=True)
 
 
-def to_document(goldens: Iterable[Golden], failures: Iterable[Failure], *, write: bool) -> GoldenUpdate:
+def to_document(goldens: Sequence[Golden], failures: Sequence[Failure], *, write: bool) -> GoldenUpdate:
     return {
         "schema": "mlir-matrix/golden-update/v1",
+        "summary": {"outputs": len(goldens), "stale": sum(each.stale for each in goldens), "failures": len(failures)},
         "outputs": [golden.to_json(written=write and golden.stale) for golden in goldens],
         "failures": [{"workload": failure.workload, "reason": failure.reason} for failure in failures],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +21,17 @@ from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.run import ExpectedOutcome
+    from mlir_matrix.report.schemas.run import DecidingStep, ExpectedOutcome
     from mlir_matrix.report.schemas.verdict import Verdict
 
+#: Returns more fields of a result, by test, outcome and whether it is expected: the command that repeats it, its folder.
+Annotate = Callable[[str, Outcome, bool], Mapping[str, Any]]
 #: The judge's advice for a missing golden. The judge does not know the catalogs.
 _REMEDY = "matrix golden update --write"
 _ONE_POISON = "; its kernel ran under one poison value only: it took over 5 s of CPU time, or its target has no fork"
+#: As ``actions.runtime.programs`` leaves a frame of LLVM's stack dump, and as Python writes one.
+_STACK = re.compile(r"^#  (.+)", re.MULTILINE)
+_TRACEBACK = re.compile(r'^  File "(.+)", line (\d+), in (.+)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,13 @@ class _Chain:
     environments: frozenset[str]
     #: The smallest number of poison values that a kernel ran under; 0 without a kernel.
     poisons: int = 0
+    #: The first action that failed.
+    failed: str = ""
+
+
+def nothing_more(_test: str, _outcome: Outcome, _expected: bool) -> Mapping[str, Any]:
+    """Add nothing to a result."""
+    return {}
 
 
 class ResultMaker:
@@ -50,8 +63,10 @@ class ResultMaker:
         digests: Mapping[str, str],
         read_blob: Callable[[str], bytes],
         roots: Sequence[Path] = (),
+        annotate: Annotate = nothing_more,
     ) -> None:
         """``pins`` has component releases by environment, ``digests`` the digests of environments; ``roots`` are the catalogs."""
+        self._annotate = annotate
         self._graph = graph
         self._pins = pins
         self._digests = digests
@@ -75,16 +90,18 @@ class ResultMaker:
         cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
         poisons = [found] if isinstance(found := done.result.metrics.get("poisons"), int) else []
+        failed = "" if done.result.ok else action
         for source in spec.sources:
             before = self._chains.get(source) or self._unfinished(source)
             duration += before.duration_s
             cached = cached and before.cached
             poisons += [before.poisons] if before.poisons else []
+            failed = before.failed if failed == action and before.failed else failed
             if environments <= before.environments:
                 environments = before.environments
             else:
                 environments |= before.environments
-        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0))
+        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0), failed)
 
     def _unfinished(self, action: str) -> _Chain:
         needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
@@ -92,7 +109,9 @@ class ResultMaker:
 
     def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
         """Return the result of a test that did not run."""
-        return TestResult(**_names(test), outcome=cast("Outcome", outcome), stage="", expected=True, reason=reason)
+        word = Outcome(outcome)
+        more = self._annotate(test.id, word, True)
+        return TestResult(**_names(test), **more, outcome=word, stage="", expected=True, reason=reason)
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """Return the result of a test whose last action is finished."""
@@ -129,6 +148,7 @@ class ResultMaker:
         expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
         return TestResult(
             **_names(test),
+            **self._annotate(test.id, outcome["outcome"], expected),
             outcome=outcome["outcome"],
             stage=outcome["stage"],
             expected=expected,
@@ -140,9 +160,12 @@ class ResultMaker:
             metrics=metrics,
             expectation=expectation,
             verdict=cast("Verdict | None", verdict),
-            diagnostics=outcome.get("diagnostics", ""),
+            diagnostics=(diagnostics := outcome.get("diagnostics", "")),
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
+            step=_step(chain.failed or action) if outcome["outcome"] != Outcome.PASS else None,
+            signal=outcome.get("signal", ""),
+            frame=innermost_frame(diagnostics),
         )
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
@@ -169,6 +192,18 @@ class ResultMaker:
             pins = {component: ", ".join(found) for component, found in releases.items()}
             self._known[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
         return self._known[names]
+
+
+def _step(action: str) -> DecidingStep:
+    return {"name": action.rpartition("-")[0], "action": action}
+
+
+def innermost_frame(diagnostics: str) -> str:
+    """Return the innermost frame of a stack dump (``mlir::foo(int)``) or of a Python traceback (``f (x.py:3)``), or nothing."""
+    if found := _STACK.search(diagnostics):
+        return found[1]
+    frames = _TRACEBACK.findall(diagnostics)
+    return "{2} ({0}:{1})".format(*frames[-1]) if frames else ""
 
 
 def weak_outputs(verdict: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -15,12 +15,22 @@ from mlir_matrix.names import OF
 if TYPE_CHECKING:
     # An unchanged run shows results without importing these.
     from mlir_matrix.execute.job import Done
-    from mlir_matrix.report.schemas.run import ExpectedOutcome, NamedTest, Results, Summary, TestEntry
+    from mlir_matrix.report.schemas.run import (
+        DecidingStep,
+        ExpectedOutcome,
+        FinishedRun,
+        NamedTest,
+        Results,
+        Summary,
+        TestEntry,
+    )
     from mlir_matrix.report.schemas.verdict import Verdict
 
 SCHEMA = "mlir-matrix/results/v1"
 #: Outcomes of tests that did not run.
 NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
+#: Keys of an entry that are absent where they are empty.
+_TEXTS = ("signal", "frame", "diagnostics", "kept", "repeat")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +66,15 @@ class TestResult:
     tested_property: str = ""
     #: By output of a pass: the trivial outputs that would also pass, unless the workload states a reason.
     weak: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: The action that decided an outcome other than a pass.
+    step: DecidingStep | None = None
+    #: Of a crash: the name of the signal.
+    signal: str = ""
+    #: The innermost frame of a stack in the diagnostics.
+    frame: str = ""
+    #: The command that runs the test again; the folder of its files, complete when the run has ended.
+    repeat: str = ""
+    kept: str = ""
 
     @property
     def cell(self) -> str:
@@ -96,9 +115,10 @@ class TestResult:
             entry["weak"] = {name: list(passes) for name, passes in self.weak.items()}
         if self.outcome != Outcome.PASS and self.verdict is not None:
             entry["verdict"] = self.verdict
-        if self.diagnostics:
-            entry["diagnostics"] = self.diagnostics
-        return entry
+        if self.step is not None:
+            entry["step"] = self.step
+        texts = {name: text for name in _TEXTS if (text := getattr(self, name))}
+        return entry | texts  # type: ignore[return-value] # a TypedDict takes no dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +173,16 @@ def summarise(results: Sequence[TestResult]) -> Summary:
     }
 
 
-def to_document(
-    results: Sequence[TestResult], *, interrupted: bool = False, executed_actions: Sequence[str] = ()
-) -> Results:
-    """Return the results document."""
+def to_document(run: Run, about: FinishedRun) -> Results:
+    """Return the results document; ``about``: the program, catalogs, host and times of the run."""
     return {
         "schema": "mlir-matrix/results/v1",
-        "tests": [result.to_json() for result in results],
-        "summary": summarise(results),
-        "interrupted": interrupted,
-        "executed": len(executed_actions),
-        "executed_actions": sorted(executed_actions),
+        "run": about,
+        "tests": [result.to_json() for result in run.results],
+        "summary": summarise(run.results),
+        "interrupted": run.interrupted,
+        "executed": run.executed,
+        "executed_actions": sorted(run.executed_actions),
     }
 
 

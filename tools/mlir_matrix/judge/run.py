@@ -14,7 +14,7 @@ from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.judge.result_maker import ResultMaker
+from mlir_matrix.judge.result_maker import Annotate, ResultMaker, nothing_more
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
@@ -119,8 +119,12 @@ def run_plan(
     limits: Limits,
     fail_fast: bool,
     listener: Listener = ignore,
+    annotate: Annotate = nothing_more,
 ) -> Run:
-    """Execute a plan and return the results in the plan's order."""
+    """Execute a plan and return the results in the plan's order.
+
+    The listener gets ``TestDone`` with the result of each test as soon as the action with its verdict is finished.
+    """
     needed = (action.environment for action in plan.graph.actions.values())
     environments = session.environments(needed, sealed=options.sealed)
     note = remember(session.home, session.catalog.roots)
@@ -131,6 +135,7 @@ def run_plan(
         digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
         read_blob=executor.read_blob,
         roots=session.catalog.roots,
+        annotate=annotate,
     )
     # The executor adds to this dictionary.
     run = Run(done=executor.done)

@@ -18,8 +18,8 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,15 +62,10 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A run, and the rest of its summary."""
+    """A run, and the pins of its command line."""
 
     run: Run
-    #: The pins of the command line.
     pins: Mapping[str, str]
-    #: The folders of failures, by test.
-    folders: Mapping[str, Path] = field(default_factory=dict)
-    #: The command that runs a test again.
-    repeat: Callable[[str], str] = str
 
 
 class UnchangedRuns:

@@ -7,25 +7,66 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.errors import MatrixError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Done
-from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.paths import is_installed
 from mlir_matrix.plan.graph import File, Input, Produced
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.report.run_folder import RunFolder
 from mlir_matrix.session import Session
 
+#: Further failures of a run have no folder.
+MOST_FAILURES = 50
 
-def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], session: Session, command: str) -> Path:
-    """Write the folder of a failed test, and return it."""
-    folder = session.home.state / "failures" / result.id
-    shutil.rmtree(folder, ignore_errors=True)
+
+class Failures:
+    """The unexpected results of a run: names their folders when the results are known, and writes them at the end."""
+
+    def __init__(self, folder: RunFolder, repeat: Callable[[str], str]) -> None:
+        """``repeat`` returns the command that runs a test again."""
+        self._folder = folder
+        self._repeat = repeat
+        self._named = 0
+        self._trouble: OSError | None = None
+
+    def annotate(self, test: str, outcome: Outcome, expected: bool) -> dict[str, str]:
+        """Return the command that repeats a test, and the folder of an unexpected result."""
+        if outcome == Outcome.UNSUPPORTED:
+            return {}
+        more = {"repeat": self._repeat(test)}
+        if not expected and self._named < MOST_FAILURES and self._trouble is None:
+            self._named += 1
+            try:
+                more["kept"] = str(self._folder.path / test)
+            except OSError as error:
+                self._trouble = error
+        return more
+
+    def keep(self, run: Run, plan: Plan, session: Session) -> str:
+        """Write the folders. Return why some could not be written, if so: the results matter more than these."""
+        for number, result in enumerate(run.results):
+            try:
+                if result.kept and self._trouble is None:
+                    keep_failure(result, plan, run.done, session)
+            except OSError as error:
+                self._trouble = error
+            if result.kept and self._trouble is not None:
+                run.results[number] = replace(result, kept="")
+        return f"further failures have no folder: {self._trouble}" if self._trouble else ""
+
+
+def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], session: Session) -> None:
+    """Write the folder ``result.kept`` of a failed test."""
+    folder = Path(result.kept)
     folder.mkdir(parents=True)
     kept = _keep_actions(folder, result.id, plan, done, session)
     last = plan.graph.actions[plan.verdicts[result.id]]
@@ -37,9 +78,8 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
     if result.log:
         (folder / "log.txt").write_text(result.log, encoding="utf-8")
     script = folder / "repeat.sh"
-    script.write_text(_from_anywhere(command), encoding="utf-8")
+    script.write_text(_from_anywhere(result.repeat), encoding="utf-8")
     script.chmod(0o755)
-    return folder
 
 
 def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done], session: Session) -> dict[Input, Path]:

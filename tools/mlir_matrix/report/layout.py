@@ -1,4 +1,4 @@
-"""Lay out text on stdout: columns without frames, and lines that a log can be searched in."""
+"""Lay out text: columns without frames, and lines that a log can be searched in."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mlir_matrix.text import counted
 _REASONS = 12
 
 
-def stdout_console() -> Console:
+def report_console(*, stderr: bool = False) -> Console:
     """Return the console that reports are printed on. It has colours only on a terminal."""
-    return Console(highlight=False, emoji=False)
+    return Console(highlight=False, emoji=False, stderr=stderr)
 
 
-def print_lines(lines: Iterable[str | Text]) -> None:
+def print_lines(lines: Iterable[str | Text], *, stderr: bool = False) -> None:
     """Print lines of markup. A terminal wraps long ones between words; a log, and a Text, keeps them whole."""
-    console = stdout_console()
+    console = report_console(stderr=stderr)
     for line in lines:
         console.print(line, soft_wrap=not console.is_terminal or isinstance(line, Text))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.markup import escape
 from rich.text import Text
@@ -22,16 +21,12 @@ _CLOSE = 0.75
 _NAMED = 3
 
 
-def print_summary(
-    run: Run, folders: Mapping[str, Path], *, repeat: Callable[[str], str], pins: Mapping[str, str]
-) -> None:
-    """Print the summary of a run to stdout; ``pins`` are those of the command line."""
-    print_lines(_lines(run, folders, repeat, pins))
+def print_summary(run: Run, pins: Mapping[str, str], *, stderr: bool = False) -> None:
+    """Print the summary of a run; ``pins`` are those of the command line."""
+    print_lines(_lines(run, pins), stderr=stderr)
 
 
-def _lines(
-    run: Run, folders: Mapping[str, Path], repeat: Callable[[str], str], pins: Mapping[str, str]
-) -> Iterator[str | Text]:
+def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     results = run.results
     yield from _cells(results)
     yield from not_run((result.outcome, result.reason) for result in results if result.outcome in NOT_RUN)
@@ -44,7 +39,7 @@ def _lines(
     yield from section(heading, weak, _NAMED)
     wrong = [result for result in results if not result.expected]
     for result in wrong[:_SHOWN]:
-        yield from _failure(result, folders.get(result.id), repeat(result.id))
+        yield from _failure(result)
     if len(wrong) > _SHOWN:
         yield from ("", f"… and {len(wrong) - _SHOWN} more that are not as expected:")
         yield from (Text(f"  {result.outcome:<14} {result.id}") for result in wrong[_SHOWN:])
@@ -81,7 +76,7 @@ def _outcome(outcome: str, expected: bool, number: int) -> str:
     return f"[{colour}]{number} {outcome}{note}[/]"
 
 
-def _failure(result: TestResult, folder: Path | None, command: str) -> Iterator[Text]:
+def _failure(result: TestResult) -> Iterator[Text]:
     yield Text()
     yield Text.assemble((result.outcome, "bold red"), " ", (result.id, "bold"))
     if result.expectation is not None:
@@ -97,9 +92,9 @@ def _failure(result: TestResult, folder: Path | None, command: str) -> Iterator[
         # The last lines of a traceback and the first of MLIR's diagnostics say most.
         shown = lines[-_DIAGNOSTIC_LINES:] if lines[0].startswith("Traceback") else lines[:_DIAGNOSTIC_LINES]
         yield from _indented(line[:200] for line in shown)
-    if folder is not None:
-        yield Text(f"  kept:   {folder}")
-    yield Text(f"  repeat: {command}")
+    if result.kept:
+        yield Text(f"  kept:   {result.kept}")
+    yield Text(f"  repeat: {result.repeat}")
 
 
 def _indented(lines: Iterable[str]) -> Iterator[Text]:

@@ -48,6 +48,7 @@ def explained(
     return {
         "schema": "mlir-matrix/golden-explanation/v1",
         "id": identifier,
+        "summary": {"attributes": len(attributes), "outputs": len(workload.outputs)},
         "attributes": [
             {"name": one.name, "value": one.value, "by": one.by, "position": one.position, "counts": one.counts}
             for one in attributes

@@ -50,8 +50,15 @@ def examine(session: Session) -> dict[str, Any]:
     """Return the report as JSON. Keys may be added; these stay."""
     home, own = session.home, interpreters.own()
     folders = {"packages": home.packages, "artifacts": home.artifacts, "actions": home.actions}
+    environments, vanishing = _environments(session), _vanishing(session)
+    suites = [_suite(session, name) for name in session.catalog.suites]
     return {
         "schema": SCHEMA,
+        "summary": {
+            "environments": dict(sorted(Counter(entry["state"] for entry in environments).items())),
+            "tests": {key: sum(entry[key] for entry in suites) for key in ("ready", "to_fetch", "blocked")},
+            "vanishing": len(vanishing),
+        },
         # That of the program's own virtual environment.
         "python": sys.executable,
         "interpreter": {
@@ -69,9 +76,9 @@ def examine(session: Session) -> dict[str, Any]:
             "state": str(home.state),
             "bytes": {name: bytes_in(path) for name, path in folders.items()},
         },
-        "environments": _environments(session),
-        "suites": [_suite(session, name) for name in session.catalog.suites],
-        "vanishing": _vanishing(session),
+        "environments": environments,
+        "suites": suites,
+        "vanishing": vanishing,
     }
 
 

@@ -194,3 +194,20 @@ def test_a_real_program(environments: Any, tmp_path: Path, monkeypatch: pytest.M
     assert caught.value.diagnostics.startswith("in.mlir:1:13: error: expected")
     assert str(tmp_path) not in caught.value.diagnostics
     assert not prefixes
+
+
+def test_frames_keep_their_symbols_and_lose_what_differs_between_machines() -> None:
+    """As ``mlir-opt`` writes them, with and without a symbolizer."""
+    stack = """PLEASE submit a bug report to https://github.com/llvm/llvm-project/issues/ and include the crash backtrace.
+Stack dump:
+0.\tProgram arguments: mlir-opt
+ #0 0x00007f70958b73c6 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) (/packages/lib/libLLVM.so.19.1+0xeb73c6)
+ #1 0x00007f70958b7a8b (/packages/lib/libLLVM.so.19.1+0xeb7a8b)
+ #2 0x00007f7094445305 __pthread_kill_implementation ./nptl/pthread_kill.c:44:76
+ #3 0x00007f7094445305 abort ./stdlib/abort.c:81:7
+ #4 0x00007f70958ad4c5 (anonymous namespace)::Pass::run(mlir::Operation*, int) (/packages/bin/mlir-opt+0xea5)
+#10 0x00007f709444524a mlir::operator/(A) /build/llvm/Pass.cpp:74:3
+"""
+    assert (
+        programs.clean(stack) == "#  (anonymous namespace)::Pass::run(mlir::Operation*, int)\n#  mlir::operator/(A)\n"
+    )

@@ -40,7 +40,7 @@ def test_every_top_level_model_has_a_schema() -> None:
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
-        "audit", "calibration", "comparison", "conflicts", "golden-explanation", "golden-update", "plan", "results",
+        "audit", "calibration", "comparison", "conflicts", "events", "golden-explanation", "golden-update", "plan", "results",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents
     assert set(export.NAMES) == {*export.FILES, *documents}
@@ -51,10 +51,17 @@ def test_form(name: str) -> None:
     schema = export.schema(name)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert "$id" not in schema
-    assert schema["additionalProperties"] is False
-    assert schema["description"]
+    # The lines of events are one of several objects.
+    for each in (schema["$defs"][name] for name in ("Planned", "Ended")) if name == "events" else (schema,):
+        assert each["additionalProperties"] is False
+        assert each["description"]
     assert "title" not in schema
     json.dumps(schema)
+
+
+@pytest.mark.parametrize("name", sorted({*export.DOCUMENTS} - {"events"}))
+def test_documents_have_a_summary(name: str) -> None:
+    assert "summary" in export.schema(name)["required"]
 
 
 def test_comments_describe_keys() -> None:

@@ -32,6 +32,10 @@ folders: list[str] = []
 _ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
 #: What a program prints when it crashes: addresses differ from run to run, the rest names the machine's folders.
 _NOISE = re.compile(r"^(?: ?#\d+ 0x|PLEASE submit|Stack dump|0\.\s|\d+\.\s+Program arguments|Segmentation fault)")
+#: A frame of LLVM's stack dump that has a symbol; those of signal handlers, of ``abort`` and of libc's start say nothing.
+_FRAME = re.compile(
+    r"^ ?#\d+ 0x\w+ (?!\(?\.{0,2}/|llvm::sys::(?:Print|Run)|(?:gsignal|raise|abort|__\w+)\b)(.+?) \(?\.{0,2}/.*"
+)
 _TEXT_LIMIT = 200_000
 #: What the action's programs took. Seconds.
 _spent: list[float] = []
@@ -153,7 +157,8 @@ def _short(message: str) -> str:
 
 def clean(text: str) -> str:
     """Return the output of a program without parts that differ between machines: diagnostics are cached."""
-    lines = [line for line in text.splitlines() if not _NOISE.match(line)]
+    lines = [_FRAME.sub(r"#  \1", line) for line in text.splitlines()]
+    lines = [line for line in lines if not _NOISE.match(line)]
     text = "\n".join(lines)
     for place in (*prefixes, *(sites if folders else ())):
         text = text.replace(f"{place}/", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -41,7 +42,13 @@ def command(names: tuple[str, ...], form: str, current: Session) -> None:
     rows += _stale(ours, {row["id"] for row in rows}, wanted if names else None)
     rows.sort(key=lambda row: (row["environment"], row["state"]))
     table = [Row(row["environment"], row["tag"], row["id"], row["bytes"], row["state"]) for row in rows]
-    show(form, {"schema": "mlir-matrix/containers/v1", "images": rows}, image_lines(table), markup=True)
+    summary = {"images": len(rows), "by_state": dict(sorted(Counter(row["state"] for row in rows).items()))}
+    show(
+        form,
+        {"schema": "mlir-matrix/containers/v1", "summary": summary, "images": rows},
+        image_lines(table),
+        markup=True,
+    )
     warn(*reasons)
 
 

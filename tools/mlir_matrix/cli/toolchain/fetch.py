@@ -100,9 +100,15 @@ def _document(current: Session, environments: Iterable[ResolvedEnvironment], err
                 "missing": [unit.label for unit in environment.missing(current.home.packages)],
             }
 
+    found, unavailable = list(entries()), list(errors)
     return {
         "schema": "mlir-matrix/fetched/v1",
+        "summary": {
+            "environments": len(found),
+            "incomplete": sum(bool(entry["missing"]) for entry in found),
+            "unavailable": len(unavailable),
+        },
         "packages": str(current.home.packages),
-        "environments": list(entries()),
-        "unavailable": list(errors),
+        "environments": found,
+        "unavailable": unavailable,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,9 @@ def command(components: tuple[str, ...], form: str, current: Session) -> None:
         for release in entry.document.releases
     ]
     libraries = _c_libraries(current, components)
-    document = {"schema": "mlir-matrix/toolchain/v1", "releases": rows, "c_libraries": libraries}
+    states = dict(sorted(Counter(row["state"] for row in rows).items()))
+    summary = {"releases": len(rows), "by_state": states, "c_libraries": len(libraries)}
+    document = {"schema": "mlir-matrix/toolchain/v1", "summary": summary, "releases": rows, "c_libraries": libraries}
     show(form, document, _lines(rows, libraries), markup=True)
 
 

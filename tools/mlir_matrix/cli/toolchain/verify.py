@@ -35,7 +35,9 @@ def command(names: tuple[str, ...], form: str, current: Session) -> int:
 
 
 def _document(found: Damage) -> dict[str, Any]:
+    damaged, artifacts = len(found.folders), len(found.archives)
     return {
+        "summary": {"packages": found.packages, "damaged_packages": damaged, "damaged_archives": artifacts},
         "units": found.packages,
         "bytes_of_artifacts": found.size,
         "damaged": [

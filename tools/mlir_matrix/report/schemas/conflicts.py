@@ -41,10 +41,22 @@ class StaleConflict(KnownConflict):
     tests: tuple[str, str]
 
 
+class ConflictsSummary(TypedDict):
+    """Numbers of entries."""
+
+    tests: int
+    conflicts: int
+    unknown: int
+    """Conflicts that no suite lists."""
+    repeated: int
+    stale: int
+
+
 class Conflicts(TypedDict):
     """Pairs of IR tests that cannot both pass (`matrix conflicts --format json`)."""
 
     schema: Literal["mlir-matrix/conflicts/v1"]
+    summary: ConflictsSummary
     tests: int
     """Number of IR tests."""
     where: list[str]

@@ -24,7 +24,7 @@ from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import suites, toolchains
 from mlir_matrix.files import write_text
 from mlir_matrix.names import check_known
-from mlir_matrix.report.schemas import audit, comparison, conflicts, golden, run, verdict
+from mlir_matrix.report.schemas import audit, comparison, conflicts, events, golden, run, verdict
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
@@ -41,20 +41,21 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "tolerances": models.Tolerances,
     "workload": models.Workload,
 }
-#: The documents of ``--format json``, by the name in their key ``schema``.
-DOCUMENTS: Mapping[str, type] = {
+#: The documents of ``--format json`` and the lines of ``--events``, by the name in their key ``schema``.
+DOCUMENTS: Mapping[str, Any] = {
     "audit": audit.Audit,
     "calibration": golden.Calibration,
     "comparison": comparison.Comparisons,
     "conflicts": conflicts.Conflicts,
+    "events": events.Event,
     "golden-explanation": golden.GoldenExplanation,
     "golden-update": golden.GoldenUpdate,
     "plan": run.Plan,
     "results": run.Results,
 }
-_MODELS: Mapping[str, type] = {**_FILES, **DOCUMENTS}
+_MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, suites, toolchains)
-_OF_DOCUMENTS = (audit, comparison, run, golden, conflicts, verdict)
+_OF_DOCUMENTS = (audit, comparison, run, golden, conflicts, verdict, events)
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)
 #: Kinds of files in a catalog.
@@ -68,7 +69,9 @@ def schema(name: str) -> dict[str, Any]:
     made = adapter(name).json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
     modules = _OF_FILES if name in _FILES else _OF_DOCUMENTS
-    for title, definition in ({_MODELS[name].__name__: made} | definitions).items():
+    # The lines of events are a union, which has no name.
+    top = {made["title"]: made} if "title" in made else {}
+    for title, definition in (top | definitions).items():
         _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))
     result = {"$schema": DIALECT, **_without_titles(made)}
     if definitions:

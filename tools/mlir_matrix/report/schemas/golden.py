@@ -82,11 +82,19 @@ class ExplainedOutput(TypedDict):
     """Null without a cached verdict."""
 
 
+class ExplanationSummary(TypedDict):
+    """Numbers of entries."""
+
+    attributes: int
+    outputs: int
+
+
 class GoldenExplanation(TypedDict):
     """The bounds of a test and their origin (`matrix golden explain --format json`)."""
 
     schema: Literal["mlir-matrix/golden-explanation/v1"]
     id: str
+    summary: ExplanationSummary
     attributes: list[ExplainedAttribute]
     outputs: list[ExplainedOutput]
 
@@ -149,10 +157,20 @@ class GoldenFailure(TypedDict):
     reason: str
 
 
+class UpdateSummary(TypedDict):
+    """Numbers of entries."""
+
+    outputs: int
+    stale: int
+    """Outputs whose golden is to be written."""
+    failures: int
+
+
 class GoldenUpdate(TypedDict):
     """The difference between goldens and their references (`matrix golden update --format json`)."""
 
     schema: Literal["mlir-matrix/golden-update/v1"]
+    summary: UpdateSummary
     outputs: list[GoldenOutput]
     failures: list[GoldenFailure]
 
@@ -213,10 +231,21 @@ class NotCalibrated(TypedDict):
     reason: str
 
 
+class CalibrationSummary(TypedDict):
+    """Numbers of entries."""
+
+    tests: int
+    failed: int
+    layers: int
+    proposed: int
+    """Layers with a proposal."""
+
+
 class Calibration(TypedDict):
     """Errors over many draws, and the bounds that follow (`matrix golden calibrate --format json`)."""
 
     schema: Literal["mlir-matrix/calibration/v1"]
+    summary: CalibrationSummary
     draws: int
     false_alarm: float
     """The wanted rate of false alarms per run."""

@@ -15,6 +15,8 @@ from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.report.schemas.verdict import Number, Verdict
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+#: UTC, as in RFC 3339.
+Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 
 
 class ExpectedOutcome(TypedDict):
@@ -38,6 +40,15 @@ class NamedTest(TypedDict):
     workload: str
     property: NotRequired[str]
     """The tested property, after the `~` of the id; absent for other tests."""
+
+
+class DecidingStep(TypedDict):
+    """The action that decided the outcome of a test: the first one that failed, else the one with the verdict."""
+
+    name: str
+    """The step, or the tool and the workload."""
+    action: str
+    """Its identifier, as in the plan."""
 
 
 class TestEntry(NamedTest):
@@ -66,6 +77,16 @@ class TestEntry(NamedTest):
     """By output of a pass: the trivial outputs that would also pass, unless the workload states a reason."""
     diagnostics: NotRequired[str]
     """The full text of the error."""
+    step: NotRequired[DecidingStep]
+    """Absent for a pass, and if nothing ran."""
+    signal: NotRequired[str]
+    """Of a crash: the name of the signal, such as `SIGSEGV`."""
+    frame: NotRequired[str]
+    """The innermost frame of a stack in the diagnostics, without signal handlers: `mlir::foo(int)`, or `f (x.py:3)` of Python."""
+    kept: NotRequired[str]
+    """The folder with the files of an unexpected outcome, complete when the run has ended."""
+    repeat: NotRequired[str]
+    """The command that runs the test again; absent if it is unsupported."""
 
 
 class Summary(TypedDict):
@@ -79,10 +100,40 @@ class Summary(TypedDict):
     """SHA-256 over identifiers and outcomes, as `toolchains/known-good.yaml` records it."""
 
 
+class UsedCatalog(TypedDict):
+    """A catalog, and the commit of its Git repository."""
+
+    folder: str
+    commit: NotRequired[str]
+    """Absent if it is not in a Git repository."""
+    dirty: NotRequired[bool]
+    """True if the folder has changes or new files that are not committed."""
+
+
+class StartedRun(TypedDict):
+    """What runs, where, and since when."""
+
+    version: str
+    """The version of mlir-matrix."""
+    command: str
+    """The command line, quoted for a shell."""
+    host: str
+    catalogs: list[UsedCatalog]
+    """The repository, then each `--catalog`."""
+    started: Time
+
+
+class FinishedRun(StartedRun):
+    """What ran, where, and when."""
+
+    ended: Time
+
+
 class Results(TypedDict):
     """The results of a run (`matrix run --format json`)."""
 
     schema: Literal["mlir-matrix/results/v1"]
+    run: FinishedRun
     tests: list[TestEntry]
     summary: Summary
     interrupted: bool
@@ -207,10 +258,22 @@ class PlannedTarget(TypedDict):
     """Machine, system and C library, as in Zig and LLVM; of the machine itself where a target links no kernels."""
 
 
+class PlanSummary(TypedDict):
+    """Numbers of entries."""
+
+    to_run: int
+    """Tests that run."""
+    unsupported: int
+    left_out: int
+    actions: int
+    environments: int
+
+
 class Plan(TypedDict):
     """Tests, actions and environments (`matrix plan --format json`)."""
 
     schema: Literal["mlir-matrix/plan/v1"]
+    summary: PlanSummary
     tests: list[PlannedTest]
     actions: list[PlannedAction]
     """Each action after those whose outputs it reads."""

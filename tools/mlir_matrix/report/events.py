@@ -1,0 +1,159 @@
+"""Write the events of a run as lines of JSON, each in one write, for programs that follow it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.events import Event, PackageProgress
+from mlir_matrix.judge.results import Run, TestDone, TestResult, summarise
+from mlir_matrix.report.run_info import now
+
+if TYPE_CHECKING:
+    from mlir_matrix.report.run_folder import RunFolder
+    from mlir_matrix.report.schemas.run import StartedRun
+
+#: Bytes of a line with its end: Buildbot cuts at 4,096, up to which a write to a pipe is atomic.
+LONGEST = 4_000
+_JSON = json.JSONEncoder(separators=(",", ":"))
+#: A value of fewer bytes stays whole.
+_SHORT = 100
+#: Keys of an entry that are empty where they are cut, and not absent.
+_REQUIRED = frozenset({"pins", "environments", "metrics"})
+#: Seconds between events of a package.
+_EVERY_S = 1.0
+
+
+class EventLog:
+    """The events of a run, in a file or on stdout. When that cannot be written, the log ends, and not the run."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open the log; None: there is none. Raise InfrastructureError."""
+        self._path = path
+        self._descriptor: int | None = None
+        self._trouble: InfrastructureError | None = None
+        self._folder: RunFolder | None = None
+        self._number = 0
+        self._finished: set[str] = set()
+        self._packages: dict[tuple[str, str], float] = {}
+        if path is not None and str(path) != "-":
+            try:
+                self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            except OSError as error:
+                raise InfrastructureError(f"--events {path}: {error.strerror}") from None
+        elif path is not None:
+            if sys.stdout is None:
+                raise UsageError("--events -: stdout is closed")
+            self._descriptor = sys.stdout.fileno()
+
+    def planned(self, run: StartedRun, *, tests: int, unsupported: int, folder: RunFolder) -> None:
+        """Write the first event; what is too long for a line goes to the folder."""
+        self._folder = folder
+        self._write("planned", {"schema": "mlir-matrix/events/v1", "tests": tests, "unsupported": unsupported}, run=run)
+
+    def on(self, event: Event) -> None:
+        """Write an event of the executor."""
+        if self._descriptor is None:
+            return
+        from mlir_matrix.execute.job import ActionStarted  # an unchanged run needs none of the executor
+
+        match event:
+            case TestDone(result):
+                self._test(result)
+            case ActionStarted(action):
+                self._write("started", {"action": action.id, "kind": action.tool, "environment": action.environment})
+            case PackageProgress():
+                self._package(event)
+
+    def ended(self, run: Run) -> None:
+        """Write the tests that did not run, and the last event. Raise InfrastructureError if the log is not complete."""
+        for result in run.results:
+            if result.id not in self._finished:
+                self._test(result)
+        if self._descriptor is not None:
+            summary = {"summary": summarise(run.results), "interrupted": run.interrupted, "executed": run.executed}
+            self._write("ended", summary)
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _test(self, result: TestResult) -> None:
+        if self._descriptor is not None:
+            self._write("finished", {}, test=result.to_json())
+            self._finished.add(result.id)
+
+    def _package(self, progress: PackageProgress) -> None:
+        state = "building" if progress.building else "fetching"
+        at = time.monotonic()
+        if not (progress.error or progress.done):
+            if at - self._packages.get((progress.package, state), -_EVERY_S) < _EVERY_S:
+                return
+            self._packages[progress.package, state] = at
+        state = "error" if progress.error else "installed" if progress.done else state
+        event = {"package": progress.package, "state": state, "received": progress.received, "total": progress.total}
+        self._write("package", event | ({"error": progress.error} if progress.error else {}))
+
+    def _write(self, name: str, values: dict[str, Any], **long: Any) -> None:
+        """Write an event. ``long`` has the object whose values may be too long for a line; else those of the event are."""
+        if self._descriptor is None:
+            return
+        self._number += 1
+        event: dict[str, Any] = {"event": name, "time": now(), **values, **long}
+        line = _encoded(event)
+        if len(line) > LONGEST:
+            line = self._cut(event, line, next(iter(long), ""))
+        try:
+            _write_all(self._descriptor, line)
+        except BrokenPipeError:
+            # The reader has seen enough.
+            self._descriptor = None
+        except OSError as error:
+            self._descriptor = None
+            self._trouble = InfrastructureError(
+                f"--events {self._path}: {error.strerror}; it has {self._number - 1} events, and the later ones are missing"
+            )
+
+    def _cut(self, event: dict[str, Any], line: bytes, key: str) -> bytes:
+        """Write an event to a file, and return a line that names the file and has what fits."""
+        assert self._folder is not None, "no event comes before the first"
+        with suppress(OSError):
+            file = self._folder.path / "events" / f"{self._number:06}.json"
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(line)
+            event["file"] = str(file)
+        values = event
+        if key:
+            values = event[key] = dict(event[key])
+        while len(line := _encoded(event)) > LONGEST:
+            name = max(values.keys() - {"file", "id"}, key=lambda each: len(_encoded(values[each])))
+            value = values[name]
+            if len(_encoded(value)) < _SHORT:
+                break
+            if isinstance(value, str):
+                values[name] = f"{value[: len(value) // 2]}…"
+            elif name in _REQUIRED:
+                values[name] = {}
+            else:
+                del values[name]
+        return line
+
+
+def _encoded(value: object) -> bytes:
+    return _JSON.encode(value).encode() + b"\n"
+
+
+def _write_all(descriptor: int, line: bytes) -> None:
+    """Write a line, or nothing of it where the disk is full."""
+    written = os.write(descriptor, line)
+    try:
+        while written < len(line):
+            written += os.write(descriptor, line[written:])
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR) - written)
+        raise

@@ -1,0 +1,56 @@
+"""The folder of one run's failures: named by time and pins, never shared with another run, removed when newer ones need room."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+
+from mlir_matrix.actions.runtime.collect import remove_folder
+from mlir_matrix.files import is_held
+
+#: Older runs are removed where there are more, or where they take more bytes.
+MOST_RUNS = 20
+MOST_BYTES = 2 << 30
+_ODD = re.compile(r"[^\w.+=,-]", re.ASCII)
+
+
+class RunFolder:
+    """The folder of a run below ``failures``. It is made when it is first needed."""
+
+    def __init__(self, failures: Path, pins: Mapping[str, str]) -> None:
+        self._failures = failures
+        words = ",".join(f"{name}={release}" for name, release in pins.items())
+        self._name = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime()) + (f"@{_ODD.sub('-', words)}" if pins else "")
+
+    @cached_property
+    def path(self) -> Path:
+        """Make the folder, and lock it until this process ends. Raise OSError."""
+        for number in count(1):
+            path = self._failures / (self._name[:200] + (f".{number}" if number > 1 else ""))
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
+            self._prune()
+            return path
+        raise AssertionError
+
+    def _prune(self) -> None:
+        """Remove the oldest folders of runs that are over."""
+        size = 0
+        runs = sorted(os.scandir(self._failures), key=lambda run: run.stat().st_mtime_ns, reverse=True)
+        for number, run in enumerate(runs):
+            size += _size(run.path)
+            if (number >= MOST_RUNS or size > MOST_BYTES) and not is_held(Path(run.path)):
+                remove_folder(run.path)
+
+
+def _size(folder: str) -> int:
+    return sum(os.lstat(os.path.join(base, name)).st_size for base, _, names in os.walk(folder) for name in names)

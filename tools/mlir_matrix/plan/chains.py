@@ -6,6 +6,7 @@ The planner, properties, audits and calibrations share these chains: what two te
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from mlir_matrix.actions.params import PassesParams, StepParams
 from mlir_matrix.actions.runtime.outcomes import Stage
@@ -33,8 +34,8 @@ class Chains(Kernels):
         #: By identity, because tests of a cell share their route, and comparing routes costs more than planning a step.
         self._routes: dict[int, tuple[Route, tuple[_Step, ...]]] = {}
         self._steps: dict[RouteStep, _Step] = {}
-        #: Steps by themselves, by name.
-        self._alone: dict[str, _Step] = {}
+        #: Steps by themselves.
+        self._alone: dict[ResolvedStep, _Step] = {}
 
     def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Produced:
         """Import a test's workload by its framework; ``workload``: the same with dimensions of other sizes."""
@@ -62,7 +63,8 @@ class Chains(Kernels):
         step = self._catalog.steps[name].document
         defaults = {key: parameter.default for key, parameter in step.parameters.items()}
         gives = step.gives or step.accepts[0]
-        return cached(self._alone, name, lambda: self._new_step(name, gives, resolved_step, defaults))(artifact)
+        make = partial(self._new_step, name, gives, resolved_step, defaults)
+        return cached(self._alone, resolved_step, make)(artifact)
 
     def _new_import(self, framework: str, route: Route, workload: Entry[Workload]) -> Produced:
         source = file_of(self._catalog, workload.root, workload.files[route.source])
@@ -102,6 +104,7 @@ class Chains(Kernels):
         output = "ir" if tool in KEEPS_IR else gives
         # Bindings always generate code for the CPU that they run on; programs do so where told, else for any.
         by_programs = tool == "object" and resolved_step.backend == "programs"
+        stage = Stage.JUDGE if tool == "check" else Stage(step.stage)
         native = parameters.get("cpu") == "native" if by_programs else step.native
         outputs = {output: self._catalog.kinds[gives].document.file}
         made: dict[Input, Produced] = {}
@@ -112,7 +115,7 @@ class Chains(Kernels):
                 action = self.graph.add(
                     name,
                     tool=tool,
-                    stage=Stage(step.stage),
+                    stage=stage,
                     environment=resolved_step.environment,
                     params=params,
                     inputs={"ir": artifact, **files},

@@ -124,9 +124,7 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
     for index, block in enumerate(document.blocks):
         _block(checker, suite, block, index)
     _pins(checker, suite)
-    with_tests = [name for name, step in catalog.steps.items() if step.cases]
-    for index, pattern in enumerate(document.steps):
-        checker.matches(suite.source, "step with IR tests", pattern, with_tests, "steps", index)
+    _steps(checker, suite, document.steps, "steps")
     namespace = Namespace(catalog, [each.called for each in document.properties])
     for index, pattern in enumerate(document.include):
         _test_pattern(checker, suite, namespace, pattern, "include", index)
@@ -144,6 +142,13 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
     _conflicts(checker, suite)
 
 
+def _steps(checker: Checker, suite: Entry[Suite], patterns: Sequence[str], *keys: Key) -> None:
+    """Check that each pattern matches a step with IR tests."""
+    with_tests = [name for name, step in checker.catalog.steps.items() if step.cases]
+    for index, pattern in enumerate(patterns):
+        checker.matches(suite.source, "step with IR tests", pattern, with_tests, *keys, index)
+
+
 def _conflicts(checker: Checker, suite: Entry[Suite]) -> None:
     """Check that each listed conflict names two IR tests."""
     known = {f"mlir/{name}/ir/{case}" for name, step in checker.catalog.steps.items() for case in step.cases}
@@ -155,6 +160,11 @@ def _conflicts(checker: Checker, suite: Entry[Suite]) -> None:
 
 
 def _block(checker: Checker, suite: Entry[Suite], block: Block, index: int) -> None:
+    _steps(checker, suite, block.steps, "blocks", index, "steps")
+    for key in ("product", "zip") if block.steps else ():
+        if getattr(block, key):
+            message = f"a block has 'steps' or '{key}', not both; make two blocks"
+            checker.wrong(suite, message, "blocks", index, key)
     for key, patterns_by_axis in (("product", block.product), ("zip", block.zip)):
         for axis, patterns in patterns_by_axis.items():
             at = ("blocks", index, key, axis)

@@ -44,7 +44,7 @@ _EVIDENCE = {
     metavar="FILE",
     help="Run nothing; read results from FILE, written by matrix run --format json. Repeatable.",
 )
-@options.session(options.pin, options.cache)
+@options.session(*options.releases, options.cache)
 @options.output_format("text", "json")
 @options.limits
 def command(

@@ -127,6 +127,7 @@ def _devices(_context: click.Context, _parameter: click.Parameter, values: Seque
 
 
 tests = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
+named_tests = click.argument("tests", nargs=-1, required=True, metavar="ID|GLOB...")
 
 catalog = Option(
     "catalogs",
@@ -162,6 +163,8 @@ environment = Option(
     metavar="NAME=OTHER",
     help="Use environment OTHER instead of NAME. Repeatable.",
 )
+#: The releases of everything that a verb plans, as ``matrix run`` takes them.
+releases = (pin, environment)
 _EXECUTOR = Option(
     "executor",
     "--executor",

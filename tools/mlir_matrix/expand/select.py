@@ -35,6 +35,7 @@ from mlir_matrix.names import (
     check_known,
     did_you_mean,
     in_order,
+    is_glob,
     is_name,
     name_glob,
     printable,
@@ -113,6 +114,21 @@ def choose(
         asked = [glob for glob in globs if suites or not number or OF in glob]
         selectors.append(tuple(pattern for glob in asked for pattern in _patterns(expansion, glob)))
     return Choice(expansions, tuple(selectors))
+
+
+def identifiers(expansions: Sequence[Expansion], arguments: Sequence[str]) -> list[str]:
+    """Return identifiers as they are, and those of the tests that globs match, also of tests that are left out."""
+    found: dict[str, None] = {}
+    for argument in arguments:
+        if not is_glob(argument):
+            found[argument] = None
+            continue
+        tests = (each.tests(_patterns(each, argument), excluded=True) for each in expansions)
+        names = [test.id for test in chain.from_iterable(tests)]
+        if not names:
+            raise UsageError(_matches_nothing(expansions, argument))
+        found.update(dict.fromkeys(names))
+    return list(found)
 
 
 def granted(catalog: Catalog, tests: Iterable[Test], devices: Collection[str] = ()) -> Iterable[Test]:
@@ -207,7 +223,7 @@ def _check(expansions: Sequence[Expansion], glob: str) -> None:
     shown = printable(glob)
     if not is_identifier(glob):
         if not any(expansion.count(_patterns(expansion, glob)) for expansion in expansions):
-            raise UsageError(f"'{shown}' matches no test{_of(expansions)}: {_why_nothing(expansions, glob)}")
+            raise UsageError(_matches_nothing(expansions, glob))
         return
     found = [test for expansion in expansions for test in expansion.tests(_patterns(expansion, glob), excluded=True)]
     if any(test.selected for test in found):
@@ -217,6 +233,10 @@ def _check(expansions: Sequence[Expansion], glob: str) -> None:
         state = "is unsupported" if test.outcome else "is not run"
         raise UsageError(f"{test.id} {state}: {test.reason}")
     raise UsageError(f"there is no test '{shown}'{_of(expansions)}: {_why_nothing(expansions, glob)}")
+
+
+def _matches_nothing(expansions: Sequence[Expansion], glob: str) -> str:
+    return f"'{printable(glob)}' matches no test{_of(expansions)}: {_why_nothing(expansions, glob)}"
 
 
 def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:

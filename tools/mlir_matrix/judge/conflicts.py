@@ -125,7 +125,7 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
 def _passed(done: Done) -> bool | None:
     """Return whether an action passed; None where that says nothing about the code."""
     outcome = str(done.result.outcome["outcome"])
-    if outcome == Outcome.INFRA_ERROR:
+    if outcome in (Outcome.INFRA_ERROR, Outcome.SKIPPED):
         raise InfrastructureError(str(done.result.outcome.get("reason", outcome)))
     return None if outcome in _UNKNOWN else done.result.ok
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
@@ -311,7 +312,9 @@ def same_catalogs(words: Sequence[str], current: Session) -> str:
 def _open_session(**given: Any) -> Session:
     from mlir_matrix.session import open_session  # a run that finds everything unchanged needs none
 
-    return open_session(**given)
+    opened = open_session(**given)
+    warn(*opened.catalog.over.values())
+    return opened
 
 
 def session(*options: Option) -> Callable[[F], Callable[..., Any]]:

@@ -25,6 +25,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
     current = open_session(
         catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins
     )
+    warn(*current.catalog.over.values())
     plan = current.plan(current.tests(request.tests, request.executor.devices))
     if not plan.verdicts:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))
@@ -43,7 +44,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool) -> Rep
     repeat = partial(options.repeat_command, request=request, suites=suites)
     report = Report(run=run, pins=pins, folders=_keep_failures(run, plan, current, repeat), repeat=repeat)
     # A report has no warnings, so a run with an unused pin is not kept.
-    if len(pins) == len(current.pins.overrides):
+    if len(pins) == len(current.pins.overrides) and not current.catalog.over:
         unchanged.keep(report, plan.graph)
     return report
 

@@ -153,6 +153,8 @@ class Connector:
 
     def _choose(self, framework: str, workload: str, sources: tuple[str, ...]) -> int | Unsupported:
         entry = self.catalog.workloads[workload]
+        if over := self.catalog.over.get(("workloads", workload)):
+            return Unsupported(over)
         absent = entry.document.absent.get(framework)
         if absent is not None:
             return Unsupported(f"{framework} cannot express {workload}: {absent.strip()}")

@@ -261,6 +261,8 @@ def _of(expansions: Sequence[Expansion]) -> str:
 
 def _no_suite(catalog: Catalog, name: str) -> str:
     """Return the sentence for an unknown suite: the thing of that name, if any, and how to select its tests."""
+    if over := catalog.over.get(("suites", name)):
+        return over
     for segment, (axis, names) in enumerate(catalog.axes.items()):
         if name in names:
             glob = "/".join(["*"] * segment + [name] + ["*"] * (SEGMENTS - segment - 1))

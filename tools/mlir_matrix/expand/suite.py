@@ -45,7 +45,7 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     products: list[TestProduct] = []
     as_written = pins is None or not (pins.overrides or pins.swaps)
     for index, block in enumerate(document.blocks):
-        made = list(_block_products(namespace, block, position("blocks", index)))
+        made = list(block_products(namespace, block, position("blocks", index)))
         if as_written and block.pins:
             _check_pins(suite, index, made, connector)
         products += made
@@ -101,7 +101,7 @@ def everything(
     return Expansion(None, namespace, Connector(catalog, pins), products, default=usual)
 
 
-def _block_products(namespace: Namespace, block: Block, position: str) -> Iterator[TestProduct]:
+def block_products(namespace: Namespace, block: Block, position: str) -> Iterator[TestProduct]:
     """Return the products of a block: one, or with ``zip`` one for each step that its axes make together.
 
     A block with ``steps`` has the IR tests of these steps instead of tests of cells.
@@ -203,13 +203,14 @@ def _check_cell(
 ) -> None:
     """Check the tests of one cell: rules that apply to any leave ``idle``; the others get a reason there."""
     excludes = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "exclude"]
+    over = set(expansion.connector.catalog.over.values())
     for workload in cell_tests.column:
         rules = [pattern.rule for pattern in expects if workload in pattern.workloads]
         drop = next((pattern.rule for pattern in excludes if workload in pattern.workloads), None)
         why = f"{drop.position} leaves {cell_tests.name(workload)} out" if drop else ""
         why = why or expansion.why_unsupported(cell_tests, workload)
         for rule in rules:
-            if not why:
+            if not why or why in over:
                 idle.pop(rule, None)
             elif rule in idle:
                 idle[rule] = why

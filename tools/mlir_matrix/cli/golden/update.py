@@ -7,7 +7,7 @@ import click
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, used_pins
-from mlir_matrix.errors import UsageError
+from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.goldens import check_size, gather, to_document
 from mlir_matrix.judge.goldens import write as write_golden
@@ -41,9 +41,12 @@ def command(workloads: tuple[str, ...], write: bool, form: str, current: Session
     known = current.catalog.workloads
     names = select_known("workload", workloads, known) or sorted(known)
     for name in workloads:
+        if why := current.catalog.over.get(("workloads", name)):
+            raise CatalogError(why)
         if name in known and known[name].document.golden == "computed":
             raise UsageError(f"{name}: its golden is computed in each run (golden: computed); no file is kept")
-    entries = [known[name] for name in names if known[name].document.golden == "kept"]
+    over = {name for _, name in current.catalog.over}
+    entries = [known[name] for name in names if known[name].document.golden == "kept" and name not in over]
     graph, updates = plan_update(current.catalog, entries, current.pins.reference("numpy"))
     used_pins(current, graph)
     goldens, failures = gather(current, entries, updates, run_graph(current, graph, limits=limits))

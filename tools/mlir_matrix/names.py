@@ -97,9 +97,8 @@ def select_known(kind: str, patterns: Iterable[str], known: Collection[str]) -> 
     """Return the known names that patterns match, each once. Raise UsageError for a pattern that matches none."""
     found: dict[str, None] = {}
     for pattern in patterns:
-        names = [pattern] if pattern in known else name_glob(pattern).select(known)
-        if not names:
-            check_known(kind, [pattern], known)
+        names = name_glob(pattern).select(known) if is_glob(pattern) else [pattern]
+        check_known(kind, names or [pattern], known)
         found.update(dict.fromkeys(names))
     return list(found)
 

@@ -123,7 +123,6 @@ CASES: dict[str, tuple[Spoil, str]] = {
     "surrogate": (lambda catalog: os.makedirs(os.fsencode(catalog.root) + b"/matrix/workloads/\xff"), "workloads/"),
     "percent": (put("matrix/workloads/a%2f..%2fb/workload.yaml", WORKLOAD), "a%2f"),
     "unicode": (put("matrix/workloads/mіne/workload.yaml", WORKLOAD), "m.*ne"),
-    "long_name": (put(f"matrix/workloads/{'n' * 200}/workload.yaml", WORKLOAD), "nnn"),
     # Pipelines
     "unconnected": (
         put("recipes/pipelines/bad.yaml", "description: X.\nentry: {linalg: []}\nsteps: [object]\n"),
@@ -228,6 +227,23 @@ def test_a_good_catalog_is_taken(catalog: Downstream, house: House) -> None:
     assert done.code == 0
     assert "jax/linalg-loops/x86_64/mine" in done.stdout.splitlines()
     assert all(line.startswith("jax/linalg-loops/") and line.endswith("/mine") for line in done.stdout.splitlines())
+
+
+def test_what_is_over_a_limit_stops_nothing_else(catalog: Downstream, house: House) -> None:
+    put("matrix/workloads/huge/workload.yaml", WORKLOAD.replace("[4]", "[99999999999]"))(catalog)
+    put("matrix/workloads/huge/reference.py", "def reference(x):\n    return x\n")(catalog)
+    put(f"recipes/pipelines/{'n' * 65}.yaml", "description: d\n")(catalog)
+    done = house("plan", "jax/linalg-loops/x86_64/{mine,huge}", "--catalog", catalog.root)
+    assert done.code == 0, done.stderr
+    reasons = [
+        r"'n+…' is too long for a name: 65 characters, 64 at most",
+        r"huge/workload\.yaml:\d+:\d+: 99999999999 elements",
+    ]
+    for reason in reasons:
+        assert re.search(f"{reason}.*; it is left out", done.stderr)
+    assert re.search(rf"x86_64/huge +unsupported .*{reasons[1]}", done.stdout)
+    assert re.search("x86_64/mine +run ", done.stdout)
+    refused(house("run", "jax/linalg-loops/x86_64/huge", "--catalog", catalog.root), reasons[1])
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -86,6 +86,14 @@ def test_explain(house: House, test: str, state: str) -> None:
     assert positions_lead_somewhere(REPOSITORY, json.dumps(document)) >= 2
 
 
+def test_explain_takes_patterns(house: House) -> None:
+    documents = house("explain", "{jax,mlir}/tosa-loops/x86_64/mlp", "--format", "json").document
+    found = {document["id"].split("/")[0]: document["outcome"] for document in documents}
+    assert found == {"jax": "unsupported", "mlir": "unsupported"}
+    left_out = house("explain", "mlir/linalg-loops/*/dot", "--suite", "smoke").stdout
+    assert left_out.startswith("mlir/linalg-loops/x86_64/dot: left out\n")
+
+
 def test_explain_says_what_runs(house: House) -> None:
     document = house("explain", PASSES, "--format", "json").document
     plan = house.plan(PASSES)

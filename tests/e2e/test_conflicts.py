@@ -130,7 +130,7 @@ def test_the_same_in_documents_of_results(house: House, catalog: Downstream, tmp
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["mlir/to-named/ir/mm"], "conflicts are between two IR tests or more; 1 IR test selected"),
+        (["mlir/to-named/ir/mm"], "conflicts are between two IR tests or more; 1 IR test without pins selected"),
         (["schools", "--over", "llvm"], "--over llvm: expected COMPONENT=RELEASE,RELEASE, e.g. llvm=19,22"),
         (["schools", "--over", "llvm=99"], "llvm has no release '99'"),
         (["schools", "--results", "none.json"], "--results none.json: No such file or directory"),

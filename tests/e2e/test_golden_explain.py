@@ -24,6 +24,17 @@ def test_the_json_has_all_of_it(house: House) -> None:
     assert sum(layer["layer"] == output["layer"] for layer in output["layers"]) == 1
 
 
+def test_a_pattern_explains_each_test_that_has_a_tolerance(house: House) -> None:
+    pattern = "mlir/linalg-{loops,fuse}/{x86_64,ir}/{dot,chain}"
+    documents = house("golden", "explain", pattern, "--format", "json").document
+    assert [document["id"] for document in documents] == ["mlir/linalg-loops/x86_64/dot"]
+    text = house("golden", "explain", "mlir/linalg-{loops,named}/x86_64/dot").stdout
+    assert [line for line in text.splitlines() if line.startswith("mlir/")] == [
+        "mlir/linalg-loops/x86_64/dot",
+        "mlir/linalg-named/x86_64/dot",
+    ]
+
+
 def test_what_was_never_run_is_explained_all_the_same(copied: House) -> None:
     assert copied.root is not None
     (copied.root / "golden" / "mlp" / "y.npy").unlink()
@@ -39,6 +50,8 @@ def test_what_was_never_run_is_explained_all_the_same(copied: House) -> None:
     [
         ("mlir/linalg-loops/x86_64/mlpp", "did you mean 'mlp'?"),
         ("mlir/linalg-loops/x86_64", "is not the identifier of a test"),
+        ("mlir/bufferize/ir/*", "mlir/bufferize/ir/*: no tolerance applies to any of these tests"),
+        ("mlir/linalg-loops/x86_64/mpl*", "no workload matches 'mpl*'"),
         ("mlir/bufferize/ir/owned", "is an IR test: FileCheck checks its text, and no tolerance applies"),
     ],
 )

@@ -69,6 +69,8 @@ def add_steps(catalog: Catalog, suite: Entry[Suite], found: dict[str, Verdict]) 
 
 def block_tests(catalog: Catalog, block: Block) -> list[str]:
     """The product of a block's axes, for each step of its zipped axes."""
+    if block.steps:
+        return step_tests(catalog, block)
     names = dict(zip(AXES, (catalog.frameworks, catalog.pipelines, catalog.targets, catalog.workloads), strict=True))
     if len({len(entries) for entries in block.zip.values()}) > 1 or set(block.zip) & set(block.product):
         raise NothingError
@@ -93,6 +95,25 @@ def block_tests(catalog: Catalog, block: Block) -> list[str]:
     return found
 
 
+def step_tests(catalog: Catalog, block: Block) -> list[str]:
+    """The IR tests of a block's steps, with each of its pins."""
+    found: list[str] = []
+    steps = [[name for name, step in catalog.steps.items() if step.cases and fnmatchcase(name, p)] for p in block.steps]
+    if not all(steps) or block.product or block.zip:
+        raise NothingError
+    for name in (name for some in steps for name in some):
+        for pins in varied(block):
+            found += [f"mlir/{name}/ir/{case}{pins and '@'}{pins}" for case in catalog.steps[name].cases]
+    if block.pins and not any(set(block.pins) <= own_components(catalog, name) for some in steps for name in some):
+        raise NothingError
+    return found
+
+
+def own_components(catalog: Catalog, step: str) -> set[str]:
+    """The components of a step's environment."""
+    return set(catalog.environments[catalog.steps[step].document.environment].document.components)
+
+
 def varied(block: Block) -> list[str]:
     """What stands after the ``@`` of a block's tests, components by name."""
     found = [""]
@@ -112,7 +133,8 @@ def everything(catalog: Catalog) -> list[str]:
 def runs(catalog: Catalog, framework: str, pipeline: str, target: str, workload: str, *, pins: str) -> bool:
     """Whether any route leads from a source of the workload to something that the target runs, with these pins."""
     if target == "ir":
-        return step_works(catalog, pipeline, pins)
+        asked = {pair.split("=")[0] for pair in pins.split(",") if pair}
+        return step_works(catalog, pipeline, pins) and asked <= own_components(catalog, pipeline)
     entry = catalog.workloads[workload]
     if framework in entry.document.absent:
         return False

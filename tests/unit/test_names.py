@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 import time
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mlir_matrix.errors import UsageError
 from mlir_matrix.names import (
     MOST_ALTERNATIVES,
     NAME_LENGTH,
@@ -21,6 +23,7 @@ from mlir_matrix.names import (
     name_glob,
     nearest,
     printable,
+    select_known,
     test_glob,
     why_not_a_name,
 )
@@ -304,3 +307,16 @@ def test_many_double_stars_are_quick() -> None:
     start = time.process_time()
     assert TestGlob("/".join(["**"] * 200)).matches("a/b/c/d")
     assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("patterns", "found"), [(["m*"], ["mlp", "matmul"]), (["mlp", "m*"], ["mlp", "matmul"]), ([], [])]
+)
+def test_known_names_are_selected_by_patterns(patterns: list[str], found: list[str]) -> None:
+    assert select_known("workload", patterns, ["softmax", "mlp", "matmul"]) == found
+
+
+@pytest.mark.parametrize(("pattern", "says"), [("mpl", "did you mean 'mlp'?"), ("q*", "there is no workload 'q*'")])
+def test_what_selects_no_known_name(pattern: str, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        select_known("workload", ["mlp", pattern], ["mlp"])

@@ -88,6 +88,21 @@ def check_known(kind: str, names: Iterable[str], known: Collection[str], option:
             raise UsageError(f"{option}there is no {kind} '{printable(name)}'{did_you_mean(name, known)}")
 
 
+def is_glob(text: str) -> bool:
+    """Return whether a text has a character that only globs have."""
+    return _MAGIC.search(text) is not None
+
+
+def select_known(kind: str, patterns: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the known names that patterns match, each once. Raise UsageError for a pattern that matches none."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        names = name_glob(pattern).select(known) if is_glob(pattern) else [pattern]
+        check_known(kind, names or [pattern], known)
+        found.update(dict.fromkeys(names))
+    return list(found)
+
+
 @dataclass(frozen=True)
 class NameGlob:
     """A glob over single names: ``*``, ``?``, ``[a-z]``, ``[!a-z]`` and ``{a,b}``; case matters. Raises PatternError."""

@@ -15,6 +15,7 @@ from mlir_matrix.cli.lazy import Verb, VerbGroup
 from mlir_matrix.cli.options import repeat_command
 from mlir_matrix.cli.run import command as run
 from mlir_matrix.judge.unchanged import Request, UnchangedRuns
+from support.house import REPOSITORY
 
 
 def verbs() -> Iterator[tuple[str, Verb | VerbGroup]]:
@@ -55,6 +56,25 @@ def test_examples_are_taken_by_the_verb(name: str) -> None:
             below.make_context(words[2], words[3:])
         else:
             command.make_context(words[1], words[2:])
+
+
+def test_the_table_of_verbs_is_true() -> None:
+    """The documented options of each verb are those that it takes."""
+    page = (REPOSITORY / "docs" / "operator.md").read_text()
+    table = page.partition("| verb | names |")[2].partition("\n\n")[0].splitlines()
+    columns = re.findall("`(--[^`]+)`", table[0])
+    documented = {}
+    for row in table[2:]:
+        names, _, *marks = row.strip("| ").split(" | ")
+        documented |= {name: dict(zip(columns, marks, strict=True)) for name in re.findall("`([^`]+)`", names)}
+    found = {}
+    for name, command in ALL.items():
+        if not isinstance(command, VerbGroup):
+            options = {word for parameter in command.params for word in parameter.opts}
+            formats = next((each.type.to_info_dict()["choices"] for each in command.params if each.name == "form"), ())
+            options |= {f"--format {form}" for form in formats}
+            found[name] = {option: "yes" if option in options else "no" for option in columns}
+    assert found == documented
 
 
 def request(*words: str) -> Request:

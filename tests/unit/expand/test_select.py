@@ -100,11 +100,10 @@ def test_globs_are_united_in_the_catalogs_order() -> None:
     ]
 
 
-def test_a_test_outside_suites_keeps_what_the_default_suite_expects_of_it() -> None:
-    found = {test.id: test.expectation for test in choose(CATALOG, ["pytorch/*/*/mlp"]).tests()}
-    assert {identifier for identifier, expectation in found.items() if expectation} == {
-        "pytorch/linalg-loops/x86_64/mlp"
-    }
+def test_expectations_of_the_default_suite_apply_to_all_tests_that_they_match() -> None:
+    tests = list(choose(CATALOG, ["*/linalg-loops/*/{mlp,softmax}"]).tests())
+    expected = {test.id for test in tests if test.expectation}
+    assert expected == {f"pytorch/linalg-loops/{target}/mlp" for target in ("x86_64", "wasm")}
 
 
 def test_a_glob_takes_unsupported_tests_along_with_their_reason() -> None:
@@ -176,6 +175,15 @@ def test_what_names_nothing_is_refused(arguments: list[str], message: str) -> No
         ((f"{CELL}/mlp@llvm=22.1.8",), ["mlp@llvm=22"]),
         ((f"{CELL}/mlp@llvm=16.0.6", f"{CELL}/topk@llvm=16"), ["mlp@llvm=16.0.6", "topk@llvm=16.0.6"]),
         ((f"{CELL}/mlp@llvm=16.0.6", f"{CELL}/mlp@llvm=16"), ["mlp@llvm=16.0.6"]),
+        ((f"{CELL}/mlp@llvm=1[6789]",), [f"mlp@llvm={each}" for each in (16, 17, 18, 19)]),
+        ((f"{CELL}/mlp@llvm=18.*",), ["mlp@llvm=18"]),
+        ((f"{CELL}/mlp@llvm=16.0.6", f"{CELL}/mlp@llvm=1[67]"), ["mlp@llvm=16.0.6", "mlp@llvm=17"]),
+        (
+            (f"{CELL}/mlp@ziglang=0.1[67],llvm={{16,17}}",),
+            [f"mlp@llvm={one},ziglang={other}" for other in ("0.16", "0.17") for one in (16, 17)],
+        ),
+        (("mlir/tile/ir/mm@llvm=*",), [f"mm@llvm={each}" for each in (16, 17, 18, 19, 22)]),
+        (("mlir/tile/ir/mm@llvm=18", "mlir/tile/ir/*"), ["mm", "mm@llvm=18"]),
         (("plain", "smoke", "**/mlp"), ["mlp", "mlp@llvm=18", "mlp@llvm=22"]),
     ],
 )
@@ -223,13 +231,14 @@ def test_an_identifier_keeps_what_the_default_suite_expects_of_it() -> None:
         ([f"{CELL}/mlp@llvm=18,llvm=19"], "llvm is pinned twice, to 18.1.8 and to 19.1.7"),
         ([f"{CELL}/mlp@onnx=1.22"], "mlp@onnx=1.22 is unsupported: nothing on the route of this cell uses onnx"),
         ([f"{CELL}/softmax@llvm=17"], "workload softmax needs llvm !=17, and llvm 17.0.6 is pinned: it has no exp"),
-        (["**@llvm=*"], "'**@llvm=*': a glob over pins needs a suite that varies them"),
-        (["**@{llvm=18,llvm=22}"], "a glob over pins needs a suite that varies them"),
+        (["**@{llvm=18,llvm=22}"], "'**@{llvm=18,llvm=22}': expected COMPONENT=GLOB after the '@', e.g. llvm=1*"),
+        (["**@llvm=18,onnx=*,lvm=1"], "there is no component 'lvm'; did you mean 'llvm'?"),
+        (["**@llvm=9*"], "llvm has no release '9*'; it has 16.0.6, 17.0.6, 18.1.8, 19.1.7, 22.1.8"),
         ([f"{CELL}/mlp@"], "has no COMPONENT=RELEASE after its '@'"),
         ([f"{CELL}/mlp@llvm"], "expected COMPONENT=RELEASE, e.g. llvm=19"),
         (["smoke", f"{CELL}/mlp@llvm"], "has no COMPONENT=RELEASE after its '@'"),
-        (["mlir/tile/ir/mm@llvm=18"], "the identifiers of IR tests have no pins; pin them by --pin llvm=18"),
-        (["mlir/tile/ir/mm@llvm=18,onnx=1.22"], "pin them by --pin llvm=18 --pin onnx=1.22"),
+        (["mlir/tile/ir/mm@llvm=17"], "mm@llvm=17 is unsupported: step tile has no variant for llvm 17.0.6"),
+        (["mlir/tile/ir/mm@llvm=18,onnx=1.22"], "is unsupported: step tile does not use onnx"),
         (["smoke@llvm=18"], "'smoke@llvm=18' has 1 part"),
     ],
 )  # fmt: skip

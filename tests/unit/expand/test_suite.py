@@ -63,6 +63,8 @@ def blocks(draw: st.DrawFn) -> dict[str, Any]:
             block["zip"][axis] = draw(st.lists(entry, min_size=length, max_size=length))
         elif draw(st.booleans()):
             block["product"][axis] = draw(st.lists(entry, min_size=1, max_size=3))
+    if draw(st.integers(0, 4)) == 0:
+        block = {"steps": draw(st.lists(st.sampled_from(["*", "tile", "torch-*"]), min_size=1, max_size=2))}
     if draw(st.booleans()):
         for component in draw(st.sets(st.sampled_from(["llvm"] * 8 + ["onnx"] * 3 + ["idle"]), max_size=2)):
             releases = st.lists(st.sampled_from(PINS[component]), min_size=1, max_size=3)
@@ -274,9 +276,36 @@ def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
     assert test.reason.startswith("step tile has no variant for llvm 17.0.6; it has variants for llvm >=19; llvm 18")
 
 
+def test_a_block_varies_the_releases_of_ir_tests() -> None:
+    found = expansion(
+        "blocks: [{steps: [tile, torch-*], pins: {llvm: ['17', '18', '22']}}]\n"
+        "expect: [{tests: ['mlir/tile/ir/mm@llvm=22'], outcome: mismatch, reason: r}]"
+    )
+    tests = {test.id: test for test in found.tests()}
+    assert list(tests)[:3] == [f"mlir/tile/ir/mm@llvm={release}" for release in (17, 18, 22)]
+    assert len(tests) == 9
+    unsupported = tests["mlir/tile/ir/mm@llvm=17"]
+    assert (unsupported.outcome, unsupported.is_ir) == ("unsupported", True)
+    assert unsupported.reason.startswith("step tile has no variant for llvm 17.0.6")
+    assert tests["mlir/tile/ir/mm@llvm=22"].expectation is not None
+    for release, passes in (("18", "old"), ("22", "new")):
+        step = tests[f"mlir/tile/ir/mm@llvm={release}"].resolved_step
+        assert step is not None
+        assert (step.passes, step.environment.partition(".")[0]) == (passes, f"e@llvm={release}")
+    assert found.test("mlir/tile/ir/mm@llvm=18.1.8") == tests["mlir/tile/ir/mm@llvm=18"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            "blocks: [{steps: [tile], pins: {onnx: ['1.22']}}]",
+            "2:33: no route or step of this block uses onnx: all of its tests would be unsupported",
+        ),
+        (
+            "blocks: [{steps: [tile], pins: {llvm: ['17']}}]\nexpect: [{tests: ['mlir/**'], outcome: mismatch, reason: r}]",
+            "3:19: expectation mlir/** applies to no test that can run: step tile has no variant for llvm 17.0.6",
+        ),
         (
             "steps: [tile]\nexclude: [{tests: ['jax/**'], reason: r}]",
             "3:20: exclude jax/** matches nothing: the tests that it names are not in suite s",
@@ -323,11 +352,11 @@ def test_ir_tests_follow_the_pins_that_are_asked_for() -> None:
         ),
         (
             f"blocks:\n- {ONE}\n  pins: {{onnx: ['1.22']}}",
-            "4:10: no route of this block uses onnx: all of its tests would be unsupported",
+            "4:10: no route or step of this block uses onnx: all of its tests would be unsupported",
         ),
         (
             f"blocks:\n- {ONE}\n- {ONE}\n  pins: {{llvm: ['18'], ziglang: ['0.17'], idle: ['1']}}",
-            "5:43: no route of this block uses idle: all of its tests would be unsupported",
+            "5:43: no route or step of this block uses idle: all of its tests would be unsupported",
         ),
         (
             f"blocks:\n- {ONE}\n  pins: {{llvm: ['18', '22']}}\n"
@@ -364,7 +393,7 @@ def test_no_route_uses_all_that_a_block_varies() -> None:
     with pytest.raises(CatalogError) as caught:
         expand(own, make_suite("s", text))
     assert str(caught.value) == (
-        "suites/s.yaml:5:3: no route of this block uses all of onnx and idle: all of its tests would be unsupported"
+        "suites/s.yaml:5:3: no route or step of this block uses all of onnx and idle: all of its tests would be unsupported"
     )
     assert expand(own, make_suite("s", text.replace("[onnx, jax]", "[jax, onnx]"))).count() == 6
 
@@ -425,7 +454,7 @@ def test_expectations_may_differ_about_tests_that_cannot_run() -> None:
         expansion(both)
 
 
-def test_everything_holds_all_tests_and_the_default_suites_expectations_for_its_own() -> None:
+def test_everything_holds_all_tests_and_the_default_suites_expectations_of_what_it_does_not_exclude() -> None:
     smoke = (
         "blocks: [{product: {framework: [pytorch], target: [x86_64]}}]\n"
         "exclude: [{tests: ['**/softmax'], reason: slow}]\n"
@@ -436,7 +465,10 @@ def test_everything_holds_all_tests_and_the_default_suites_expectations_for_its_
     expected = {test.id for test in found.tests() if test.expectation}
     pipelines = ("linalg-loops", "linalg-tiled", "tosa-loops")
     assert expected == {
-        f"pytorch/{pipeline}/x86_64/{workload}" for pipeline in pipelines for workload in ("mlp", "topk")
+        f"pytorch/{pipeline}/{target}/{workload}"
+        for pipeline in pipelines
+        for target in ("x86_64", "wasm")
+        for workload in ("mlp", "topk")
     }
 
 
@@ -453,17 +485,17 @@ def test_everything_may_pin_what_the_default_suite_varies() -> None:
 def test_everything_with_pins_has_the_default_suites_expectations_of_them() -> None:
     smoke = (
         f"blocks:\n- {ONE}\n  pins: {{llvm: ['18', '22']}}\n"
-        "expect: [{tests: ['**/mlp@llvm=18'], outcome: mismatch, reason: known}]"
+        "expect: [{tests: ['jax/*-loops/x86_64/mlp@llvm=18'], outcome: mismatch, reason: known}]"
     )
     found = everything(catalog({"smoke": smoke}), varied=("", "llvm=18", "llvm=22"))
-    assert found.count() == 3 * len(brute.everything(CATALOG)) - 2 * 3
+    assert found.count() == 3 * len(brute.everything(CATALOG))
     assert [test.id for test in found.tests() if test.expectation] == ["jax/linalg-loops/x86_64/mlp@llvm=18"]
 
 
 def test_everything_spells_pins_as_the_default_suite_does() -> None:
     smoke = (
         f"blocks:\n- {ONE}\n  pins: {{llvm: ['18'], ziglang: ['0.16', '0.17.0']}}\n"
-        "expect: [{tests: ['**/mlp@llvm=18,ziglang=0.16'], outcome: mismatch, reason: known}]"
+        "expect: [{tests: ['jax/linalg-*/x86_64/mlp@llvm=18,ziglang=0.16'], outcome: mismatch, reason: known}]"
     )
     varied = ("", "ziglang=0.16.0,llvm=18.1.8", "llvm=22", "llvm=18,ziglang=0.17.0", "llvm=18.1.8,ziglang=0.17")
     found = everything(catalog({"smoke": smoke}), varied=varied)

@@ -165,6 +165,12 @@ def test_an_ir_test_is_its_step_and_the_check(smoke: Plan) -> None:
     assert (check.tool, check.inputs) == ("irtest", {"ir": Produced(step.id, "ir"), "test": case})
 
 
+def test_releases_of_an_ir_test_are_actions_of_their_own(current: Session) -> None:
+    plan = planned(current, "mlir/linalg-fuse/ir/chain@llvm={19,22}", "mlir/linalg-fuse/ir/chain")
+    environments = [chain(plan, test.id)[0].environment for test in plan.tests]
+    assert environments == ["mlir", "mlir@llvm=19.1.7", "mlir@llvm=22.1.8"]
+
+
 def test_parameters_reach_the_step(current: Session) -> None:
     plan = planned(current, "mlir/linalg-vectorized/x86_64/matmul")
     tile = next(action for action in plan.graph.actions.values() if action.id.startswith("linalg-tile-vectorize"))

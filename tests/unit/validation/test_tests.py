@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
+
+from mlir_matrix.actions.expr.expression import DEEPEST, LONGEST_TEXT, MOST_NODES
+from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
+from mlir_matrix.catalog import yaml_reader
+from mlir_matrix.catalog.golden_files import LARGEST_TREE, LARGEST_WHOLE
+from mlir_matrix.catalog.models import base
+from mlir_matrix.errors import UsageError
+from mlir_matrix.expand.select import choose
+from mlir_matrix.expand.suite import everything
+from mlir_matrix.names import MOST_ALTERNATIVES, NAME_LENGTH
+from mlir_matrix.validation import tests
+from support.house import REPOSITORY
 
 MLP = "matrix/workloads/mlp/workload.yaml"
 SMOKE = "matrix/suites/smoke.yaml"
@@ -30,10 +44,6 @@ def many(key: str, count: int, more: str = "") -> str:
         (MLP, "{B: 8,", "{B: 8, a-b: 1,", "2:14: the dimension 'a-b' could not be used in a formula"),
         (MLP, "{B: 8,", "{B: 8, lambda: 1,", "2:14: the dimension 'lambda' could not be used in a formula"),
         (MLP, "{B: 8,", "{B: 8, sqrt: 1,", "2:14: the dimension 'sqrt' could not be used in a formula"),
-        (MLP, "[B, 3]", f"[{', '.join('1' * 33)}]", "7:111: 33 dimensions; a tensor can have 32"),
-        (MLP, "inputs:\n", many("inputs", 63, ', formula: "1"'),
-         "68:3: 64 inputs; a kernel can have 63, so join tensors of one dtype and shape"),
-        (MLP, "outputs:\n", many("outputs", 64), "71:3: 65 outputs; a kernel can have 64, so join tensors of one dtype and shape"),
         (MLP, "dynamic: [B]", "dynamic: [b]", "3:11: there is no dimension 'b'; did you mean 'B'?"),
         (MLP, "{B: 8, K: 32}\ndynamic: [B]", "{B: 8, K: 32, N: 1}\ndynamic: [N]",
          "3:11: the dimension 'N' is in no input's shape"),
@@ -46,6 +56,10 @@ def many(key: str, count: int, more: str = "") -> str:
         (SMOKE, "[pytorch]", "['{pytorch']", "3:27: '{pytorch' has a '{' without its '}'"),
         (SMOKE, "[pytorch]", "[]", "3:15: the axis 'framework' is empty; leave it out for all"),
         (SMOKE, "steps: [tile]", "steps: [tilt]", "4:9: there is no step with IR tests 'tilt'; did you mean 'tile'?"),
+        (RELEASES, "product: {workload: [mlp]}", "steps: [tile, tilt]",
+         "3:19: there is no step with IR tests 'tilt'; did you mean 'tile'?"),
+        (RELEASES, "product: {workload: [mlp]}", "steps: [tile]\n    zip: {workload: [mlp]}",
+         "4:5: a block has 'steps' or 'zip', not both; make two blocks"),
         (SMOKE, "pytorch/**", "pytroch/**",
          "5:11: 'pytroch/**' matches no test: there is no framework 'pytroch'; did you mean 'pytorch'?"),
         (SMOKE, "pytorch/**", "pytorch/pl?n/**", "5:11: 'pytorch/pl?n/**' matches no test: no pipeline matches 'pl?n'"),
@@ -95,6 +109,56 @@ def many(key: str, count: int, more: str = "") -> str:
 def test_what_does_not_hold(tree: Any, file: str, old: str, new: str, error: str) -> None:
     tree.edit(file, old, new)
     assert tree.errors() == [f"{file}:{error}"]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        (MLP, "[B, 3]", f"[{', '.join('1' * 33)}]", "7:111: 33 dimensions; a tensor can have 32"),
+        (MLP, "B: 8", "B: 99999999999", "5:7: 3199999999968 elements; a tensor can have 17179869184"),
+        (MLP, "inputs:\n", many("inputs", 63, ', formula: "1"'),
+         "68:3: 64 inputs; a kernel can have 63, so join tensors of one dtype and shape"),
+        (MLP, "outputs:\n", many("outputs", 64), "71:3: 65 outputs; a kernel can have 64, so join tensors of one dtype and shape"),
+    ],
+)  # fmt: skip
+def test_a_workload_over_a_limit_is_unsupported(tree: Any, file: str, old: str, new: str, says: str) -> None:
+    tree.edit(file, old, new)
+    catalog = tree.load()
+    why = f"{file}:{says}; it is left out"
+    assert catalog.over == {("workloads", "mlp"): why}
+    tests = list(everything(catalog).tests())
+    assert why in {test.reason for test in tests if test.workload == "mlp"}
+    assert {test.id for test in tests if test.selected} == {"mlir/tile/ir/basic"}
+    assert choose(catalog, ["smoke"]).count(), "its expectation is about such a test"
+
+
+def test_limits_are_documented() -> None:
+    page = (REPOSITORY / "docs" / "recipe-author.md").read_text()
+    text = page.partition("### Limits\n")[2]
+    schemas = [TypeAdapter(each).json_schema() for each in (base.NameGlob, base.Glob, base.Text)]
+    pattern, glob, prose = (schema["maxLength"] for schema in schemas)
+    for limit in (
+        NAME_LENGTH, tests.MOST_TESTS, MAX_POINTERS - 1, MAX_POINTERS, MAX_RANK, MAX_ELEMENTS, yaml_reader.MOST_LEVELS,
+        yaml_reader.MOST_DIGITS, yaml_reader.MOST_CHARACTERS, MOST_ALTERNATIVES, LONGEST_TEXT, MOST_NODES, DEEPEST,
+        LARGEST_TREE, pattern, glob, prose,
+    ):  # fmt: skip
+        assert re.search(rf"(?<![\d,]){limit:,}(?![\d,])", text), limit
+    assert yaml_reader.MOST_BYTES == LARGEST_WHOLE == 1 << 20
+
+
+def test_a_suite_with_too_many_tests_is_left_out_alone(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlir_matrix.validation.tests.MOST_TESTS", 5)
+    block = "{product: {framework: [pytorch], workload: [mlp]}, pins: {llvm: ['18', 19.1.7, '18']}}"
+    tree.write("matrix/suites/large.yaml", f"description: d\nblocks:\n  - {block}\n  - {block}\n  - {block}\n")
+    catalog = tree.load()
+    assert list(catalog.suites) == ["releases", "smoke"]
+    (why,) = catalog.over.values()
+    assert why == (
+        "matrix/suites/large.yaml:5:5: 6 tests up to this block; a suite can have 5, so make several suites; it is left out"
+    )
+    with pytest.raises(UsageError, match="a suite can have 5"):
+        choose(catalog, ["large"])
+    assert choose(catalog, ["smoke"]).count()
 
 
 @pytest.mark.parametrize(

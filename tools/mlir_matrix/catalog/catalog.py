@@ -89,6 +89,9 @@ class Catalog:
     layers: tuple[LocatedLayer, ...]
     #: The files of ``golden/WORKLOAD/`` folders, without tolerances.
     golden_files: tuple[GoldenFile, ...] = ()
+    #: By section and name the entries over a limit, with position and reason: suites and names are left out, tests of such
+    #: workloads are unsupported.
+    over: Mapping[tuple[str, str], str] = field(default_factory=dict)
     #: How images are built: later roots override keys of earlier ones.
     containers: Containers = field(default_factory=Containers)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.catalog.problems import Problems
-from mlir_matrix.names import is_name, printable, why_not_a_name
+from mlir_matrix.names import NAME_LENGTH, is_name, printable, why_not_a_name
 
 #: Files that editors, file managers and tools leave behind; they are ignored.
 _LEFTOVER = re.compile(
@@ -96,7 +96,10 @@ def named(root: Root, item: Item, name: str) -> bool:
     """Return whether the name of an entry is valid; add a problem where not."""
     if is_name(name):
         return True
-    root.problems.add(item.shown, why_not_a_name(name))
+    if len(name) > NAME_LENGTH:
+        root.problems.leave_out("names", item.shown, item.shown, why_not_a_name(name))
+    else:
+        root.problems.add(item.shown, why_not_a_name(name))
     return False
 
 

@@ -80,6 +80,7 @@ def load(roots: Sequence[Path]) -> Catalog:
         layers=(*loader.general, *loader.specific),
         known_good=tuple(loader.known_good),
         golden_files=tuple(loader.golden),
+        over=loader.problems.over,
         containers=toolchains.Containers(**loader.containers),
         **found,
     )

@@ -44,7 +44,7 @@ _EVIDENCE = {
     metavar="FILE",
     help="Run nothing; read results from FILE, written by matrix run --results. Repeatable.",
 )
-@options.session(options.pin, options.cache)
+@options.session(*options.releases, options.cache)
 @options.output_format("text", "json")
 @options.limits
 def command(
@@ -52,13 +52,16 @@ def command(
 ) -> int:
     """Find pairs of IR tests that cannot both pass.
 
-    Only IR tests among the selected tests count. A suite can list known pairs under 'conflicts'.
+    Only IR tests without pins among the selected tests count; --over compares releases. A suite can list known pairs under
+    'conflicts'.
 
     Exit code 1: a pair is found that no suite lists, or a listed pair is not found.
     """
-    ir_tests = [test for test in current.tests(tests) if test.is_ir]
+    ir_tests = [test for test in current.tests(tests) if test.is_ir and not test.pins]
     if len(ir_tests) < 2:
-        raise UsageError(f"conflicts are between two IR tests or more; {counted(len(ir_tests), 'IR test')} selected")
+        raise UsageError(
+            f"conflicts are between two IR tests or more; {counted(len(ir_tests), 'IR test')} without pins selected"
+        )
     if documents:
         seen = {str(path): read_results(path) for path in documents}
     else:

@@ -20,7 +20,7 @@ from mlir_matrix.toolchains.names import State
 
 @verb("doctor", "matrix doctor", "matrix doctor --format json")
 @options.output_format("table", "json")
-@options.session(options.pin)
+@options.session(*options.releases)
 def command(form: str, current: Session) -> None:
     """Report what this machine has and what it lacks.
 

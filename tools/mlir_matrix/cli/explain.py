@@ -11,14 +11,15 @@ import click
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import show
+from mlir_matrix.cli.output import show_each
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.plan_document import action_document, environment_document
 from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.explain import explain
-from mlir_matrix.expand.select import choose, whole_catalog
+from mlir_matrix.expand.select import choose, identifiers, whole_catalog
 from mlir_matrix.expand.suite import varied
+from mlir_matrix.names import OF
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.session import Session
 
@@ -27,41 +28,47 @@ from mlir_matrix.session import Session
     "explain",
     "matrix explain pytorch/linalg-loops/x86_64/mlp",
     "matrix explain jax/tosa-loops/x86_64/mlp --format json",
+    "matrix explain 'onnx/*/x86_64/topk'",
 )
-@click.argument("identifier", metavar="ID")
+@options.named_tests
 @click.option(
     "--suite",
     default=None,
     metavar="SUITE",
     help=f"Explain the rules of SUITE. Default: {DEFAULT_SUITE}, else another suite that has the test.",
 )
-@options.session(options.pin, options.environment)
+@options.session(*options.releases)
 @options.output_format("text", "json")
-def command(identifier: str, suite: str | None, current: Session, form: str) -> None:
-    """Show everything that decides test ID: rules, route, parameters, actions, environments, tolerance layers.
+def command(tests: tuple[str, ...], suite: str | None, current: Session, form: str) -> None:
+    """Show everything that decides tests: rules, route, parameters, actions, environments, tolerance layers.
 
-    Each rule has its file and line.
+    Each rule has its file and line. A pattern stands for tests of SUITE, by default of the whole catalog. JSON is a list, but for
+    one ID.
     """
-    expansion, *others = _holders(current, identifier, suite)
-    test = expansion.test(identifier)
-    details = _details(current, test, text=form == "text") if test and test.selected else {}
-    explanation = explain(current.catalog, expansion, identifier, others=others, **details)
-    show(form, explanation.to_json(), explanation.to_text().splitlines())
+    expansions = _expansions(current, suite)
+    whole = [] if suite else [whole_catalog(current.catalog, tests, pins=current.pins)]
+    found = []
+    # Only suites have tests with properties.
+    among = [*whole, *(expansions if suite or OF in "".join(tests) else ())]
+    for identifier in identifiers(among, tests):
+        holders = [each for each in expansions if suite or each.test(identifier)] or whole
+        test = holders[0].test(identifier)
+        details = _details(current, test, text=form == "text") if test and test.selected else {}
+        found.append(explain(current.catalog, holders[0], identifier, others=holders[1:], **details))
+    show_each(form, tests, [each.to_json() for each in found], (each.to_text().splitlines() for each in found))
 
 
-def _holders(current: Session, identifier: str, suite: str | None) -> list[Expansion]:
-    """Return the suites that have a test, first the one to explain; the whole catalog if no suite has it."""
+def _expansions(current: Session, suite: str | None) -> Sequence[Expansion]:
+    """Return the suites to explain, the default one first."""
     if suite is not None:
-        return list(choose(current.catalog, [suite], pins=current.pins).expansions)
+        return choose(current.catalog, [suite], pins=current.pins).expansions
     # A suite that varies the releases of a component is empty if one of them is pinned.
     suites = [
         name
         for name, entry in sorted(current.catalog.suites.items(), key=lambda each: each[0] != DEFAULT_SUITE)
         if not list(varied(entry, current.pins))
     ]
-    found = choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
-    holders = [expansion for expansion in found if expansion.test(identifier)]
-    return holders or [whole_catalog(current.catalog, [identifier], pins=current.pins)]
+    return choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
 
 
 Rows = list[dict[str, Any]]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
@@ -128,6 +129,7 @@ def _devices(_context: click.Context, _parameter: click.Parameter, values: Seque
 
 
 tests = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
+named_tests = click.argument("tests", nargs=-1, required=True, metavar="ID|GLOB...")
 
 catalog = Option(
     "catalogs",
@@ -163,6 +165,8 @@ environment = Option(
     metavar="NAME=OTHER",
     help="Use environment OTHER instead of NAME. Repeatable.",
 )
+#: The releases of everything that a verb plans, as ``matrix run`` takes them.
+releases = (pin, environment)
 _EXECUTOR = Option(
     "executor",
     "--executor",
@@ -310,7 +314,9 @@ def same_catalogs(words: Sequence[str], current: Session) -> str:
 def _open_session(**given: Any) -> Session:
     from mlir_matrix.session import open_session  # a run that finds everything unchanged needs none
 
-    return open_session(**given)
+    opened = open_session(**given)
+    warn(*opened.catalog.over.values())
+    return opened
 
 
 def session(*options: Option) -> Callable[[F], Callable[..., Any]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
+
+from mlir_matrix.names import is_glob
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.graph import Graph
@@ -24,6 +26,13 @@ def show(form: str, document: object, lines: Iterable[str], *, markup: bool = Fa
     else:
         for line in lines:
             click.echo(line)
+
+
+def show_each(form: str, tests: Sequence[str], documents: Sequence[object], texts: Iterable[Iterable[str]]) -> None:
+    """Print a document a test: for one identifier itself, else a JSON list; or their texts, an empty line between them."""
+    single = len(tests) == 1 and not is_glob(tests[0])
+    lines = (line for number, text in enumerate(texts) for line in (*([""] if number else []), *text))
+    show(form, documents[0] if single else documents, lines)
 
 
 def note(text: str) -> None:

@@ -31,7 +31,7 @@ _BATCH = 2_000
     "matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json",
 )
 @options.tests
-@options.session(options.pin, options.environment)
+@options.session(*options.releases)
 @options.sealed
 @options.device
 @options.output_format("table", "json", "ids")

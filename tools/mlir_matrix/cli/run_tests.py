@@ -24,6 +24,7 @@ def run_tests(
     current = open_session(
         catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins
     )
+    warn(*current.catalog.over.values())
     plan = current.plan(current.tests(request.tests, request.executor.devices))
     if not plan.verdicts:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))
@@ -54,6 +55,6 @@ def run_tests(
         warn(trouble)
     report = Report(run=run, pins=pins)
     # A report has no warnings, so a run with an unused pin is not kept.
-    if len(pins) == len(current.pins.overrides):
+    if len(pins) == len(current.pins.overrides) and not current.catalog.over:
         unchanged.keep(report, plan.graph)
     return report

@@ -96,7 +96,7 @@ class Expansion:
         default: Expansion | None = None,
         weak_fails: str = "",
     ) -> None:
-        """``name`` is None for the whole catalog; then ``default`` has the expectations of the tests that are in it."""
+        """``name`` is None for the whole catalog; then ``default`` has the expectations of all tests that they match."""
         self.name = name
         self.namespace = namespace
         self.connector = connector
@@ -178,15 +178,21 @@ class Expansion:
             if isinstance(found, Unsupported):
                 yield _make(cell_tests, called, found.reason, outcome=Outcome.UNSUPPORTED)
                 continue
-            expectation, weak_fails = _first(expects, called), self.weak_fails
-            if self.default is not None:
-                weak_fails = self.default.weak_fails
-                if (expectation or weak_fails) and not self.default.has(cell_tests.key(called)):
-                    expectation, weak_fails = None, ""
             yield _make(
-                cell_tests, called, reason, found=found, tested_property=tested_property, expectation=expectation,
-                weak_fails=weak_fails,
+                cell_tests, called, reason, found=found, tested_property=tested_property,
+                expectation=self._expectation(cell_tests.key(called), _first(expects, called)),
+                weak_fails=self._weak_fails(cell_tests.key(called)),
             )  # fmt: skip
+
+    def _expectation(self, test: TestKey, rule: Rule | None) -> Rule | None:
+        """Return the rule for a test that it matches, also outside of the default suite; None where that excludes the test."""
+        excludes = self.default.excludes if rule and self.default else ()
+        return None if any(test in pattern for pattern in excludes) else rule
+
+    def _weak_fails(self, test: TestKey) -> str:
+        if self.default is None:
+            return self.weak_fails
+        return self.default.weak_fails if self.default.weak_fails and self.default.has(test) else ""
 
     def why_unsupported(self, cell_tests: CellTests, called: str) -> str:
         """Return why a test is unsupported, excluded or not; empty where it is supported."""
@@ -199,7 +205,7 @@ class Expansion:
         """Return the route or the step of a test, and its property; ``called`` is its name in the column."""
         framework, pipeline, target, _, pins = cell_tests.key(called)
         if target == IR_TARGET:
-            return self.connector.resolved_step(pipeline, pins), None
+            return self.connector.step_alone(pipeline, pins), None
         workload = called.partition(OF)[0]
         route = self.connector.route(framework, pipeline, target, workload, pins)
         stated = cell_tests.product.suite_property

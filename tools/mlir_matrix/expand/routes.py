@@ -116,6 +116,15 @@ class Connector:
             found = self._resolved_steps[step, pins] = resolve_step(self.catalog, step, self.pins(pins))
         return found
 
+    def step_alone(self, step: str, pins: str = "") -> ResolvedStep | Unsupported:
+        """Return a step for its IR tests, or why it is unsupported; each component in ``pins`` must be used."""
+        idle = next((name for name in components_of(pins) if name not in self.step_components(step)), None)
+        return Unsupported(f"step {step} does not use {idle}") if idle else self.resolved_step(step, pins)
+
+    def step_components(self, step: str) -> set[str]:
+        """Return the components of a step's environment."""
+        return set(self.pins().releases(self.catalog.steps[step].document.environment))
+
     def routes(self, framework: str, pipeline: str, target: str, pins: str = "") -> tuple[Route, ...] | Unsupported:
         """Return all routes of a cell, the preferred one first; never an empty tuple."""
         cell = (framework, pipeline, target, pins)
@@ -163,6 +172,8 @@ class Connector:
 
     def _choose(self, framework: str, workload: str, sources: tuple[str, ...]) -> int | Unsupported:
         entry = self.catalog.workloads[workload]
+        if over := self.catalog.over.get(("workloads", workload)):
+            return Unsupported(over)
         absent = entry.document.absent.get(framework)
         if absent is not None:
             return Unsupported(f"{framework} cannot express {workload}: {absent.strip()}")
@@ -224,7 +235,7 @@ class Connector:
             return ingress
         if isinstance(runner, Unsupported):
             return runner
-        varied = [pair.partition("=")[0] for pair in pins.split(",")] if pins else []
+        varied = components_of(pins)
         used = self._components(framework, target, links) if varied else ()
         if idle := [component for component in varied if component not in used]:
             return Unsupported(f"nothing on the route of this cell uses {idle[0]}")
@@ -279,6 +290,11 @@ def _in_releases(argument: Argument, resolved_step: ResolvedStep) -> Argument:
     if not argument.default or value == argument.value:
         return argument
     return replace(argument, value=value, position=resolved_step.variant)
+
+
+def components_of(pins: str) -> list[str]:
+    """Return the components in the pins of an identifier: ``llvm`` of ``llvm=19``."""
+    return [pair.partition("=")[0] for pair in pins.split(",")] if pins else []
 
 
 def word_list(names: Iterable[str], word: str = "and") -> str:

@@ -8,11 +8,13 @@
 
 A glob selects unsupported tests too, with their reasons. A test that is named must be able to run. Pins after an
 identifier (``…/asin@llvm=19``) are those that a suite varies, in any order and by any name of the release; without a
-suite they pin the component for that test.
+suite they pin the component for that test. There, ``…@llvm=*`` stands for all releases of the component.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,12 +22,25 @@ from itertools import chain
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
-from mlir_matrix.catalog.pins import Pins, read_pins
+from mlir_matrix.catalog.pins import Pins, find_release, read_pins
+from mlir_matrix.catalog.releases import find, spellings
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.suite import everything, expand, varied
 from mlir_matrix.expand.test_sets import NO_PINS, TestPattern
-from mlir_matrix.names import OF, SEGMENTS, did_you_mean, in_order, name_glob, printable, test_glob
+from mlir_matrix.names import (
+    OF,
+    SEGMENTS,
+    NameGlob,
+    check_known,
+    did_you_mean,
+    in_order,
+    is_glob,
+    is_name,
+    name_glob,
+    printable,
+    test_glob,
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +116,21 @@ def choose(
     return Choice(expansions, tuple(selectors))
 
 
+def identifiers(expansions: Sequence[Expansion], arguments: Sequence[str]) -> list[str]:
+    """Return identifiers as they are, and those of the tests that globs match, also of tests that are left out."""
+    found: dict[str, None] = {}
+    for argument in arguments:
+        if not is_glob(argument):
+            found[argument] = None
+            continue
+        tests = (each.tests(_patterns(each, argument), excluded=True) for each in expansions)
+        names = [test.id for test in chain.from_iterable(tests)]
+        if not names:
+            raise UsageError(_matches_nothing(expansions, argument))
+        found.update(dict.fromkeys(names))
+    return list(found)
+
+
 def granted(catalog: Catalog, tests: Iterable[Test], devices: Collection[str] = ()) -> Iterable[Test]:
     """Skip the tests whose target declares a device that the operator does not grant."""
     lacking = {
@@ -135,13 +165,35 @@ def whole_catalog(
     """Return all tests of the catalog, also those with the pins that globs name. Raises UsageError for unknown releases."""
     found: dict[frozenset[tuple[str, str]], str] = {}
     for glob in globs:
-        named = in_order(glob.partition("@")[2])
-        if named:
-            if not name_glob(named).literal:
-                raise UsageError(f"'{printable(glob)}': a glob over pins needs a suite that varies them")
+        for named in _named_pins(catalog, glob):
             meant = read_pins(catalog, named.split(","), f"'{printable(glob)}'")
             found.setdefault(frozenset(meant.items()), named)
     return everything(catalog, default, pins, (*NO_PINS, *found.values()))
+
+
+def _named_pins(catalog: Catalog, glob: str) -> Iterator[str]:
+    """Return the pins that a test glob names: one for each choice of releases that match ``llvm=1*``; none without pins."""
+    named = in_order(glob.partition("@")[2])
+    if not named or name_glob(named).literal:
+        yield from filter(None, (named,))
+        return
+    choices = []
+    for component, _, pattern in (pair.partition("=") for pair in re.split(r",(?![^{]*\})", named)):
+        if not (is_name(component) and pattern):
+            raise UsageError(f"'{printable(glob)}': expected COMPONENT=GLOB after the '@', e.g. llvm=1*")
+        check_known("component", [component], catalog.components, f"'{printable(glob)}': ")
+        releases = [release.release for release in catalog.components[component].document.releases]
+        short = [_shortest(name_glob(pattern), release, releases) for release in releases]
+        if not any(short):
+            find_release(catalog.components[component], pattern)
+        choices.append([f"{component}={name}" for name in short if name])
+    yield from (in_order(",".join(pairs)) for pairs in itertools.product(*choices))
+
+
+def _shortest(pattern: NameGlob, release: str, releases: Sequence[str]) -> str:
+    """Return the shortest name that finds this one of some releases and matches a pattern; empty without one."""
+    names = [name for name in spellings(release) if pattern.matches(name) and find(releases, name) == release]
+    return min(names, key=len, default="")
 
 
 def is_suite(argument: str) -> bool:
@@ -160,7 +212,9 @@ def _patterns(expansion: Expansion, glob: str) -> tuple[TestPattern, ...]:
     """Return the patterns of a glob. In the whole catalog, a glob without pins does not match the pins of other globs."""
     patterns = expansion.namespace.patterns(expansion.spelled(glob))
     if expansion.name is None:
-        return tuple(replace(pattern, pins="".__eq__) if pattern.pins is None else pattern for pattern in patterns)
+        named = map(expansion.spelling, _named_pins(expansion.connector.catalog, glob))
+        takes = frozenset(tuple(named) or NO_PINS).__contains__
+        return tuple(replace(pattern, pins=takes) for pattern in patterns)
     return patterns
 
 
@@ -169,7 +223,7 @@ def _check(expansions: Sequence[Expansion], glob: str) -> None:
     shown = printable(glob)
     if not is_identifier(glob):
         if not any(expansion.count(_patterns(expansion, glob)) for expansion in expansions):
-            raise UsageError(f"'{shown}' matches no test{_of(expansions)}: {_why_nothing(expansions, glob)}")
+            raise UsageError(_matches_nothing(expansions, glob))
         return
     found = [test for expansion in expansions for test in expansion.tests(_patterns(expansion, glob), excluded=True)]
     if any(test.selected for test in found):
@@ -179,6 +233,10 @@ def _check(expansions: Sequence[Expansion], glob: str) -> None:
         state = "is unsupported" if test.outcome else "is not run"
         raise UsageError(f"{test.id} {state}: {test.reason}")
     raise UsageError(f"there is no test '{shown}'{_of(expansions)}: {_why_nothing(expansions, glob)}")
+
+
+def _matches_nothing(expansions: Sequence[Expansion], glob: str) -> str:
+    return f"'{printable(glob)}' matches no test{_of(expansions)}: {_why_nothing(expansions, glob)}"
 
 
 def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:
@@ -191,8 +249,6 @@ def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:
         return f"no suite states it with these pins; {fix}" if pins else "no suite states this property of such a test"
     if not pins:
         return "the catalog has it, the suite does not; name it without the suite"
-    if expansions[0].name is None:
-        return f"the identifiers of IR tests have no pins; {fix}"
     return "the suite has no such tests with these pins"
 
 
@@ -205,6 +261,8 @@ def _of(expansions: Sequence[Expansion]) -> str:
 
 def _no_suite(catalog: Catalog, name: str) -> str:
     """Return the sentence for an unknown suite: the thing of that name, if any, and how to select its tests."""
+    if over := catalog.over.get(("suites", name)):
+        return over
     for segment, (axis, names) in enumerate(catalog.axes.items()):
         if name in names:
             glob = "/".join(["*"] * segment + [name] + ["*"] * (SEGMENTS - segment - 1))

@@ -45,7 +45,7 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     products: list[TestProduct] = []
     as_written = pins is None or not (pins.overrides or pins.swaps)
     for index, block in enumerate(document.blocks):
-        made = list(_block_products(namespace, block, position("blocks", index)))
+        made = list(block_products(namespace, block, position("blocks", index)))
         if as_written and block.pins:
             _check_pins(suite, index, made, connector)
         products += made
@@ -88,8 +88,8 @@ def everything(
 ) -> Expansion:
     """Return all tests that the catalog can name, inside or outside of any suite; ``varied`` are pins in identifiers.
 
-    Tests that are in the suite ``default``, if it exists, keep the expectations that it has for them, and the components
-    that it varies may be pinned here.
+    The expectations of the suite ``default``, if it exists, apply to all tests that they match and that it does not
+    exclude. The components that it varies may be pinned here.
     """
     suite = catalog.suites.get(default)
     usual = _expand(catalog, suite, pins) if suite else None
@@ -101,9 +101,10 @@ def everything(
     return Expansion(None, namespace, Connector(catalog, pins), products, default=usual)
 
 
-def _block_products(namespace: Namespace, block: Block, position: str) -> Iterator[TestProduct]:
+def block_products(namespace: Namespace, block: Block, position: str) -> Iterator[TestProduct]:
     """Return the products of a block: one, or with ``zip`` one for each step that its axes make together.
 
+    A block with ``steps`` has the IR tests of these steps instead of tests of cells.
     Zipped axes pair their entries before globs are resolved: the first entry of each, then the second of each. A glob
     there stands for all its names at once.
     """
@@ -111,7 +112,9 @@ def _block_products(namespace: Namespace, block: Block, position: str) -> Iterat
     # The pins as identifiers end: ``llvm=19``, components in alphabetic order.
     releases = [[f"{name}={each}" for each in dict.fromkeys(given)] for name, given in sorted(block.pins.items())]
     pins = tuple(map(",".join, itertools.product(*releases)))
-    for index in range(max(map(len, block.zip.values()), default=1)):
+    for pattern in block.steps:
+        yield from namespace.ir_products(pattern, rule, pins)
+    for index in range(0 if block.steps else max(map(len, block.zip.values()), default=1)):
         entries: dict[str, tuple[str, ...]] = dict.fromkeys(SEGMENT_NAMES, ("*",))
         entries.update(block.product.items())
         entries.update((axis, names[index : index + 1]) for axis, names in block.zip.items())
@@ -137,7 +140,7 @@ def _check_pins(suite: Entry[Suite], index: int, products: Iterable[TestProduct]
     connects = False
     for product in products:
         for cell in itertools.product(product.frameworks, product.pipelines, product.targets):
-            for components in connector.uses(*cell):
+            for components in [connector.step_components(cell[1])] if product.is_ir else connector.uses(*cell):
                 if asked <= components:
                     return
                 used |= components
@@ -146,7 +149,9 @@ def _check_pins(suite: Entry[Suite], index: int, products: Iterable[TestProduct]
         idle = next((component for component in asked if component not in used), None)
         where = suite.source.position("blocks", index, "pins", *([idle] if idle else []))
         what = idle or f"all of {word_list(asked)}"
-        raise CatalogError(f"{where}: no route of this block uses {what}: all of its tests would be unsupported")
+        raise CatalogError(
+            f"{where}: no route or step of this block uses {what}: all of its tests would be unsupported"
+        )
 
 
 def _include_products(namespace: Namespace, rule: Rule) -> list[TestProduct]:
@@ -198,15 +203,14 @@ def _check_cell(
 ) -> None:
     """Check the tests of one cell: rules that apply to any leave ``idle``; the others get a reason there."""
     excludes = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "exclude"]
+    over = set(expansion.connector.catalog.over.values())
     for workload in cell_tests.column:
         rules = [pattern.rule for pattern in expects if workload in pattern.workloads]
         drop = next((pattern.rule for pattern in excludes if workload in pattern.workloads), None)
-        if drop:
-            why = f"{drop.position} leaves {cell_tests.name(workload)} out"
-        else:
-            why = "" if cell_tests.product.is_ir else expansion.why_unsupported(cell_tests, workload)
+        why = f"{drop.position} leaves {cell_tests.name(workload)} out" if drop else ""
+        why = why or expansion.why_unsupported(cell_tests, workload)
         for rule in rules:
-            if not why:
+            if not why or why in over:
                 idle.pop(rule, None)
             elif rule in idle:
                 idle[rule] = why
@@ -222,5 +226,6 @@ def describe(block: Block) -> str:
     """Describe a block in one line, for messages."""
     parts = [f"{axis}: {', '.join(names)}" for axis, names in block.product.items()]
     parts += [f"{axis} (zipped): {', '.join(names)}" for axis, names in block.zip.items()]
+    parts += [f"steps: {', '.join(block.steps)}"] if block.steps else []
     parts += [f"{component}: {', '.join(releases)}" for component, releases in block.pins.items()]
     return "; ".join(parts) or "all"

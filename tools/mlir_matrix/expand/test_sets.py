@@ -162,9 +162,9 @@ class Namespace:
         """Return the names of a segment in the catalog's order, without those of IR tests."""
         return self._axes[segment]
 
-    def ir_products(self, pattern: str, rule: Rule) -> list[TestProduct]:
-        """Return the IR tests of the steps that a pattern for names matches."""
-        return [ir_product(step, self._cases[step], rule) for step in name_glob(pattern).select(self._cases)]
+    def ir_products(self, pattern: str, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> list[TestProduct]:
+        """Return the IR tests of the steps that a pattern for names matches, with each of some pins."""
+        return [ir_product(step, self._cases[step], rule, pins) for step in name_glob(pattern).select(self._cases)]
 
     def matching(self, segment: int, pattern: str) -> frozenset[str]:
         """Return the names of a segment that a pattern matches; the same object for equal arguments."""
@@ -206,17 +206,17 @@ class Namespace:
     def products(self, pattern: TestPattern, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Iterator[TestProduct]:
         """Return the tests of the catalog that a pattern matches, in its order: those of cells, then the IR tests.
 
-        ``pins`` are those that tests of cells may have.
+        ``pins`` are those that tests may have.
         """
         pins = tuple(filter(pattern.takes, pins))
         axes = [tuple(filter(names.__contains__, axis)) for axis, names in zip(self._axes, pattern.axes, strict=True)]
         if all(axes) and pins:
             yield TestProduct(axes[0], axes[1], axes[2], axes[3], rule, pins)
-        if pattern.takes("") and IR_FRAMEWORK in pattern.frameworks and IR_TARGET in pattern.targets:
+        if pins and IR_FRAMEWORK in pattern.frameworks and IR_TARGET in pattern.targets:
             for step, cases in self._cases.items():
                 column = tuple(case for case in cases if case in pattern.workloads)
                 if step in pattern.pipelines and column:
-                    yield ir_product(step, column, rule)
+                    yield ir_product(step, column, rule, pins)
 
     def everything(self, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> tuple[TestProduct, ...]:
         """Return all tests of the catalog, with each of some pins."""
@@ -250,9 +250,9 @@ def _unknown(kind: str, pattern: str, names: Iterable[str]) -> str:
     return f"there is no {kind} '{printable(pattern)}'{did_you_mean(pattern, names)}"
 
 
-def ir_product(step: str, column: tuple[str, ...], rule: Rule) -> TestProduct:
-    """Return the IR tests of one step."""
-    return TestProduct((IR_FRAMEWORK,), (step,), (IR_TARGET,), column, rule)
+def ir_product(step: str, column: tuple[str, ...], rule: Rule, pins: tuple[str, ...]) -> TestProduct:
+    """Return the IR tests of one step, with each of some pins."""
+    return TestProduct((IR_FRAMEWORK,), (step,), (IR_TARGET,), column, rule, pins)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

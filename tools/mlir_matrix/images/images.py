@@ -19,7 +19,7 @@ from mlir_matrix.images.layers import PACKAGES, Layer, known, measure
 from mlir_matrix.images.spec import ImageSpec, draw, layer_members, tag_of
 from mlir_matrix.images.tar import Member, in_pieces, pack, size_of, text
 from mlir_matrix.images.verify import differences, doubts
-from mlir_matrix.names import did_you_mean, printable
+from mlir_matrix.names import did_you_mean, is_glob, printable, select_known
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
@@ -173,8 +173,11 @@ def chosen(session: Session, names: Iterable[str]) -> tuple[list[ResolvedEnviron
 
     references: dict[str, None] = {}
     for name in names:
-        base = name.partition(PINS_MARK)[0]
-        if base in session.catalog.environments or (is_suite(base) and base not in session.catalog.suites):
+        base, mark, pins = name.partition(PINS_MARK)
+        if is_glob(base) and "/" not in base:
+            named = select_known("environment", [base], session.catalog.environments)
+            references |= dict.fromkeys(reference_of(session, f"{each}{mark}{pins}") for each in named)
+        elif base in session.catalog.environments or (is_suite(base) and base not in session.catalog.suites):
             references[reference_of(session, name)] = None
         else:
             references |= dict.fromkeys(session.references(name))

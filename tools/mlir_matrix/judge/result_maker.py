@@ -16,7 +16,7 @@ from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import NOT_RUN, TestResult, weak_words
-from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.text import catalog_options
 
@@ -74,6 +74,7 @@ class ResultMaker:
         self._roots = roots
         self._remedy = shlex.join([*_REMEDY.split(), *catalog_options(roots[1:])])
         self._chains: dict[str, _Chain] = {}
+        self._failed: set[str] = set()
         self._alone: dict[str, frozenset[str]] = {}
         #: By digest: many tests have the same verdict.
         self._verdicts: dict[str, dict[str, Any]] = {}
@@ -101,6 +102,7 @@ class ResultMaker:
                 environments = before.environments
             else:
                 environments |= before.environments
+        self._failed |= set() if done.result.ok else {action}
         self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0), failed)
 
     def _unfinished(self, action: str) -> _Chain:
@@ -171,7 +173,12 @@ class ResultMaker:
     def _lacks_golden(self, action: str, done: Done) -> bool:
         """Return whether the expected output could not be computed, so that no program under test failed."""
         failed = not done.result.ok and done.result.outcome["stage"] == "judge"
-        return failed and self._graph.actions[action].tool == "judge"
+        spec = self._graph.actions[action]
+        # A step that checks the IR fails at this stage too, before the program runs.
+        runs = {
+            ref.action for name, ref in spec.inputs.items() if name.startswith("actual-") and isinstance(ref, Produced)
+        }
+        return failed and spec.tool == "judge" and self._failed.isdisjoint(runs)
 
     def _verdict(self, digest: str) -> dict[str, Any]:
         if digest not in self._verdicts:

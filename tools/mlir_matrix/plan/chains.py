@@ -6,6 +6,7 @@ The planner, properties, audits and calibrations share these chains: what two te
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mlir_matrix.actions.params import PassesParams, StepParams
@@ -34,8 +35,8 @@ class Chains(Kernels):
         #: By identity, because tests of a cell share their route, and comparing routes costs more than planning a step.
         self._routes: dict[int, tuple[Route, tuple[_Step, ...]]] = {}
         self._steps: dict[RouteStep, _Step] = {}
-        #: Steps by themselves, by name.
-        self._alone: dict[str, _Step] = {}
+        #: Steps by themselves.
+        self._alone: dict[ResolvedStep, _Step] = {}
 
     def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Produced:
         """Import a test's workload by its framework; ``workload``: the same with dimensions of other sizes."""
@@ -62,10 +63,8 @@ class Chains(Kernels):
         """Apply a step by itself, with the defaults of its parameters."""
         step = self._catalog.steps[name].document
         takes, values = step.accepts[0], resolved_step.parameters
-        apply = cached(
-            self._alone, name, lambda: self._new_step(name, takes, step.gives or takes, resolved_step, values)
-        )
-        return apply(artifact)
+        make = partial(self._new_step, name, takes, step.gives or takes, resolved_step, values)
+        return cached(self._alone, resolved_step, make)(artifact)
 
     def _new_import(self, framework: str, route: Route, workload: Entry[Workload]) -> Produced:
         entry, ingress = self._catalog.frameworks[framework], route.ingress
@@ -100,6 +99,7 @@ class Chains(Kernels):
             output, native, files = "out", entry.document.native, tool_files(self._catalog, entry, params)
         else:
             params, output, native, files = self._own_tool(entry, gives, resolved_step, values)
+        stage = Stage.JUDGE if tool == "check" else Stage(entry.document.stage)
         outputs = {output: self._catalog.kinds[gives].document.file}
         made: dict[Input, Produced] = {}
 
@@ -109,7 +109,7 @@ class Chains(Kernels):
                 action = self.graph.add(
                     name,
                     tool=tool,
-                    stage=Stage(entry.document.stage),
+                    stage=stage,
                     environment=resolved_step.environment,
                     params=params,
                     inputs={"ir": artifact, **files},

@@ -82,14 +82,16 @@ class Update:
     told: list[JudgedOutput]
 
 
-def plan_update(catalog: Catalog, workloads: Iterable[Entry[Workload]]) -> tuple[Graph, dict[str, Update]]:
+def plan_update(
+    catalog: Catalog, workloads: Iterable[Entry[Workload]], environment: str = "numpy"
+) -> tuple[Graph, dict[str, Update]]:
     """Return the graph, and the actions of each workload in it."""
     graph, numerics = Graph(), Numerics(catalog)
-    return graph, {entry.name: _add_update(graph, catalog, numerics, entry) for entry in workloads}
+    return graph, {entry.name: _add_update(graph, catalog, numerics, entry, environment) for entry in workloads}
 
 
 def _add_update(
-    graph: Graph, catalog: Catalog, numerics: Numerics, workload: Entry[Workload], environment: str = "numpy"
+    graph: Graph, catalog: Catalog, numerics: Numerics, workload: Entry[Workload], environment: str
 ) -> Update:
     document = workload.document
     reference = add_reference(graph, catalog, workload, environment)

@@ -58,7 +58,8 @@ def _close(results: Sequence[TestResult]) -> list[str]:
 def _cells(results: Sequence[TestResult]) -> list[str]:
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
-        cells["IR tests of steps" if result.target == "ir" else result.cell].append(result)
+        _, mark, pins = result.id.partition("@")
+        cells[f"IR tests of steps{mark}{pins}" if result.target == "ir" else result.cell].append(result)
     rows = []
     for cell, members in cells.items():
         counts = Counter((result.outcome, result.expected) for result in members)

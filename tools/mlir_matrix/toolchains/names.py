@@ -22,7 +22,7 @@ from mlir_matrix.environments.package import Installed, Provider, Releases, prov
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Listener, ignore
-from mlir_matrix.names import did_you_mean, name_glob, printable
+from mlir_matrix.names import did_you_mean, is_glob, name_glob, printable, select_known
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 
@@ -71,7 +71,12 @@ def selections(session: Session, names: Iterable[str]) -> Iterator[Selection]:
 def _selected(session: Session, name: str) -> Iterator[Selection]:
     catalog = session.catalog
     base, mark, wanted = name.partition(PINS_MARK)
-    if base in catalog.environments and (not mark or "=" in wanted):
+    if is_glob(base) and "/" not in base:
+        environments = catalog.environments if not mark or "=" in wanted else ()
+        known = dict.fromkeys((*environments, *(() if "=" in wanted else catalog.components)))
+        for each in select_known("environment or component", [base], known):
+            yield from _selected(session, f"{each}{mark}{wanted}")
+    elif base in catalog.environments and (not mark or "=" in wanted):
         yield _environment(session, name if mark else session.pins.reference(base))
     elif base in catalog.components and "/" not in name:
         entry = catalog.components[base]
@@ -86,15 +91,13 @@ def _selected(session: Session, name: str) -> Iterator[Selection]:
         from mlir_matrix.expand.select import is_suite  # not needed for releases
 
         if is_suite(base) and base not in catalog.suites:
-            known = [*catalog.environments, *catalog.components, *catalog.suites]
-            raise UsageError(
-                f"there is no environment, component or suite '{printable(name)}'{did_you_mean(base, known)}"
-            )
+            near = did_you_mean(base, [*catalog.environments, *catalog.components, *catalog.suites])
+            raise UsageError(f"there is no environment, component or suite '{printable(name)}'{near}")
         yield from (_environment(session, reference) for reference in session.references(name))
 
 
 def _environment(session: Session, reference: str) -> Selection:
-    base = reference.partition(PINS_MARK)[0]
+    base = session.pins.meant(reference.partition(PINS_MARK)[0])
     return Selection(name=reference, releases=session.releases(reference), environment=base)
 
 

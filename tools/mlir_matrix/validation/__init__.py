@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.validation import recipes, tests, tolerances, toolchains
@@ -9,7 +11,10 @@ from mlir_matrix.validation.checker import Checker
 
 
 def validate(catalog: Catalog) -> Catalog:
-    """Return the catalog. Raise CatalogError, with a line for each problem, where its files contradict each other."""
+    """Return the catalog without suites over a limit, whose reasons are in ``over``.
+
+    Raise CatalogError, with a line for each problem, where its files contradict each other.
+    """
     problems = Problems()
     checker = Checker(catalog, problems)
     toolchains.check(checker)
@@ -17,4 +22,7 @@ def validate(catalog: Catalog) -> Catalog:
     tests.check(checker)
     tolerances.check(checker)
     problems.raise_if_any()
-    return catalog
+    if not problems.over:
+        return catalog
+    suites = {name: entry for name, entry in catalog.suites.items() if ("suites", name) not in problems.over}
+    return replace(catalog, suites=suites, over={**catalog.over, **problems.over})

@@ -24,6 +24,11 @@ class Checker:
         source = where.source if isinstance(where, Entry) else where
         self.problems.add(source.file, message, source.place(*keys))
 
+    def over(self, section: str, entry: Entry[Any], message: str, *keys: Key) -> None:
+        """Leave out an entry that is over a limit; only what uses it is refused."""
+        source = entry.source
+        self.problems.leave_out(section, entry.name, source.file, message, source.place(*keys))
+
     def known(self, where: Entry[Any] | Source, what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
         """Return whether ``name`` is one of ``names``; add a problem where not."""
         if name in names:

@@ -8,16 +8,19 @@ from collections.abc import Sequence
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
-from mlir_matrix.actions.tools.kernel import MAX_POINTERS, MAX_RANK
+from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.golden_files import SKETCH, WHOLE, GoldenFile
 from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.catalog.models.suites import KINDS, Agreement, Block, Property, SameIr, Scaling, Suite
 from mlir_matrix.catalog.yaml_reader import Key
+from mlir_matrix.expand.suite import block_products
 from mlir_matrix.expand.test_sets import Namespace
 from mlir_matrix.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.validation.checker import Checker
 
+#: The most tests of a suite.
+MOST_TESTS = 2_000_000
 #: Outcomes that a suite cannot expect, and why.
 _NEVER_EXPECTED = {
     "unsupported": "it follows from the files and needs no expectation",
@@ -93,7 +96,7 @@ def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
     ):
         if len(tensors) > limit:
             fix = f"{len(tensors)} {key}; a kernel can have {limit}, so join tensors of one dtype and shape"
-            checker.wrong(workload, fix, key, list(tensors)[limit])
+            checker.over("workloads", workload, fix, key, list(tensors)[limit])
         for name, tensor in tensors.items():
             _shape(checker, workload, tensor.shape, key, name, "shape")
     given = {size for tensor in document.inputs.values() for size in tensor.shape}
@@ -104,7 +107,11 @@ def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
 
 def _shape(checker: Checker, workload: Entry[Workload], shape: Sequence[int | str], *keys: Key) -> None:
     if len(shape) > MAX_RANK:
-        checker.wrong(workload, f"{len(shape)} dimensions; a tensor can have {MAX_RANK}", *keys, MAX_RANK)
+        checker.over("workloads", workload, f"{len(shape)} dimensions; a tensor can have {MAX_RANK}", *keys, MAX_RANK)
+    dims = workload.document.dims
+    elements = math.prod(dims.get(size, 1) if isinstance(size, str) else size for size in shape)
+    if elements > MAX_ELEMENTS:
+        checker.over("workloads", workload, f"{elements} elements; a tensor can have {MAX_ELEMENTS}", *keys)
     for index, size in enumerate(shape):
         if isinstance(size, str):
             checker.known(workload, "dimension", size, workload.document.dims, *keys, index)
@@ -131,9 +138,7 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
     for index, block in enumerate(document.blocks):
         _block(checker, suite, block, index)
     _pins(checker, suite)
-    with_tests = [name for name, step in catalog.steps.items() if step.cases]
-    for index, pattern in enumerate(document.steps):
-        checker.matches(suite.source, "step with IR tests", pattern, with_tests, "steps", index)
+    _steps(checker, suite, document.steps, "steps")
     namespace = Namespace(catalog, [each.called for each in document.properties])
     for index, pattern in enumerate(document.include):
         _test_pattern(checker, suite, namespace, pattern, "include", index)
@@ -149,6 +154,27 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
     for index, stated in enumerate(document.properties):
         _property(checker, suite, stated, "properties", index)
     _conflicts(checker, suite)
+    if not checker.problems.found:
+        _size(checker, suite, namespace)
+
+
+def _size(checker: Checker, suite: Entry[Suite], namespace: Namespace) -> None:
+    """Check that the blocks of a suite have no more tests than a plan can hold."""
+    tests = 0
+    for index, block in enumerate(suite.document.blocks):
+        pins = math.prod(len(set(releases)) for releases in block.pins.values())
+        products = block_products(namespace, block.model_copy(update={"pins": {}}), "")
+        tests += pins * sum(math.prod(map(len, product.axes)) for product in products)
+        if tests > MOST_TESTS:
+            message = f"{tests} tests up to this block; a suite can have {MOST_TESTS}, so make several suites"
+            checker.over("suites", suite, message, "blocks", index)
+
+
+def _steps(checker: Checker, suite: Entry[Suite], patterns: Sequence[str], *keys: Key) -> None:
+    """Check that each pattern matches a step with IR tests."""
+    with_tests = [name for name, step in checker.catalog.steps.items() if step.cases]
+    for index, pattern in enumerate(patterns):
+        checker.matches(suite.source, "step with IR tests", pattern, with_tests, *keys, index)
 
 
 def _conflicts(checker: Checker, suite: Entry[Suite]) -> None:
@@ -162,6 +188,11 @@ def _conflicts(checker: Checker, suite: Entry[Suite]) -> None:
 
 
 def _block(checker: Checker, suite: Entry[Suite], block: Block, index: int) -> None:
+    _steps(checker, suite, block.steps, "blocks", index, "steps")
+    for key in ("product", "zip") if block.steps else ():
+        if getattr(block, key):
+            message = f"a block has 'steps' or '{key}', not both; make two blocks"
+            checker.wrong(suite, message, "blocks", index, key)
     for key, patterns_by_axis in (("product", block.product), ("zip", block.zip)):
         for axis, patterns in patterns_by_axis.items():
             at = ("blocks", index, key, axis)

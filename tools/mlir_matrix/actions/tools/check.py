@@ -1,4 +1,4 @@
-"""Run FileCheck as a step: IR that satisfies the directives passes through unchanged.
+"""Run FileCheck as a step: IR that satisfies the directives passes through unchanged; other IR is a ``mismatch``.
 
 inputs   ``ir``; ``directives``: a file with ``CHECK`` lines
 outputs  ``ir``: the same bytes

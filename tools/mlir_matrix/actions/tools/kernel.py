@@ -11,6 +11,8 @@ ENTRY = "_mlir_ciface_main"
 #: results, and so many dimensions of a tensor (spec.h).
 MAX_POINTERS = 64
 MAX_RANK = 32
+#: The most elements of a tensor: 128 GiB of doubles.
+MAX_ELEMENTS = 1 << 34
 _LEVELS = (0, 1, 2, 3)
 
 

@@ -14,6 +14,8 @@ Axis = Literal["framework", "pipeline", "target", "workload"]
 class Block(Document):
     """A part of a suite: the product of its axes. Axes under ``zip`` advance together; an absent axis is ``["*"]``."""
 
+    steps: tuple[NameGlob, ...] = ()
+    """Instead of ``product`` and ``zip``: steps whose IR tests the block selects, under ``pins`` as ``…/ir/CASE@llvm=18``."""
     product: dict[Axis, tuple[NameGlob, ...]] = Field(default={})
     zip: dict[Axis, tuple[NameGlob, ...]] = Field(default={})
     pins: dict[Name, tuple[Name, ...]] = Field(default={})
@@ -152,7 +154,7 @@ class Suite(Document):
     description: Text
     blocks: tuple[Block, ...] = ()
     steps: tuple[NameGlob, ...] = ()
-    """Steps whose IR tests belong to the suite."""
+    """Steps whose IR tests belong to the suite; a block with ``steps`` and ``pins`` varies releases."""
     include: tuple[Glob, ...] = ()
     """Tests added to the product."""
     exclude: tuple[Exclusion, ...] = ()

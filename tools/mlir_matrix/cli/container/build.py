@@ -12,7 +12,7 @@ from rich.markup import escape
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import note, warn
+from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import PackageProgress, Tick
@@ -20,7 +20,7 @@ from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.images import chosen, ensure, find, pull
 from mlir_matrix.images.images import push as push_image
 from mlir_matrix.images.spec import can_draw, draw, tag_of
-from mlir_matrix.report.layout import columns, print_lines
+from mlir_matrix.report.layout import columns
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session, remember
 from mlir_matrix.text import megabytes
@@ -32,15 +32,16 @@ images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]
 @verb(
     "build",
     "matrix container build",
-    "matrix container build mlir torch",
+    "matrix container build mlir 'torch*' --format json",
     "matrix container build mlir@llvm=19",
     "matrix container build llvm-releases --push",
 )
 @images_argument
 @click.option("--push", is_flag=True, help="Also push the images to the registry in containers/images.yaml.")
 @options.quiet
-@options.session(options.pin)
-def command(names: tuple[str, ...], push: bool, quiet: bool, current: Session) -> int:
+@options.output_format("table", "json")
+@options.session(*options.releases)
+def command(names: tuple[str, ...], push: bool, quiet: bool, form: str, current: Session) -> int:
     """Build the images of environments, or of all environments that tests need.
 
     Without arguments, build what the suite smoke needs. An image contains only packages from lock files; missing packages are
@@ -68,10 +69,12 @@ def command(names: tuple[str, ...], push: bool, quiet: bool, current: Session) -
             ensure(complete, home=current.home, daemon=daemon, listener=tell, settings=current.catalog.containers)
     rows = [row for row in (*present.values(), *(_present(current, each, daemon, "made") for each in complete)) if row]
     warn(*errors)
-    print_lines(image_lines(rows))
+    digests = {each.name: each.digest for each in environments}
+    images = [{**row._asdict(), "digest": digests[row.environment]} for row in sorted(rows)]
+    show(form, {"schema": "mlir-matrix/containers/v1", "images": images}, image_lines(rows), markup=True)
     for row in rows if push and registry else ():
         push_image(row.tag, str(registry), daemon)
-        click.echo(f"{row.tag} is pushed to {registry}")
+        note(f"{row.tag} is pushed to {registry}")
     return 3 if errors else 0
 
 
@@ -81,7 +84,7 @@ class Row(NamedTuple):
     environment: str
     tag: str
     id: str
-    size: int
+    bytes: int
     state: str
 
 
@@ -92,7 +95,7 @@ def image_lines(rows: Iterable[Row]) -> Iterator[str]:
             escape(row.environment),
             escape(row.tag),
             row.id.removeprefix("sha256:")[:12],
-            megabytes(row.size) if row.size else "",
+            megabytes(row.bytes) if row.bytes else "",
             row.state,
         )
         for row in sorted(rows)

@@ -23,7 +23,7 @@ from mlir_matrix.session import Session
 @verb("list", "matrix container list", "matrix container list mlir llvm-releases --format json")
 @images_argument
 @options.output_format("table", "json")
-@options.session(options.pin)
+@options.session(*options.releases)
 def command(names: tuple[str, ...], form: str, current: Session) -> None:
     """List the images of environments, or of all environments that tests need.
 

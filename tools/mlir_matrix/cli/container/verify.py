@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import click
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import images_argument
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import warn
+from mlir_matrix.cli.output import show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.images import chosen
@@ -18,10 +19,11 @@ from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 
 
-@verb("verify", "matrix container verify", "matrix container verify mlir")
+@verb("verify", "matrix container verify", "matrix container verify mlir --format json")
 @images_argument
-@options.session(options.pin)
-def command(names: tuple[str, ...], current: Session) -> int:
+@options.output_format("text", "json")
+@options.session(*options.releases)
+def command(names: tuple[str, ...], form: str, current: Session) -> int:
     """Compare images with what their lock files give, by reading every byte of the installed packages.
 
     Without arguments, verify what the suite smoke needs. The layers and files that differ are listed.
@@ -30,17 +32,23 @@ def command(names: tuple[str, ...], current: Session) -> int:
     """
     environments, reasons = chosen(current, names or (DEFAULT_SUITE,))
     daemon = connect()
-    wrong = 0
-    for environment in environments:
-        found = _wrong(current, environment, daemon)
-        wrong += bool(found)
-        for number, line in enumerate(found):
-            click.echo(f"{tag_of(environment)}: {line}" if number == 0 else f"  {line}")
+    images = [
+        {"environment": each.name, "tag": tag_of(each), "differences": _wrong(current, each, daemon)}
+        for each in environments
+    ]
+    wrong = sum(bool(image["differences"]) for image in images)
+    show(form, {"schema": "mlir-matrix/verified-containers/v1", "images": images}, _lines(images, wrong))
     warn(*reasons)
-    click.echo(f"{counted(len(environments), 'image')} compared; {wrong} differ from their lock files")
     if wrong:
         warn("matrix container build builds them again")
     return 3 if wrong or reasons else 0
+
+
+def _lines(images: Sequence[Mapping[str, Any]], wrong: int) -> Iterator[str]:
+    for image in images:
+        for number, line in enumerate(image["differences"]):
+            yield f"{image['tag']}: {line}" if number == 0 else f"  {line}"
+    yield f"{counted(len(images), 'image')} compared; {wrong} differ from their lock files"
 
 
 def _wrong(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> list[str]:

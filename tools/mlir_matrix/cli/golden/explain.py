@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
-
-import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import show, warn
+from mlir_matrix.cli.output import show_each, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.explain import explain
-from mlir_matrix.expand.select import whole_catalog
+from mlir_matrix.expand.select import identifiers, whole_catalog
 from mlir_matrix.judge.run import run_graph
+from mlir_matrix.names import is_glob
 from mlir_matrix.plan.goldens import plan_magnitudes
 from mlir_matrix.report.tolerance_text import explained, tolerance_lines
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.golden import GoldenExplanation
     from mlir_matrix.report.schemas.verdict import Verdict
 
 
 @verb(
     "explain",
     "matrix golden explain pytorch/linalg-loops/x86_64/matmul",
-    "matrix golden explain mlir/math-poly/x86_64/tanh --format json",
+    "matrix golden explain 'mlir/math-*/x86_64/tanh' --format json",
 )
-@click.argument("identifier", metavar="ID")
-@options.session(options.pin, options.cache)
+@options.named_tests
+@options.session(*options.releases, options.cache)
 @options.limits_without_jobs
 @options.output_format("text", "json")
-def command(identifier: str, current: Session, limits: Limits, form: str) -> None:
-    """Show the tolerance layers that apply to the outputs of test ID, and the winning bounds in numbers.
+def command(tests: tuple[str, ...], current: Session, limits: Limits, form: str) -> None:
+    """Show the tolerance layers that apply to the outputs of tests, and the winning bounds in numbers.
 
-    Nothing is run except a check of the goldens. If the last verdict is cached, its share of the bounds is shown.
+    Nothing is run except a check of the goldens. If the last verdict is cached, its share of the bounds is shown. A pattern stands
+    for tests of the whole catalog that are supported. JSON is a list, but for one ID.
     """
-    test = _find(current, identifier)
+    found = [_explained(current, test, limits) for test in _find(current, tests)]
+    show_each(form, tests, found, map(tolerance_lines, found))
+
+
+def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanation:
     workload = current.catalog.workloads[test.workload]
-    document = explained(
+    return explained(
         test.id,
         workload.document,
         current.numerics.stated(test.workload, test.target, test.pipeline),
@@ -51,16 +56,20 @@ def command(identifier: str, current: Session, limits: Limits, form: str) -> Non
         magnitudes=_magnitudes(current, test, limits),
         last=_last_verdict(current, test),
     )
-    show(form, document, tolerance_lines(document))
 
 
-def _find(current: Session, identifier: str) -> Test:
-    expansion = whole_catalog(current.catalog, [identifier], pins=current.pins)
+def _find(current: Session, arguments: Sequence[str]) -> list[Test]:
+    expansion = whole_catalog(current.catalog, arguments, pins=current.pins)
     # Raises UsageError for an unknown test.
-    test = explain(current.catalog, expansion, identifier).test
-    if test.is_ir:
-        raise UsageError(f"{test.id} is an IR test: FileCheck checks its text, and no tolerance applies")
-    return test
+    found = [explain(current.catalog, expansion, name).test for name in identifiers([expansion], arguments)]
+    if any(map(is_glob, arguments)):
+        found = [test for test in found if test.selected and not test.is_ir]
+    for test in found:
+        if test.is_ir:
+            raise UsageError(f"{test.id} is an IR test: FileCheck checks its text, and no tolerance applies")
+    if not found:
+        raise UsageError(f"{' '.join(arguments)}: no tolerance applies to any of these tests")
+    return found
 
 
 def _magnitudes(current: Session, test: Test, limits: Limits) -> Mapping[str, Mapping[str, float]]:

@@ -6,13 +6,13 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import show
-from mlir_matrix.errors import UsageError
+from mlir_matrix.cli.output import show, used_pins
+from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.goldens import check_size, gather, to_document
 from mlir_matrix.judge.goldens import write as write_golden
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.names import check_known
+from mlir_matrix.names import select_known
 from mlir_matrix.plan.goldens import plan_update
 from mlir_matrix.report.golden_text import update_line
 from mlir_matrix.session import Session
@@ -21,13 +21,13 @@ from mlir_matrix.session import Session
 @verb(
     "update",
     "matrix golden update",
-    "matrix golden update --write softmax",
+    "matrix golden update --write 'mlp*'",
     "matrix golden update softmax --format json",
 )
-@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD|GLOB]...")
 @click.option("--write", is_flag=True, help="Write goldens that differ. Without this option, nothing is written.")
 @options.output_format("text", "json")
-@options.session(options.cache)
+@options.session(*options.releases, options.cache)
 @options.limits_without_jobs
 def command(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
     """Compute expected outputs again and compare them with the goldens on disk.
@@ -39,13 +39,16 @@ def command(workloads: tuple[str, ...], write: bool, form: str, current: Session
     Exit code 1: goldens differ, and nothing was written.
     """
     known = current.catalog.workloads
-    check_known("workload", workloads, known)
+    names = select_known("workload", workloads, known) or sorted(known)
     for name in workloads:
-        if known[name].document.golden == "computed":
+        if why := current.catalog.over.get(("workloads", name)):
+            raise CatalogError(why)
+        if name in known and known[name].document.golden == "computed":
             raise UsageError(f"{name}: its golden is computed in each run (golden: computed); no file is kept")
-    names = dict.fromkeys(workloads) or sorted(known)
-    entries = [known[name] for name in names if known[name].document.golden == "kept"]
-    graph, updates = plan_update(current.catalog, entries)
+    over = {name for _, name in current.catalog.over}
+    entries = [known[name] for name in names if known[name].document.golden == "kept" and name not in over]
+    graph, updates = plan_update(current.catalog, entries, current.pins.reference("numpy"))
+    used_pins(current, graph)
     goldens, failures = gather(current, entries, updates, run_graph(current, graph, limits=limits))
     stale = [golden for golden in goldens if golden.stale]
     if write:

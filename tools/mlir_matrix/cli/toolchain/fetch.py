@@ -42,7 +42,7 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 @options.sealed
 @options.quiet
 @options.output_format("text", "json")
-@options.session(options.pin)
+@options.session(*options.releases)
 def command(
     names: tuple[str, ...],
     others: tuple[Path, ...],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.output import show
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.environments.package import Installed
@@ -26,7 +27,7 @@ from mlir_matrix.toolchains.names import bytes_in, locked_units
 _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
 
 
-@verb("gc", "matrix toolchain gc --dry-run", "matrix toolchain gc --artifacts")
+@verb("gc", "matrix toolchain gc --dry-run", "matrix toolchain gc --artifacts --format json")
 @click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
 @click.option(
     "--artifacts",
@@ -34,8 +35,9 @@ _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
     help="Also remove archives of installed packages, which then cannot be repaired offline.",
 )
 @click.option("--alone", is_flag=True, help="Keep nothing for other catalogs with the same cache folder.")
+@options.output_format("text", "json")
 @options.session()
-def command(dry_run: bool, artifacts: bool, alone: bool, current: Session) -> None:
+def command(dry_run: bool, artifacts: bool, alone: bool, form: str, current: Session) -> None:
     """Remove packages, prefixes and artifacts that no lock file names, and incomplete files.
 
     Files in use are kept. Archives that a lock file names are kept, unless --artifacts is given. Files that other catalogs or
@@ -43,8 +45,15 @@ def command(dry_run: bool, artifacts: bool, alone: bool, current: Session) -> No
     """
     packages, store = current.home.packages, Artifacts(current.home.artifacts)
     units = locked_units(current)
+    rows: list[dict[str, str]] = []
+
+    def tell(state: str, name: str) -> None:
+        rows.append({"name": name, "state": state})
+        if form == "text":
+            click.echo(f"{state}: {name}")
+
     if not alone:
-        units |= _needed_elsewhere(current, units)
+        units |= _needed_elsewhere(current, units, tell)
     word = "would be removed" if dry_run else "removed"
     folders = freed = 0
     for path in sorted(packages.iterdir()) if packages.is_dir() else ():
@@ -52,7 +61,7 @@ def command(dry_run: bool, artifacts: bool, alone: bool, current: Session) -> No
             continue
         size = bytes_in(path)
         removed = _removed(path, dry_run)
-        click.echo(f"{word if removed else 'in use'}: {path.name}")
+        tell(word if removed else "in use", path.name)
         folders += removed
         freed += size if removed else 0
     # With --artifacts, an installed package needs no archives.
@@ -63,17 +72,22 @@ def command(dry_run: bool, artifacts: bool, alone: bool, current: Session) -> No
     for path in _left(store, needed):
         with suppress(FileNotFoundError, Cancelled):
             freed += path.stat().st_size if dry_run else _unlinked(path)
-            click.echo(f"{word}: {path.name}")
+            tell(word, path.name)
     for note in sorted(current.home.layers.glob("*.json")):
         if note.stem not in units and not (packages / note.stem).is_dir():
             freed += note.stat().st_size
-            click.echo(f"{word}: metadata of the layer of {note.stem}")
+            tell(word, f"metadata of the layer of {note.stem}")
             if not dry_run:
                 note.unlink(missing_ok=True)
-    click.echo(f"{counted(folders, 'folder')} and {counted(len(loose), 'artifact')} {word}, {megabytes(freed)}")
+    summary = {"folders": folders, "artifacts": len(loose), "bytes": freed}
+    document = {"schema": "mlir-matrix/gc/v1", "dry_run": dry_run, "files": rows, "summary": summary}
+    total = f"{counted(folders, 'folder')} and {counted(len(loose), 'artifact')} {word}, {megabytes(freed)}"
+    show(form, document, [total])
 
 
-def _needed_elsewhere(current: Session, units: Mapping[str, Installed]) -> dict[str, Installed]:
+def _needed_elsewhere(
+    current: Session, units: Mapping[str, Installed], tell: Callable[[str, str], None]
+) -> dict[str, Installed]:
     """Return the packages that only other catalogs need. Raise CatalogError for a catalog that cannot be loaded."""
     found: dict[str, Installed] = {}
     store = Artifacts(current.home.artifacts)
@@ -91,7 +105,7 @@ def _needed_elsewhere(current: Session, units: Mapping[str, Installed]) -> dict[
                 found[folder] = unit
                 here = (current.home.packages / folder).is_dir()
                 if here or any(map(store.holds, unit.archives)):
-                    click.echo(f"kept for {named}: {folder}")
+                    tell(f"kept for {named}", folder)
     return found
 
 

@@ -18,7 +18,7 @@ from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.package import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
-from mlir_matrix.names import check_known
+from mlir_matrix.names import select_known
 from mlir_matrix.report.layout import columns
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.session import Session
@@ -26,8 +26,8 @@ from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.names import State, c_libraries, of_release, state_of
 
 
-@verb("list", "matrix toolchain list", "matrix toolchain list llvm iree --format json")
-@click.argument("components", nargs=-1, metavar="[COMPONENT]...")
+@verb("list", "matrix toolchain list", "matrix toolchain list 'llvm*' iree --format json")
+@click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...")
 @options.output_format("table", "json")
 @options.session(options.pin)
 def command(components: tuple[str, ...], form: str, current: Session) -> None:
@@ -37,7 +37,7 @@ def command(components: tuple[str, ...], form: str, current: Session) -> None:
     downloaded one stays usable.
     """
     known = current.catalog.components
-    check_known("component", components, known)
+    components = tuple(select_known("component", components, known))
     rows = [
         _row(current, entry, release)
         for name, entry in known.items()

@@ -16,7 +16,7 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.roll import Break, Roll, newer, patches, roll
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.names import check_known
+from mlir_matrix.names import check_known, select_known
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
@@ -32,7 +32,7 @@ _NAMED = 10
     "matrix toolchain roll qemu-user --suite aarch64",
     "matrix toolchain roll llvm > pins.patch && git apply pins.patch",
 )
-@click.argument("components", nargs=-1, metavar="[COMPONENT]...")
+@click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...")
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
 @options.limits
 @options.quiet
@@ -49,6 +49,7 @@ def command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool
     under test failed.
     """
     catalog = current.catalog
+    components = tuple(select_known("component", components, catalog.components))
     _check(current, components, suite)
 
     def run(under: Session, plan: Plan) -> Sequence[TestResult]:
@@ -78,7 +79,6 @@ def _check(current: Session, components: Sequence[str], suite: str) -> None:
     """Raise UsageError for an unknown name; report components without newer releases."""
     catalog, pinned = current.catalog, current.catalog.default_pins("")
     check_known("suite", [suite], catalog.suites)
-    check_known("component", components, catalog.components)
     for name in components:
         if not newer(catalog.components[name], pinned[name]):
             note(f"{name}: {pinned[name]} is the newest listed release")

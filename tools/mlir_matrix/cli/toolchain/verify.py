@@ -17,7 +17,7 @@ from mlir_matrix.toolchains.fetch import Damage, first, verify
 @verb("verify", "matrix toolchain verify", "matrix toolchain verify llvm@19")
 @names_argument
 @options.output_format("table", "json")
-@options.session(options.pin)
+@options.session(*options.releases)
 def command(names: tuple[str, ...], form: str, current: Session) -> int:
     """Check every byte of installed packages and downloaded archives.
 

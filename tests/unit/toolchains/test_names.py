@@ -1,0 +1,33 @@
+"""What names on the command line select: environments, releases, patterns, and environments that stand in for others."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlir_matrix.errors import UsageError
+from mlir_matrix.session import open_session
+from mlir_matrix.toolchains.names import selections
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("mlir", ["mlir"]),
+        ("torch*", ["torch", "torch-mlir"]),
+        ("ll{vm,x}@1[89]", ["llvm@18.1.8", "llvm@19.1.7"]),
+        ("{mlir,codegen}@llvm=19", ["codegen@llvm=19", "mlir@llvm=19"]),
+    ],
+)
+def test_names_and_patterns(name: str, found: list[str]) -> None:
+    assert [selection.name for selection in selections(open_session(), [name])] == found
+
+
+@pytest.mark.parametrize("name", ["q*x", "mli*@19", "{jax,torch}r@llvm=19"])
+def test_patterns_without_a_match(name: str) -> None:
+    with pytest.raises(UsageError, match="there is no environment or component"):
+        list(selections(open_session(), [name]))
+
+
+def test_an_environment_that_stands_in_for_another() -> None:
+    (selection,) = selections(open_session(swaps={"mlir": "mlir-upstream"}), ["mlir"])
+    assert (selection.name, selection.environment) == ("mlir", "mlir-upstream")

@@ -236,7 +236,7 @@ def test_what_is_over_a_limit_stops_nothing_else(catalog: Downstream, house: Hou
     done = house("plan", "jax/linalg-loops/x86_64/{mine,huge}", "--catalog", catalog.root)
     assert done.code == 0, done.stderr
     reasons = [
-        r"'n+…' is too long for a name: 65 characters, 64 at most",
+        r"'n+' is too long for a name: 65 characters, 64 at most",
         r"huge/workload\.yaml:\d+:\d+: 99999999999 elements",
     ]
     for reason in reasons:

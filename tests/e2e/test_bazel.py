@@ -132,7 +132,7 @@ def test_a_plan_that_is_a_file_is_checked(workspace: Workspace) -> None:
     old = suite.read_text()
     suite.write_text(old.replace("m_good, ", ""))
     try:
-        assert "is stale: its tests, actions changed" in workspace("test", "@kept//:plan_is_current", code=3)
+        assert "is stale: its summary, tests, actions changed" in workspace("test", "@kept//:plan_is_current", code=3)
         # One that is made when it is needed follows.
         assert ":m_good" not in workspace("query", "tests(@ours//mlir/...)")
     finally:

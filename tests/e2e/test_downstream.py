@@ -204,7 +204,7 @@ def test_their_failure_can_be_repeated_from_anywhere(downstream: Downstream, tmp
     try:
         test = "mlir/swapped-loops/x86_64/axpy"
         assert downstream("run", test, "--quiet").code == 1
-        script = downstream.house.home / "state" / "failures" / test / "repeat.sh"
+        script = downstream.house.failure(test) / "repeat.sh"
         done = subprocess.run(
             ["sh", str(script)], cwd="/", env={**os.environ, **downstream.house.env},
             capture_output=True, text=True, timeout=300, check=False,

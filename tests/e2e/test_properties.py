@@ -87,10 +87,10 @@ def test_what_is_kept_and_how_it_is_repeated(house: House, report: Report, catal
     done = house("run", "laws", "--catalog", catalog, "--quiet")
     assert done.code == 1
     assert f"tools/matrix run --catalog {catalog} laws '{CELL}/shifted~linear'" in done.stdout
-    folder = house.home / "state" / "failures" / f"{CELL}/shifted~same"
+    folder = house.failure(f"{CELL}/shifted~same")
     assert (folder / "diagnostics.txt").read_text().startswith("--- pytorch/")
     assert json.loads((folder / "result.json").read_text())["property"] == "same"
-    script = house.home / "state" / "failures" / f"{CELL}/centred~rows" / "repeat.sh"
+    script = house.failure(f"{CELL}/centred~rows") / "repeat.sh"
     again = subprocess.run(
         ["sh", str(script)], env={**os.environ, **house.env}, capture_output=True, text=True, timeout=300, check=False
     )

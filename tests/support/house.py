@@ -96,6 +96,10 @@ class House:
         """The same folders for what is called in this process."""
         return Home(cache=self.home, state=self.home / "state", actions=self.actions)
 
+    def failure(self, test: str) -> Path:
+        """The folder of a failed test, of the last run that has one."""
+        return max((self.home / "state" / "failures").glob(f"*/{test}"))
+
     def command(self, *arguments: str | Path) -> list[str]:
         """The command line, without the launcher's shell."""
         takes_cache = self.cache is not None and arguments[:1] in (("run",), ("golden",))

@@ -140,7 +140,11 @@ def check(test: Any, verdict: brute.Verdict) -> None:
         assert (test.resolved_step is not None) == test.is_ir
     else:
         assert test.outcome == "unsupported"
-        route = Connector(CATALOG).route(test.framework, test.pipeline, test.target, test.workload, test.pins)
+        connector = Connector(CATALOG)
+        if test.is_ir:
+            route: object = connector.resolved_step(test.pipeline, test.pins)
+        else:
+            route = connector.route(test.framework, test.pipeline, test.target, test.workload, test.pins)
         if isinstance(route, Unsupported):
             assert test.reason == route.reason
         else:

@@ -106,7 +106,7 @@ def read_pins(catalog: Catalog, words: Iterable[str], what: str = "--pin") -> di
     for word in words:
         name, separator, wanted = word.partition("=")
         if not (separator and name and wanted):
-            raise UsageError(f"{what} {printable(word)}: expected COMPONENT=RELEASE or COMPONENT=DIR, e.g. llvm=19")
+            raise UsageError(f"{what} {printable(word)}: expected COMPONENT=RELEASE, e.g. llvm=19")
         if name not in catalog.components:
             near = did_you_mean(name, catalog.components)
             raise UsageError(f"{what}: there is no component '{printable(name)}'{near}")

@@ -25,7 +25,7 @@ from mlir_matrix.report.run_folder import RunFolder
 from mlir_matrix.session import Session
 
 #: Further failures of a run have no folder.
-MOST_FAILURES = 50
+MOST_FAILURES = 100
 
 
 class Failures:

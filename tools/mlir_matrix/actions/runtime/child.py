@@ -150,7 +150,7 @@ def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space
             os.chdir(folder)
             _redirect()
             isolation.drop_privileges()
-            os.environ["HOME"] = os.environ["TMPDIR"] = os.getcwd()
+            _move_home(os.getcwd())
         except OSError as error:
             outcome = failure(str(request["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
         else:
@@ -163,6 +163,17 @@ def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space
     finally:
         # No interpreter shutdown: it would run the frameworks' exit handlers in a process that they do not know.
         os._exit(code)
+
+
+def _move_home(folder: str) -> None:
+    """Make a folder the home, and forget what preloaded modules have derived from the worker's: it is not visible here."""
+    before = os.environ.get("TMPDIR", "")
+    for name, value in list(os.environ.items()):
+        if before and before in value:
+            del os.environ[name]
+    if tempfile := sys.modules.get("tempfile"):
+        setattr(tempfile, "tempdir", None)  # noqa: B010 - typed as a module of any name
+    os.environ["HOME"] = os.environ["TMPDIR"] = folder
 
 
 def _leave(folder: str, outcome: Mapping[str, str]) -> int:

@@ -57,7 +57,7 @@ def lines(tmp_path: Path, validator: Draft202012Validator) -> Iterator[Any]:
 
 def test_each_test_is_finished_once(tmp_path: Path, lines: Any) -> None:
     log = begin(tmp_path / "events", tmp_path)
-    log.on(TestDone(WRONG))
+    log.listener()(TestDone(WRONG))
     skipped = replace(PASS, outcome="skipped", stage="", reason="not run: the run was interrupted")
     log.ended(Run(results=[skipped, WRONG], interruption=KeyboardInterrupt()))
     planned, first, second, ended = lines()
@@ -81,7 +81,7 @@ LONG: dict[str, TestResult] = {
 @pytest.mark.parametrize("result", LONG.values(), ids=LONG)
 def test_what_is_too_long_is_in_a_file(tmp_path: Path, lines: Any, result: TestResult) -> None:
     log = begin(tmp_path / "events", tmp_path)
-    log.on(TestDone(result))
+    log.listener()(TestDone(result))
     _, line = lines()
     whole = json.loads(Path(line["file"]).read_text())
     assert whole["test"] == json.loads(json.dumps(result.to_json()))
@@ -96,7 +96,7 @@ def test_what_is_too_long_is_in_a_file(tmp_path: Path, lines: Any, result: TestR
 
 def test_a_long_command_and_a_long_error_are_cut(tmp_path: Path, lines: Any) -> None:
     log = begin(tmp_path / "events", tmp_path, command="matrix run " + "a/b/c/d " * 5_000)
-    log.on(PackageProgress(package="llvm 19", error="no " * 5_000))
+    log.listener()(PackageProgress(package="llvm 19", error="no " * 5_000))
     planned, package = lines()
     assert planned["run"]["command"].startswith("matrix run a/b/c/d")
     assert (package["package"], package["state"]) == ("llvm 19", "error")
@@ -105,7 +105,7 @@ def test_a_long_command_and_a_long_error_are_cut(tmp_path: Path, lines: Any) -> 
 
 def test_a_folder_that_cannot_be_made_costs_the_file_alone(tmp_path: Path, lines: Any) -> None:
     (tmp_path / "failures").write_text("")
-    begin(tmp_path / "events", tmp_path).on(TestDone(LONG["text"]))
+    begin(tmp_path / "events", tmp_path).listener()(TestDone(LONG["text"]))
     assert "file" not in lines()[1]
 
 
@@ -115,9 +115,9 @@ def test_packages_make_an_event_a_second(tmp_path: Path, lines: Any, monkeypatch
     monkeypatch.setattr("mlir_matrix.report.events.time.monotonic", lambda: at[0])
     for number in range(31):
         at[0] = number / 10
-        log.on(PackageProgress(package="llvm 19", received=number, total=30))
-        log.on(PackageProgress(package="zig 1", received=number, building=True))
-    log.on(PackageProgress(package="llvm 19", done=True))
+        log.listener()(PackageProgress(package="llvm 19", received=number, total=30))
+        log.listener()(PackageProgress(package="zig 1", received=number, building=True))
+    log.listener()(PackageProgress(package="llvm 19", done=True))
     states = [(line["package"], line["state"], line["received"]) for line in lines()[1:]]
     assert states[-1] == ("llvm 19", "installed", 0)
     for package, state in (("llvm 19", "fetching"), ("zig 1", "building")):
@@ -138,8 +138,8 @@ def test_a_full_disk_keeps_whole_lines_and_is_told_at_the_end(
         return real(descriptor, part)
 
     monkeypatch.setattr(events.os, "write", write)
-    log.on(TestDone(PASS))
-    log.on(TestDone(WRONG))
+    log.listener()(TestDone(PASS))
+    log.listener()(TestDone(WRONG))
     assert (tmp_path / "events").read_bytes() == before
     with pytest.raises(
         InfrastructureError, match=r"--events .*: No space left on device; it has 1 events, and the later"
@@ -152,7 +152,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     log = begin(Path(f"/dev/fd/{write}"), tmp_path)
     assert json.loads(os.read(read, 4096))["event"] == "planned"
     os.close(read)
-    log.on(TestDone(PASS))
+    log.listener()(TestDone(PASS))
     log.ended(Run(results=[PASS]))
     os.close(write)
 
@@ -165,6 +165,6 @@ def test_a_file_that_cannot_be_opened_is_an_error_before_anything_runs(tmp_path:
 
 def test_no_log_writes_nothing(tmp_path: Path) -> None:
     log = begin(None, tmp_path)
-    log.on(TestDone(LONG["text"]))
+    log.listener()(TestDone(LONG["text"]))
     log.ended(Run(results=[PASS]))
     assert list(tmp_path.iterdir()) == []

@@ -36,11 +36,12 @@ def run_tests(
     if about is not None:
         unsupported = len(plan.tests) - len(plan.verdicts)
         log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)
+    write = log.listener()
     with shown(len(plan.verdicts), quiet=quiet) as display:
 
         def listen(event: Event) -> None:
             display(event)
-            log.on(event)
+            write(event)
 
         run = run_plan(
             current,

@@ -6,12 +6,13 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.events import Event, PackageProgress
+from mlir_matrix.events import Event, PackageProgress, ignore
 from mlir_matrix.judge.results import Run, TestDone, TestResult, summarise
 from mlir_matrix.report.run_info import now
 
@@ -57,19 +58,25 @@ class EventLog:
         self._folder = folder
         self._write("planned", {"schema": "mlir-matrix/events/v1", "tests": tests, "unsupported": unsupported}, run=run)
 
-    def on(self, event: Event) -> None:
-        """Write an event of the executor."""
-        if self._descriptor is None:
-            return
+    def listener(self) -> Callable[[Event], object]:
+        """Return the listener that writes the events of an executor. Most events are of no interest, so it looks them up."""
         from mlir_matrix.execute.job import ActionStarted  # an unchanged run needs none of the executor
 
-        match event:
-            case TestDone(result):
-                self._test(result)
-            case ActionStarted(action):
-                self._write("started", {"action": action.id, "kind": action.tool, "environment": action.environment})
-            case PackageProgress():
-                self._package(event)
+        def started(event: ActionStarted) -> None:
+            action = event.action
+            self._write("started", {"action": action.id, "kind": action.tool, "environment": action.environment})
+
+        writers: dict[type[Event], Callable[[Any], None]] = {
+            TestDone: lambda event: self._test(event.result),
+            ActionStarted: started,
+            PackageProgress: self._package,
+        }
+
+        def on(event: Event) -> None:
+            if type(event) in writers:
+                writers[type(event)](event)
+
+        return ignore if self._descriptor is None else on
 
     def ended(self, run: Run) -> None:
         """Write the tests that did not run, and the last event. Raise InfrastructureError if the log is not complete."""

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -29,9 +30,13 @@ _MOST_KEPT = 30_000
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """The home that most tests share."""
-    made = House(new_home(tmp_path_factory.mktemp("house") / "home"))
+def house() -> Iterator[House]:
+    """The home that most tests share. It is not below /tmp, of which actions have one of their own."""
+    with TemporaryDirectory(dir="/var/tmp", prefix="matrix-") as folder:
+        yield from _lasting(House(new_home(Path(folder) / "home")))
+
+
+def _lasting(made: House) -> Iterator[House]:
     lasting = find_home().cache / "tests" / "actions"
     lasting.mkdir(parents=True, exist_ok=True)
     made.actions.symlink_to(lasting, target_is_directory=True)

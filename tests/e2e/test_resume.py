@@ -152,7 +152,7 @@ def test_simultaneous_runs_share_what_they_do(
     for document in documents:
         assert {test["id"]: test["outcome"] for test in document["tests"]} == expected.outcomes
         assert document["executed"] == len(document["executed_actions"])
-        assert any(test["cached"] for test in document["tests"])
+        assert document["executed"] < expected.executed
     assert house.kept() == kept
     # Together they executed all that the first one had not kept, hardly anything twice.
     assert sum(document["executed"] for document in documents) <= 1.02 * len(kept)

@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -137,14 +138,14 @@ def test_what_spoils_its_folder_is_retried(tool: dict[str, Any], spoil: str) -> 
 def test_blocks_may_overlap(tool: dict[str, Any]) -> None:
     """A generator keeps its block open while we go on; what we raise then is ours all the same."""
 
-    def lines(source: str) -> Iterator[None]:
+    def lines(source: str) -> Generator[None]:
         with under_test():
             yield exec(source)
 
     def run(action: Action) -> None:
-        opened = lines("pass")
-        next(opened)
-        exec(tool["then"], {"lines": lines})
+        with closing(lines("pass")) as opened:
+            next(opened)
+            exec(tool["then"], {"lines": lines})
 
     tool.update(run=run, then="next(lines('raise ValueError(1)'))")
     assert (perform()["outcome"], perform()["reason"]) == ("lower-failed", "ValueError: 1")

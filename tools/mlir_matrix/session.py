@@ -109,7 +109,7 @@ class Session:
             pipeline=test.pipeline,
             framework=test.framework,
             dims=workload.dims,
-            numerics=self.numerics.of(test.workload, test.target, test.pipeline),
+            numerics=self.numerics.of(test.workload, test.target, test.framework, test.pipeline),
         )
 
     def considered_layers(self, test: Test, output: str) -> list[dict[str, Any]]:

@@ -16,10 +16,11 @@ def entry(name: str, numerics: str) -> Any:
     )
 
 
-def catalog(workload: str = "", target: str = "", pipeline: str = "", step: str = "") -> Any:
+def catalog(workload: str = "", target: str = "", pipeline: str = "", step: str = "", framework: str = "") -> Any:
     return SimpleNamespace(
         workloads={"w": entry("w", workload)},
         targets={"t": entry("t", target)},
+        frameworks={"f": entry("f", framework)},
         steps={"s": entry("s", step)},
         pipelines={"p": entry("p", pipeline), "q": entry("q", "")},
     )
@@ -27,20 +28,20 @@ def catalog(workload: str = "", target: str = "", pipeline: str = "", step: str 
 
 def test_a_pipeline_counts_before_a_target_and_that_before_a_workload() -> None:
     numerics = Numerics(catalog("a: w, b: w, c: w, d: w", "b: t, c: t", "c: p, vectorized: true"))
-    assert numerics.of("w", "t", "p") == (("a", "w"), ("b", "t"), ("c", "p"), ("d", "w"), ("vectorized", True))
-    assert numerics.of("w", "t", "q") == (("a", "w"), ("b", "t"), ("c", "t"), ("d", "w"))
-    assert numerics.of("w", "t", "p") is numerics.of("w", "t", "p")
+    assert numerics.of("w", "t", "f", "p") == (("a", "w"), ("b", "t"), ("c", "p"), ("d", "w"), ("vectorized", True))
+    assert numerics.of("w", "t", "f", "q") == (("a", "w"), ("b", "t"), ("c", "t"), ("d", "w"))
+    assert numerics.of("w", "t", "f", "p") is numerics.of("w", "t", "f", "p")
 
 
-def test_a_step_counts_before_a_target_and_its_pipeline_before_it() -> None:
-    found = Numerics(catalog("a: w", "a: t, b: t", "c: p", step="b: s, c: s")).stated("w", "t", "p")
+def test_a_framework_counts_before_a_target_a_step_before_it_and_its_pipeline_before_that() -> None:
+    found = Numerics(catalog("a: w", "a: t, b: t, d: t", "c: p", step="b: s, c: s", framework="b: f, d: f")).stated("w", "t", "f", "p")
     assert [(each.name, each.by) for each in found if each.counts] == [
-        ("a", "target t"), ("b", "step s"), ("c", "pipeline p"),
+        ("a", "target t"), ("b", "step s"), ("c", "pipeline p"), ("d", "framework f"),
     ]  # fmt: skip
 
 
 def test_who_states_a_fact_is_told_with_those_who_are_not_heard() -> None:
-    found = Numerics(catalog("math: libm", "", "math: polynomial")).stated("w", "t", "p")
+    found = Numerics(catalog("math: libm", "", "math: polynomial")).stated("w", "t", "f", "p")
     assert found == (
         NumericsAttribute(name="math", value="polynomial", by="pipeline p", position="p.yaml:2:12", counts=True),
         NumericsAttribute(name="math", value="libm", by="workload w", position="w.yaml:2:12", counts=False),

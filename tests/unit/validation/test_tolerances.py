@@ -20,6 +20,7 @@ GENERAL = "golden/tolerances.yaml"
 PLAIN = "recipes/pipelines/plain.yaml"
 SUMS = "matrix/workloads/sums/workload.yaml"
 X86 = "matrix/targets/x86_64/target.yaml"
+PYTORCH = "matrix/frameworks/pytorch/framework.yaml"
 
 
 def layers(*matches: str) -> str:
@@ -34,6 +35,7 @@ def stated(tree: Any) -> Any:
     tree.write(PLAIN, (tree.path / PLAIN).read_text() + 'numerics: {contraction: "off", vectorized: false}\n')
     tree.write(SUMS, (tree.path / SUMS).read_text() + "numerics: {accumulator: f64, contraction: fast}\n")
     tree.write(X86, (tree.path / X86).read_text() + "numerics: {libm: musl}\n")
+    tree.write(PYTORCH, (tree.path / PYTORCH).read_text() + "numerics: {accumulator: f32}\n")
     return tree
 
 
@@ -41,12 +43,12 @@ def stated(tree: Any) -> Any:
     ("match", "error"),
     [
         ("numerics: {contractoin: x}",
-         "3:25: no workload, target or pipeline states the numerics attribute 'contractoin'; did you mean 'contraction'?"),
-        ("numerics: {libm: [musl, glibc]}", "3:25: no workload, target or pipeline states 'libm: glibc'; known: musl"),
+         "3:25: no file states the numerics attribute 'contractoin'; did you mean 'contraction'?"),
+        ("numerics: {libm: [musl, glibc]}", "3:25: no file states 'libm: glibc'; known: musl"),
         ("numerics: {contraction: false}",
-         "3:25: no workload, target or pipeline states 'contraction: false'; put on and off in quotes: YAML takes them for "
+         "3:25: no file states 'contraction: false'; put on and off in quotes: YAML takes them for "
          "true and false"),
-        ("numerics: {vectorized: true}", "3:25: no workload, target or pipeline states 'vectorized: true'; known: false"),
+        ("numerics: {vectorized: true}", "3:25: no file states 'vectorized: true'; known: false"),
         ("numerics: {}", "3:14: 'layers[1].match.numerics' must not be empty"),
         ("numerics: {contraction: 3}", ""),
     ],
@@ -142,7 +144,7 @@ CHOICES = {
     "output": ["y", "sum", "number", "'*'"],
     "dtype": ["f32", "f64", "[f32, i32]"],
     "target": ["x86_64"],
-    "numerics": ["{contraction: 'off'}", "{accumulator: f64}", "{libm: musl, vectorized: false}"],
+    "numerics": ["{contraction: 'off'}", "{accumulator: f64}", "{accumulator: f32}", "{libm: musl, vectorized: false}"],
     "pipeline": ["plain"],
     "framework": ["pytorch", "mlir", "'*'"],
 }
@@ -187,7 +189,7 @@ def winners(stated: Any, catalog: Any) -> set[int]:
     won = set()
     for workload, output in OUTPUTS:
         for framework in catalog.frameworks:
-            attributes = Numerics(catalog).of(workload, "x86_64", "plain")
+            attributes = Numerics(catalog).of(workload, "x86_64", framework, "plain")
             query = (workload, output, DTYPES[output], "x86_64", attributes, "plain", framework)
             applying = [
                 ranked

@@ -1,9 +1,10 @@
 """Resolve numerics attributes of a test, such as ``contraction: "off"`` or ``math: polynomial``; tolerances depend on them.
 
-A workload states what it asks for (the type of its accumulator, quantization), a target what it has (which libm), a step
-and a pipeline what they do (contraction, fast-math, functions by polynomials). Where several state the same attribute, the
-pipeline overrides its steps, a later step an earlier one, a step the target, and the target the workload. A pipeline that
-accumulates in bf16 does so even where the workload asks for f32, and one that expands ``tanh`` calls no libm.
+A workload states what it asks for (the type of its accumulator, quantization), a target what it has (which libm), a
+framework, a step and a pipeline what they do (contraction, fast-math, functions by polynomials). Where several state the same
+attribute, the pipeline overrides its steps, a later step an earlier one, a step the framework, the framework the target, and
+the target the workload. A pipeline that accumulates in bf16 does so even where the workload asks for f32, and one that
+expands ``tanh`` calls no libm.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Pipeline, Step, Target, Workload, used_steps
+from mlir_matrix.catalog.models.base import Framework, Pipeline, Step, Target, Workload, used_steps
 
 Value = str | bool
 #: The attributes of a test, sorted by name; hashable.
 NumericsAttributes = tuple[tuple[str, Value], ...]
-NumericsSource = Entry[Workload] | Entry[Target] | Entry[Step] | Entry[Pipeline]
+NumericsSource = Entry[Workload] | Entry[Target] | Entry[Framework] | Entry[Step] | Entry[Pipeline]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +39,11 @@ class Numerics:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._known: dict[tuple[str, str, str], NumericsAttributes] = {}
+        self._known: dict[tuple[str, str, str, str], NumericsAttributes] = {}
 
-    def of(self, workload: str, target: str, pipeline: str) -> NumericsAttributes:
-        """Return the attributes of a workload on a target through a pipeline."""
-        key = (workload, target, pipeline)
+    def of(self, workload: str, target: str, framework: str, pipeline: str) -> NumericsAttributes:
+        """Return the attributes of a workload on a target, from a framework through a pipeline."""
+        key = (workload, target, framework, pipeline)
         attributes = self._known.get(key)
         if attributes is None:
             merged: dict[str, Value] = {}
@@ -51,7 +52,7 @@ class Numerics:
             attributes = self._known[key] = tuple(sorted(merged.items()))
         return attributes
 
-    def stated(self, workload: str, target: str, pipeline: str) -> tuple[NumericsAttribute, ...]:
+    def stated(self, workload: str, target: str, framework: str, pipeline: str) -> tuple[NumericsAttribute, ...]:
         """Return the same with the entry that states each, overridden ones included; by name."""
         found = [
             NumericsAttribute(
@@ -61,7 +62,7 @@ class Numerics:
                 position=entry.source.position("numerics", name),
                 counts=not any(name in other.document.numerics for _, other in stronger),
             )
-            for kind, entry, stronger in self._ranked(workload, target, pipeline)
+            for kind, entry, stronger in self._ranked(workload, target, framework, pipeline)
             for name, value in entry.document.numerics.items()
         ]
         return tuple(sorted(found, key=lambda attribute: (attribute.name, not attribute.counts)))
@@ -74,10 +75,11 @@ class Numerics:
 
     def _sources(self, *key: str) -> list[tuple[str, NumericsSource]]:
         """Return the entries that state attributes of a test, the one of highest priority last."""
-        workload, target, pipeline = key
+        workload, target, framework, pipeline = key
         return [
             ("workload", self._catalog.workloads[workload]),
             ("target", self._catalog.targets[target]),
+            ("framework", self._catalog.frameworks[framework]),
             *(("step", step) for step in steps_of(self._catalog, pipeline)),
             ("pipeline", self._catalog.pipelines[pipeline]),
         ]
@@ -93,7 +95,7 @@ def vocabulary(catalog: Catalog) -> Mapping[str, tuple[Value, ...]]:
     """Return every attribute that the catalog states, with all its values."""
     found: dict[str, dict[Value, None]] = {}
     sources: tuple[Mapping[str, NumericsSource], ...] = (
-        catalog.workloads, catalog.targets, catalog.steps, catalog.pipelines,
+        catalog.workloads, catalog.targets, catalog.frameworks, catalog.steps, catalog.pipelines,
     )  # fmt: skip
     for entries in sources:
         for entry in entries.values():

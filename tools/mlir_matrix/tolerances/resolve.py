@@ -90,7 +90,7 @@ def resolve_everywhere(catalog: Catalog, numerics: Numerics, name: str) -> list[
     document = catalog.workloads[name].document
     found: dict[object, tuple[Resolved, ...]] = {}
     for framework, pipeline, target in product(catalog.frameworks, catalog.pipelines, catalog.targets):
-        stated = numerics.of(name, target, pipeline)
+        stated = numerics.of(name, target, framework, pipeline)
         rank = ranking(catalog.layers).resolve
         try:
             bounds = tuple(

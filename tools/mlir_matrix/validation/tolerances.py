@@ -68,7 +68,7 @@ def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[
     for name, values in asked(layer).items():
         at = ("layers", layer.index, "match", "numerics", name)
         if name not in stated:
-            nothing = f"no workload, target or pipeline states the numerics attribute '{printable(name)}'"
+            nothing = f"no file states the numerics attribute '{printable(name)}'"
             checker.wrong(layer.source, nothing + did_you_mean(name, stated), *at)
             continue
         for value in values:
@@ -77,7 +77,7 @@ def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[
                 fix = did_you_mean(word, [shown(one) for one in stated[name]])
                 if isinstance(value, bool) and {"on", "off"} & set(stated[name]):
                     fix = "; put on and off in quotes: YAML takes them for true and false"
-                checker.wrong(layer.source, f"no workload, target or pipeline states '{name}: {word}'{fix}", *at)
+                checker.wrong(layer.source, f"no file states '{name}: {word}'{fix}", *at)
 
 
 def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, str]]) -> None:
@@ -155,12 +155,11 @@ def _report(checker: Checker, ranks: LayerRanking, bit: int, masks: Iterable[int
 def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
     """Return the distinct sets of layers that match outputs of tests; empty where no test is possible."""
     key = {name: number for number, name in enumerate(KEYS)}
-    frameworks = {ranks.mask(key["framework"], name) for name in catalog.frameworks}
     relevant = {name for ranked in ranks.ranked for name in ranked.attributes}
     numerics, attributes = Numerics(catalog), dict[NumericsAttributes, int]()
 
-    def stated(workload: str, target: str, pipeline: str) -> int:
-        found = tuple(attribute for attribute in numerics.of(workload, target, pipeline) if attribute[0] in relevant)
+    def stated(*cell: str) -> int:
+        found = tuple(attribute for attribute in numerics.of(*cell) if attribute[0] in relevant)
         mask = attributes.get(found)
         if mask is None:
             mask = attributes[found] = ranks.mask(key["numerics"], found)
@@ -172,21 +171,19 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
             mask = ranks.mask(key["workload"], name) & ranks.mask(key["output"], output)
             mask &= ranks.mask(key["dtype"], tensor.dtype)
             outputs.setdefault((mask, _relevant(workload, relevant)), (name, mask))
-    targets = _alike(catalog, ranks, key["target"], catalog.targets, relevant)
-    pipelines = _alike(catalog, ranks, key["pipeline"], catalog.pipelines, relevant)
-    routes = list(product(targets, pipelines))
-    found = {
-        left & right & middle & stated(workload, target, pipeline)
-        for workload, left in outputs.values()
-        for (target, middle), (pipeline, right) in routes
+    kinds = {"target": catalog.targets, "framework": catalog.frameworks, "pipeline": catalog.pipelines}
+    routes = list(product(*(_alike(catalog, ranks, key[kind], kinds[kind], relevant) for kind in kinds)))
+    return {
+        mask & of_target & of_framework & of_pipeline & stated(workload, target, framework, pipeline)
+        for workload, mask in outputs.values()
+        for (target, of_target), (framework, of_framework), (pipeline, of_pipeline) in routes
     }
-    return {mask & framework for mask in found for framework in frameworks}
 
 
 def _alike(
     catalog: Catalog, ranks: LayerRanking, key: int, entries: Mapping[str, NumericsSource], relevant: Set[str]
 ) -> list[tuple[str, int]]:
-    """Return one of each group of targets or pipelines that no layer tells apart, with the layers that match it."""
+    """Return one of each group of targets, frameworks or pipelines that no layer tells apart, with the layers that match it."""
     groups: dict[object, tuple[str, int]] = {}
     for name, entry in entries.items():
         mask = ranks.mask(key, name)

@@ -181,6 +181,8 @@ class Framework(Tool):
     """By kind that this framework can emit, in order of preference: the file in the workload's folder."""
     fixed_shapes: StrictBool = False
     """True if sources contain the sizes of their tensors, so that they cannot be imported for other sizes."""
+    numerics: NumericsAttributes = {}
+    """Its attributes, e.g. ``math: expansion`` where it expands functions. They override those of a target or a workload."""
 
 
 class Tensor(Document):
@@ -259,7 +261,7 @@ class Step(Tool):
     """True if the output depends on the machine that runs the step (native code generation)."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``contraction: fast``, for pipelines with this step among their ``steps``. They override those of a
-    target or a workload."""
+    framework, a target or a workload."""
 
 
 class StepUse(Document):
@@ -298,7 +300,7 @@ class Pipeline(Document):
     codegen: dict[Name, ParameterValue] = {}
     """Values for parameters of a target's code generation steps, e.g. ``opt-level: 2``."""
     numerics: NumericsAttributes = {}
-    """Its attributes, e.g. ``contraction: "off"``. They override those of its steps, of a target or of a workload."""
+    """Its attributes, e.g. ``contraction: "off"``. They override those of its steps, of a framework, a target or a workload."""
 
     def route(self, kind: str) -> list[UsedStep]:
         """Return the steps for an entry kind: those of the entry, then those that all entries share."""
@@ -349,7 +351,7 @@ class Match(Document):
     numerics: (
         Annotated[dict[Name, tuple[StrictStr | StrictBool, ...] | StrictStr | StrictBool], Field(min_length=1)] | None
     ) = None
-    """Numerics attributes of workload, target or pipeline, each with a value or a list of accepted values."""
+    """Numerics attributes of workload, target, framework, step or pipeline, each with a value or a list of accepted values."""
     pipeline: tuple[NameGlob, ...] | NameGlob | None = None
     framework: tuple[NameGlob, ...] | NameGlob | None = None
 

@@ -51,7 +51,7 @@ def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanatio
     return explained(
         test.id,
         workload.document,
-        current.numerics.stated(test.workload, test.target, test.pipeline),
+        current.numerics.stated(test.workload, test.target, test.framework, test.pipeline),
         {name: current.tolerance(test, name) for name in workload.document.outputs},
         magnitudes=_magnitudes(current, test, limits),
         last=_last_verdict(current, test),

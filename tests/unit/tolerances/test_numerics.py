@@ -34,7 +34,8 @@ def test_a_pipeline_counts_before_a_target_and_that_before_a_workload() -> None:
 
 
 def test_a_framework_counts_before_a_target_a_step_before_it_and_its_pipeline_before_that() -> None:
-    found = Numerics(catalog("a: w", "a: t, b: t, d: t", "c: p", step="b: s, c: s", framework="b: f, d: f")).stated("w", "t", "f", "p")
+    made = catalog("a: w", "a: t, b: t, d: t", "c: p", step="b: s, c: s", framework="b: f, d: f")
+    found = Numerics(made).stated("w", "t", "f", "p")
     assert [(each.name, each.by) for each in found if each.counts] == [
         ("a", "target t"), ("b", "step s"), ("c", "pipeline p"), ("d", "framework f"),
     ]  # fmt: skip

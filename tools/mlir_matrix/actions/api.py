@@ -5,10 +5,12 @@ Names stay as they are while ``VERSION`` stays. A file that needs more than this
 
 from __future__ import annotations
 
+from typing import Any
+
 from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.actions.params import Tensor
+from mlir_matrix.actions.runtime import contract
 from mlir_matrix.actions.runtime.contract import (
-    Action,
     ActionCrashed,
     ActionFailed,
     MachineFailed,
@@ -32,6 +34,8 @@ from mlir_matrix.actions.tools.interface import complaints, refuse
 
 #: Raised when a name changes its meaning or goes.
 VERSION = 1
+
+Action = contract.Action[Any]
 
 __all__ = [
     "FRAMEWORK_NAMES",

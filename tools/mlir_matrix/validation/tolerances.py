@@ -171,6 +171,7 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
             mask = ranks.mask(key["workload"], name) & ranks.mask(key["output"], output)
             mask &= ranks.mask(key["dtype"], tensor.dtype)
             outputs.setdefault((mask, _relevant(workload, relevant)), (name, mask))
+    kinds: dict[str, Mapping[str, NumericsSource]]
     kinds = {"target": catalog.targets, "framework": catalog.frameworks, "pipeline": catalog.pipelines}
     routes = list(product(*(_alike(catalog, ranks, key[kind], kinds[kind], relevant) for kind in kinds)))
     return {

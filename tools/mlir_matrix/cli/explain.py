@@ -104,7 +104,10 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
 
 def _action_words(action: Action) -> str:
     devices: Sequence[str] = action.params.get("devices", ())
-    return f"in {action.environment}" + (f", with {' and '.join(devices)} if granted" if devices else "")
+    command: Sequence[str] = action.params.get("command", ())
+    # A program, a Python file of a catalog, or a tool of the package.
+    what = command[0] if command else action.params.get("tool", action.tool)
+    return f"{what} in {action.environment}" + (f", with {' and '.join(devices)} if granted" if devices else "")
 
 
 def _readable(environment: ResolvedEnvironment | UnavailableEnvironment, current: Session) -> list[str]:

@@ -7,16 +7,15 @@ something has changed. Tests of what is executed take a new cache.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from mlir_matrix.execute.eviction import evict
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session
 from support.agreement import Came, run, write_broken
@@ -25,29 +24,19 @@ from support.daemon import Daemon, dockerd, unsupported
 from support.house import REPOSITORY, ROOMS, House, Report, bazel_folder, end_bazel, new_home
 
 _libc = ctypes.CDLL(None, use_errno=True)
-#: Results that the lasting cache may hold: those of smoke a dozen times.
-_MOST_KEPT = 30_000
+#: Bytes that the lasting cache may hold: those of smoke a dozen times.
+_MOST_KEPT = 250_000_000
 
 
 @pytest.fixture(scope="session")
 def house() -> Iterator[House]:
     """The home that most tests share. It is not below /tmp, of which actions have one of their own."""
     with TemporaryDirectory(dir="/var/tmp", prefix="matrix-") as folder:
-        yield from _lasting(House(new_home(Path(folder) / "home")))
-
-
-def _lasting(made: House) -> Iterator[House]:
-    lasting = find_home().cache / "tests" / "actions"
-    lasting.mkdir(parents=True, exist_ok=True)
-    made.actions.symlink_to(lasting, target_is_directory=True)
-    with open(lasting.parent / "users", "a", encoding="utf-8") as users:
-        # Only who is alone may empty it.
-        with suppress(BlockingIOError):
-            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if made.count() > _MOST_KEPT:
-                for folder in lasting.glob("*/"):
-                    shutil.rmtree(folder)
-        fcntl.flock(users, fcntl.LOCK_SH)
+        made = House(new_home(Path(folder) / "home"))
+        lasting = find_home().cache / "tests" / "actions"
+        lasting.mkdir(parents=True, exist_ok=True)
+        made.actions.symlink_to(lasting, target_is_directory=True)
+        evict(made.folders, max_bytes=_MOST_KEPT)
         yield made
 
 

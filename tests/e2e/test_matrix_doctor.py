@@ -59,6 +59,8 @@ def test_doctor(patient: House) -> None:
         (3, 3, 0),
     ]
     assert found["home"]["bytes"]["packages"] > 0
+    assert found["home"]["actions_limit"] == 10**10
+    assert re.search(r"actions .* of 10000 MB$", text, re.MULTILINE)
     assert "  tool@1.0 (sid): downloaded\n" in text
     assert re.search(r"^smoke +3 +3 +– ", text, re.MULTILINE)
 

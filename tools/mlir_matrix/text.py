@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def counted(number: int, noun: str) -> str:
@@ -29,3 +32,11 @@ def megabytes(size: int) -> str:
         return "–"
     value = size / 1e6
     return f"{value:.0f} MB" if value >= 10 else f"{value:.1f} MB"
+
+
+def size_in_bytes(text: str) -> int:
+    """Return the bytes of a size, for example ``500M`` or ``10G``. Raise ValueError."""
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)([kmgt]?)b?", text.strip().lower(), re.ASCII)
+    if found is None:
+        raise ValueError(f"{harmless(text)!r} is no size; expected bytes, or a number with K, M, G or T, e.g. 10G")
+    return int(float(found[1]) * _UNITS[found[2]])

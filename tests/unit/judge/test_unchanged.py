@@ -15,6 +15,7 @@ import pytest
 
 from mlir_matrix import fingerprint
 from mlir_matrix.execute.options import ExecutorOptions, Limits
+from mlir_matrix.execute.use_log import read_uses
 from mlir_matrix.judge import unchanged
 from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
@@ -323,3 +324,24 @@ def test_an_unchanged_run_imports_little() -> None:
     heavy = "{'pydantic', 'yaml', 'numpy', 'mlir_matrix.session', 'mlir_matrix.plan', 'mlir_matrix.execute.scheduler'}"
     code = f"import sys, {modules}; sys.exit(str(found) if (found := {heavy} & set(sys.modules)) else 0)"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(TOOLS)})
+
+
+def test_uses_are_recorded_once_a_day_without_a_touch(tmp_path: Path) -> None:
+    """Results that only unchanged runs use must not count as unused, and a record must not void them."""
+    actions = tmp_path / "home" / "actions"
+    key = "ab" * 32
+    (actions / "results-v2" / "ab").mkdir(parents=True)
+    (actions / "results-v2" / "ab" / key).write_text("0123")
+    relied = [str(actions / "blob"), str(actions / "results-v2" / "ab" / key)]
+    UnchangedRuns(REQUEST).keep(report(tmp_path, relied=relied), Graph())
+    (file,) = (actions / "unchanged").iterdir()
+    (actions / "uses").mkdir()
+    assert UnchangedRuns(REQUEST).find() is not None
+    assert read_uses(str(actions / "uses")).last == {}, "the run that kept the results has recorded them"
+    os.utime(file, (0, 0))
+    for _ in range(2):
+        assert UnchangedRuns(REQUEST).find() is not None
+        (day,) = (actions / "uses").iterdir()
+        assert day.read_text().split() == [key[:16]]
+        os.utime(day, (0, 0))
+    assert day.stat().st_mtime == 0, "once a day"

@@ -40,7 +40,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     isolated = f"[yellow]not fully isolated: {escape(lost)}[/]" if lost else "isolated, each in a root of its own"
     yield f"[bold]actions[/]  {isolated}"
     sizes = ", ".join(f"{name} {megabytes(size)}" for name, size in found["home"]["bytes"].items())
-    yield f"[bold]home[/]     {escape(found['home']['cache'])}: {sizes}"
+    yield f"[bold]home[/]     {escape(found['home']['cache'])}: {sizes} of {megabytes(found['home']['actions_limit'])}"
     yield ""
     rows = [
         (name, tool["version"] or ("yes" if tool["path"] else "[dim]–[/]"), tool["for"])

@@ -93,6 +93,10 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
     warn(*problems)
     if run.interruption is not None:
         raise run.interruption
+    if run.executed:
+        from mlir_matrix.cli.run_tests import trim_cache  # not needed for an unchanged run
+
+        trim_cache(request, quiet=quiet)
     return _exit_code(report, problems)
 
 

@@ -28,6 +28,7 @@ from mlir_matrix.execute.large_files import (
     identity,
     write_all,
 )
+from mlir_matrix.execute.use_log import use_log
 
 #: Increase it when the meaning of entries changes: older ones are then not found.
 _FORMAT = 2
@@ -85,6 +86,9 @@ class ActionCache:
         #: Digests and identities of large files for take_file(), by path.
         self._hashed: dict[str, tuple[str, Identity]] = {}
         self._writer = writer or self._write
+        self._size = str(folder / "size")
+        self._added = 0
+        self._uses = use_log(str(folder / "uses"))
 
     def prepare(self) -> None:
         """Create the folders, so that each write is one call."""
@@ -95,6 +99,14 @@ class ActionCache:
                         os.makedirs(os.path.join(base, f"{shard:02x}"), exist_ok=True)
         except OSError as error:
             raise InfrastructureError(f"the action cache cannot be written: {error}") from error
+        self._uses.open()
+
+    def record_growth(self) -> None:
+        """Add the bytes written by this object to the recorded size of the cache, if there is one."""
+        added, self._added = self._added, 0
+        if added:
+            with contextlib.suppress(OSError), open(os.open(self._size, os.O_WRONLY | os.O_APPEND), "ab") as file:
+                file.write(b"%d\n" % added)
 
     def blob_path(self, digest: str) -> str:
         """Return the path of a blob, whether or not it exists."""
@@ -168,6 +180,7 @@ class ActionCache:
     def take_file(self, path: str) -> str:
         """Move a file into the cache and return its digest."""
         found = os.lstat(path)
+        self._added += found.st_size
         if found.st_size > LARGE:
             return self._take_large(path)
         _own(path, found)
@@ -200,7 +213,8 @@ class ActionCache:
         return f"{self.results}/{key[:2]}/{key}"
 
     def find(self, key: str) -> Result | None:
-        """Return the result of a key; None unless it is intact and all its outputs exist."""
+        """Return the result of a key; None unless it is intact and all its outputs exist. No process evicts them then."""
+        self._uses.note(key)
         try:
             entry, _, check = read_bytes(self._result_path(key)).rpartition(b"\n")
             if check != _check(key, entry):
@@ -224,6 +238,7 @@ class ActionCache:
             "memory_mb": result.memory_mb,
         }
         data = json.dumps(entry, separators=(",", ":")).encode()
+        self._added += len(data)
         self._writer(self._result_path(key), data + b"\n" + _check(key, data))
 
     def _write(self, path: str, data: bytes) -> None:

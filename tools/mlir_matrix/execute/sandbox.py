@@ -53,7 +53,8 @@ def new_scratch(home: Home) -> Path:
 
 def make_scratch(scratch: Path, home: Home) -> Path:
     """Create the scratch folder of a run, and remove those of killed runs. Raise InfrastructureError."""
-    _sweep(home.scratch)
+    for folder in dead_scratch(home):
+        remove_folder(folder)
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         home.packages.mkdir(parents=True, exist_ok=True)
@@ -62,16 +63,18 @@ def make_scratch(scratch: Path, home: Home) -> Path:
     return scratch
 
 
-def _sweep(scratch: Path) -> None:
-    """Remove scratch folders whose process has ended."""
+def dead_scratch(home: Home) -> list[str]:
+    """Return the scratch folders whose process has ended."""
     try:
-        names = os.listdir(scratch)
+        names = os.listdir(home.scratch)
     except FileNotFoundError:
-        return
-    for name in names:
-        owner = name.split("-", 1)[0]
-        if not (owner.isdigit() and os.path.exists(f"/proc/{owner}")):
-            remove_folder(f"{scratch}/{name}")
+        return []
+    owners = {name: name.split("-", 1)[0] for name in names}
+    return [
+        f"{home.scratch}/{name}"
+        for name, owner in owners.items()
+        if not (owner.isdigit() and os.path.exists(f"/proc/{owner}"))
+    ]
 
 
 class Folders:

@@ -103,6 +103,7 @@ class Scheduler:
                 self._execute()
         finally:
             remove_folder(str(self._scratch))
+            self._store.record_growth()
         return self.done
 
     def read_blob(self, digest: str) -> bytes:

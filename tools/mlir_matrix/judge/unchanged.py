@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.digest import digest_bytes, digest_value
 from mlir_matrix.execute.options import ExecutorOptions, Limits
+from mlir_matrix.execute.use_log import add_uses, is_of_today
 from mlir_matrix.fingerprint import Fingerprint, machine_identity
 from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.paths import find_home, repository
@@ -113,6 +114,7 @@ class UnchangedRuns:
             kept = json.loads(text)
             if kept["sources"] != self._state or kept["cached"] != self._of_cache(kept["files"]).digest():
                 return None
+            self._note_use(kept["files"])
             return Report(run=Run(results=[TestResult(**each) for each in kept["results"]]), pins=kept["pins"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -133,6 +135,14 @@ class UnchangedRuns:
                 text = json.dumps({**entry, "results": results}, separators=(",", ":")).encode()
                 if json.loads(text)["results"] == results:
                     self._write(text + b"\n" + self._check(text))
+
+    def _note_use(self, files: Sequence[str]) -> None:
+        """Record once a day that these files are used, without touching them."""
+        with contextlib.suppress(OSError):
+            if not is_of_today(self._file):
+                results = (file for file in files if file.startswith("results-"))
+                add_uses(f"{self._cache}/uses", map(os.path.basename, results))
+                os.utime(self._file)
 
     def _of_cache(self, files: Sequence[str]) -> Fingerprint:
         found = Fingerprint()

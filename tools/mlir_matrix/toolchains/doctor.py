@@ -23,6 +23,7 @@ from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import MatrixError, UsageError
+from mlir_matrix.execute.eviction import cache_limit
 from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.select import choose
 from mlir_matrix.paths import Home
@@ -75,6 +76,7 @@ def examine(session: Session) -> dict[str, Any]:
             "cache": str(home.cache),
             "state": str(home.state),
             "bytes": {name: bytes_in(path) for name, path in folders.items()},
+            "actions_limit": cache_limit(),
         },
         "environments": environments,
         "suites": suites,

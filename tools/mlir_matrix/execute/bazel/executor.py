@@ -127,6 +127,7 @@ class BazelExecutor:
         for event in self._events([*made], "default") if made else ():
             if isinstance(event, Made) and "/out/" in event.name.partition(ACTIONS)[2]:
                 store.add_copy(event.path)
+        store.record_growth()
 
     # Environments -------------------------------------------------------------------------------------------------
 

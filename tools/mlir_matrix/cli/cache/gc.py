@@ -1,0 +1,87 @@
+"""``matrix cache gc``: remove the least recently used results from the action cache."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mlir_matrix.cli import options
+from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.output import show
+from mlir_matrix.execute.eviction import Evicted, cache_limit, evict
+from mlir_matrix.paths import find_home
+from mlir_matrix.report.schemas.cache_gc import CacheGc
+from mlir_matrix.text import counted, megabytes, size_in_bytes
+
+
+class _Size(click.ParamType[int]):
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return size_in_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@verb("gc", "matrix cache gc --dry-run", "matrix cache gc --max-size 5G --max-age 30")
+@click.option(
+    "--max-size",
+    type=_Size(),
+    metavar="SIZE",
+    help="Keep at most SIZE, e.g. 500M or 5G. Default: the limit of runs, 10G.",
+)
+@click.option(
+    "--max-age",
+    type=click.IntRange(min=1),
+    metavar="DAYS",
+    help="Also remove results that were not used for DAYS days.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
+@options.output_format("table", "json")
+@options.cache
+def command(max_size: int | None, max_age: int | None, dry_run: bool, form: str, cache_dir: Path | None) -> None:
+    """Remove the least recently used results from the action cache, and files that no result needs.
+
+    Results that running commands may use are kept. What was removed is made again when needed. A run does this at its end if
+    the action cache is larger than 10 GB, or than the size in MATRIX_CACHE_LIMIT.
+    """
+    home = find_home(cache_dir=cache_dir)
+    limit = cache_limit() if max_size is None else max_size
+    since = 0 if max_age is None else time.time() - max_age * 86_400
+    found = evict(home, max_bytes=limit, unused_since=since, dry_run=dry_run)
+    document: CacheGc = {
+        "schema": "mlir-matrix/cache-gc/v1",
+        "cache": str(home.actions),
+        "max_bytes": limit,
+        "max_age_days": max_age,
+        "dry_run": dry_run,
+        "summary": {
+            "removed": {
+                "results": found.results,
+                "files": found.files,
+                "scratch_folders": found.scratch,
+                "bytes": found.freed,
+            },
+            "kept": {
+                "results": found.results_left,
+                "files": found.files_left,
+                "bytes": found.bytes_left,
+                "in_use": found.in_use,
+            },
+        },
+    }
+    show(form, document, _lines(found, "would be removed" if dry_run else "removed"))
+
+
+def _lines(found: Evicted, word: str) -> list[str]:
+    removed = (
+        f"{counted(found.results, 'result')}, {counted(found.files, 'file')} and "
+        f"{counted(found.scratch, 'scratch folder')} {word}, {megabytes(found.freed)}"
+    )
+    kept = f"{counted(found.results_left, 'result')} and {counted(found.files_left, 'file')} kept"
+    used = f"; {counted(found.in_use, 'result')} in use" if found.in_use else ""
+    return [removed, f"{kept}, {megabytes(found.bytes_left)}{used}"]

@@ -80,8 +80,9 @@ def command(max_size: int | None, max_age: int | None, dry_run: bool, form: str,
 def _lines(found: Evicted, word: str) -> list[str]:
     removed = (
         f"{counted(found.results, 'result')}, {counted(found.files, 'file')} and "
-        f"{counted(found.scratch, 'scratch folder')} {word}, {megabytes(found.freed)}"
+        f"{counted(found.scratch, 'scratch folder')} {word}"
     )
+    removed += f", {megabytes(found.freed)}" if found.freed else ""
     kept = f"{counted(found.results_left, 'result')} and {counted(found.files_left, 'file')} kept"
     used = f"; {counted(found.in_use, 'result')} in use" if found.in_use else ""
     return [removed, f"{kept}, {megabytes(found.bytes_left)}{used}"]

@@ -21,9 +21,8 @@ from support.podman import podmand
 pytestmark = pytest.mark.skipif(bool(unsupported()), reason=unsupported())
 #: Of what programs try one of each kind: what they take, where they reach, what they leave.
 CASES = [
-    "memory", "memory_of_many", "forks_without_end", "descriptors", "endless",
-    "socket", "shares_memory", "is_nobody", "reads_home", "writes_anywhere", "writes_elsewhere", "writes_its_inputs",
-    "writes_our_code", "kills_everyone", "kills_its_parent", "segfault", "forks", "daemon", "good", "good_again",
+    "memory_of_many", "forks_without_end", "endless", "socket", "is_nobody", "reads_home", "writes_anywhere",
+    "writes_its_inputs", "kills_everyone", "segfault", "daemon", "good",
 ]  # fmt: skip
 OLDER = "podman=4.3.1"
 
@@ -52,7 +51,7 @@ def test_executors_agree(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     home = apart(containers, tmp_path / "home").folders
-    found = run_by(home, broken, ExecutorOptions(executor="docker"), ["mlir/linalg-loops/x86_64/{mlp,softmax}"])
+    found = run_by(home, broken, ExecutorOptions(executor="docker"), ["mlir/linalg-loops/x86_64/mlp"], ["m_divides"])
     check_agreement(found, local)
     assert found.executed > 10
     assert left(daemon) == []
@@ -97,8 +96,8 @@ def test_images(daemon: Daemon, tmp_path: Path) -> None:
 def test_an_older_one(containers: House, tmp_path: Path) -> None:
     own = apart(containers, tmp_path / "home")
     with podmand(open_session(pins=[OLDER]), tmp_path / "podman") as daemon:
-        report = run(replace(own, more={"DOCKER_HOST": daemon.host}), "mlir/linalg-loops/x86_64/{mlp,softmax}")
-        assert report.executed > 10
+        report = run(replace(own, more={"DOCKER_HOST": daemon.host}), "mlir/linalg-loops/x86_64/mlp")
+        assert report.executed > 8
         assert left(daemon) == []
     assert not Path(f"/proc/{daemon.pid}").exists()
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()

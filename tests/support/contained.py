@@ -61,14 +61,14 @@ MORE = {
         "import-failed|pass", "",
     ),
 }  # fmt: skip
-#: What no container has a part in: the worker that sees what a program raises, returns or claims is the same everywhere.
-_BY_THE_WORKER = (
+#: What no container and no Bazel has a part in: the worker that sees what a program raises, returns or claims is the same.
+BY_THE_WORKER = (
     "raises_at_import", "exits", "exits_inside", "interrupts", "base_exception", "no_text", "escape_codes", "long_message",
     "syntax", "null_bytes", "nothing", "no_function", "dtype", "count", "none", "text", "recursion", "sleeps_in_c",
     "stops_itself", "aborts", "stack", "prints", "deep_folders", "threads", "asks", "claims_skipped", "claims_ok",
     "outcome_garbage", "outcome_folder", "log_pipe", "output_device",
 )  # fmt: skip
-CASES = {name: case for name, case in (JAX | ELSEWHERE | MORE).items() if name not in _BY_THE_WORKER}
+CASES = {name: case for name, case in (JAX | ELSEWHERE | MORE).items() if name not in BY_THE_WORKER}
 #: Takes a thousand processes to be made: Podman's tests have time for that.
 SLOW = "forks_without_end"
 

@@ -26,9 +26,9 @@ fi
 
 # The first interpreter that is new enough and not too new, or nothing.
 find_python() {
-    for candidate in ${MATRIX_PYTHON:-python3 python3.11 python3.12}; do
+    for candidate in ${MATRIX_PYTHON:-python3 python3.11 python3.12 python3.13 python3.14}; do
         if found=$("$candidate" -I -c 'import sys
-if sys.version_info[:2] in ((3, 11), (3, 12)) and sys.implementation.name == "cpython": print(sys.executable)' 2>/dev/null) && [ -n "$found" ]; then
+if (3, 11) <= sys.version_info[:2] <= (3, 14) and sys.implementation.name == "cpython": print(sys.executable)' 2>/dev/null) && [ -n "$found" ]; then
             printf '%s\n' "$found"
             return
         fi
@@ -48,7 +48,7 @@ use_environment() {
 make_environment() {
     interpreter=$(find_python)
     if [ -z "$interpreter" ]; then
-        say "needs CPython 3.11 or 3.12; none of python3, python3.11, python3.12 on PATH is one (or set MATRIX_PYTHON)"
+        say "needs CPython 3.11, 3.12, 3.13 or 3.14; no python3 or python3.N on PATH is one (or set MATRIX_PYTHON)"
         exit 3
     fi
     say "first use: making the program's own environment ($("$interpreter" -V), about 15 s)"

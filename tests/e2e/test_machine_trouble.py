@@ -26,7 +26,8 @@ from support.house import REPOSITORY, Finished, House, Report, new_home, results
 GOOD = "def workload(x):\n    return x * 2\n"
 TEST = "jax/linalg-loops/x86_64/mine"
 LOCKS = REPOSITORY / "toolchains" / "locks"
-TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
+#: What environments run on here.
+TAG = "cp312" if sys.version_info[:2] == (3, 12) else "cp311"
 Fresh = Callable[[str], House]
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from backports import zstd
 
+from mlir_matrix.environments.install.debian_archive import zstd
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 
 

@@ -98,6 +98,9 @@ def write(root: Path, texts: Mapping[str, str], mirror: debs.Mirror) -> None:
         locks.mkdir(exist_ok=True)
         for path in (_REPOSITORY / "locks").glob(f"{name}-cp*.txt"):
             shutil.copy(path, locks)
+    # Where no interpreter of this machine is one that they are locked for.
+    for path in (_REPOSITORY / "locks").glob("cpython-*.yaml"):
+        shutil.copy(path, locks)
     for release, does in SCRIPTS.items():
         _lock(mirror, locks, "tool", release, "mlir-opt", does)
     for release in ("1.0", "2.0"):

@@ -8,7 +8,6 @@ _ROOMS = ["matrix", "recipes", "golden", "tools/driver"]
 _RULES = Label("//toolchains/bazel:rules.bzl")
 _UNITS = Label("//toolchains/bazel:units.bzl")
 _PUBLIC = 'package(default_visibility = ["//visibility:public"])\n'
-_PROPERTIES = {"ISA": "x86-64", "OSFamily": "linux"}
 _DEFINITIONS = """\
 load("{rules}", "action_rule", "matrix_test", _c_library = "c_library")
 
@@ -149,8 +148,9 @@ def _toolchains(rctx, plan):
 
 def _platforms(rctx, plan):
     """Write an execution platform for each environment: its pins and its properties for remote execution."""
-    common = _PROPERTIES | {key: value for key, value in rctx.attr.exec_properties.items() if ":" not in key}
-    machine = ["@platforms//os:linux", "@platforms//cpu:x86_64"]
+    workers = {"ISA": plan["machine"].replace("_", "-"), "OSFamily": "linux"}
+    common = workers | {key: value for key, value in rctx.attr.exec_properties.items() if ":" not in key}
+    machine = ["@platforms//os:linux", "@platforms//cpu:" + plan["machine"]]
     lines = [_PUBLIC, _call(
         "platform",
         name = "tests",

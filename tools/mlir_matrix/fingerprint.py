@@ -126,7 +126,10 @@ def cpu_digest() -> str:
 
 
 def machine_identity() -> list[object]:
-    """Return the properties of this machine and interpreter that results depend on, except programs on PATH."""
+    """Return the properties of this machine and interpreter that results depend on; of programs on PATH, only Pythons."""
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     packages = [(folder, os.stat(folder).st_mtime_ns) for folder in sys.path if os.path.isdir(folder)]
-    return [sys.version, os.path.realpath(sys.executable), libc, os.geteuid(), cpu_digest(), packages]
+    # One that is put on PATH replaces the locked interpreter of an environment.
+    places = (f"{folder}/python3.{minor}" for folder in os.get_exec_path() for minor in range(11, 20))
+    pythons = [place for place in places if os.access(place, os.X_OK)]
+    return [sys.version, os.path.realpath(sys.executable), libc, os.geteuid(), cpu_digest(), packages, pythons]

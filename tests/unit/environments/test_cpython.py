@@ -13,7 +13,7 @@ from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.installer import Installer
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, read_debian_lock
-from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.execute.worker_process import worker_command
 from mlir_matrix.session import Session
 
@@ -41,7 +41,8 @@ def test_the_lock_that_fits(numpy: ResolvedEnvironment, current: Session, monkey
     assert (lock.component, lock.release) == ("cpython", "3.11.2")
     assert (numpy.interpreter.tag, numpy.interpreter.libc) == ("cp311", "glibc 2.36")
     assert numpy.units[0] == lock
-    monkeypatch.undo()
+    host = replace(interpreters.own(), version=numpy.interpreter.version)
+    monkeypatch.setattr(interpreters, "find", lambda _tags: host)
     own = current.environment("numpy")
     assert isinstance(own, ResolvedEnvironment)
     assert own.interpreter.prefix is None
@@ -50,7 +51,9 @@ def test_the_lock_that_fits(numpy: ResolvedEnvironment, current: Session, monkey
     assert other.digest != numpy.digest
 
 
-def test_the_machines_own_goes_before(current: Session) -> None:
+def test_the_machines_own_goes_before(current: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = replace(interpreters.own(), version="3.11.9")
+    monkeypatch.setattr(interpreters, "find", lambda _tags: host)
     found = current.environment("numpy")
     assert isinstance(found, ResolvedEnvironment)
     assert found.interpreter.prefix is None
@@ -60,6 +63,21 @@ def test_no_lock_for_the_version(current: Session, unfit: None, tmp_path: Path) 
     assert interpreters.find_locked(("cp312",), [LOCKS]) is None
     assert interpreters.find_locked(("cp311",), [tmp_path, tmp_path / "nothing"]) is None
     assert interpreters.find_locked(("cp312", "cp311"), [LOCKS]) is not None
+
+
+def test_each_version_has_its_own(current: Session, unfit: None, tmp_path: Path) -> None:
+    """An environment that is locked for 3.13 alone gets that, and its kept results need no program on PATH."""
+    locks = tmp_path / "toolchains" / "locks"
+    locks.mkdir(parents=True)
+    entry = current.catalog.components["filecheck"]
+    releases = [(entry, entry.document.releases[-1])]
+    for path in (*LOCKS.glob("filecheck-cp311-*"), *LOCKS.glob("cpython-*")):
+        (locks / path.name.replace("cp311", "cp313")).write_text(path.read_text())
+    found = resolve("filecheck", releases=releases, lock_folders=[locks])
+    assert isinstance(found, ResolvedEnvironment), found.reason
+    assert (found.interpreter.tag, found.interpreter.libc) == ("cp313", "glibc 2.41")
+    assert found.interpreter.version == "3.13.5"
+    assert found.is_locked
 
 
 def test_what_would_serve(current: Session, unfit: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,10 +102,10 @@ def test_the_newest_counts(tmp_path: Path) -> None:
 
 def test_its_lock_has_what_wheels_expect() -> None:
     """The C++ library and zlib, which many wheels do not bring."""
-    (path,) = LOCKS.glob("cpython-3.11.2-*")
-    assert {"libc6", "libstdc++6", "zlib1g", "python3.11"} <= {
-        package.name for package in read_debian_lock(path).packages
-    }
+    for path in LOCKS.glob("cpython-*"):
+        lock = read_debian_lock(path)
+        python = f"python{lock.release.rpartition('.')[0]}"
+        assert {"libc6", "libstdc++6", "zlib1g", python} <= {package.name for package in lock.packages}
 
 
 def test_a_worker_runs_on_it(numpy: ResolvedEnvironment, current: Session, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_environments_say_what_they_are_and_what_is_not_here(current: Session, t
         assert (entry["name"], entry["digest"]) == (reference, found.digest)
         assert entry["pins"] == empty.pins_of(reference)
         assert entry["missing"] == entry["packages"]
-        assert len(entry["packages"]) == len(found.packages) + len(found.prefixes)
+        assert len(entry["packages"]) == len(found.units)
         assert entry["bytes"]["to_fetch"] == entry["bytes"]["fetch"]
 
 

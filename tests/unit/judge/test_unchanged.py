@@ -141,6 +141,16 @@ def test_an_installed_package_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
     assert UnchangedRuns(REQUEST).find() is None
 
 
+def test_a_python_on_path_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would run what the locked interpreter has run; other programs would not."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    keep(tmp_path)
+    for name, found in (("cmake", True), ("python3.13", False)):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+        assert (UnchangedRuns(REQUEST).find() is not None) == found
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -32,8 +32,7 @@ def command(form: str, current: Session) -> None:
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     python, machine = found["interpreter"], found["machine"]
-    fits = "" if python["supported"] else " [yellow](environments are locked for CPython 3.11 and 3.12)[/]"
-    yield f"[bold]python[/]   {python['version']} on {python['libc']}, {escape(python['path'])}{fits}"
+    yield f"[bold]python[/]   {python['version']} on {python['libc']}, {escape(python['path'])}"
     memory = f"{machine['memory_bytes'] / 2**30:.0f} GiB memory, {machine['free_bytes'] / 1e9:.0f} GB free"
     yield f"[bold]machine[/]  {machine['system']} {machine['machine']}, {machine['cores']} cores, {memory}"
     lost = machine["isolation_lost"]

@@ -22,13 +22,14 @@ from mlir_matrix.environments.lockfiles.debian import (
     debian_lock_files,
     read_debian_lock,
 )
+from mlir_matrix.environments.machine import HOST
 
 #: Wheel tags that environments are locked for.
-SUPPORTED = ("cp311", "cp312")
+SUPPORTED = ("cp311", "cp312", "cp313", "cp314")
 
 #: The component that is used if no interpreter of this machine fits.
 COMPONENT = "cpython"
-_RELEASE = re.compile(rf"{COMPONENT}-(\d+\.\d+\.\d+)-linux-x86_64\.yaml")
+_RELEASE = re.compile(rf"{COMPONENT}-(\d+\.\d+\.\d+)-{HOST.platform}\.yaml")
 
 _PROBE = (
     "import json,os,platform,sys;"
@@ -56,7 +57,7 @@ class Interpreter:
     def identity(self) -> list[str]:
         """Return its part of an environment's digest."""
         own = [self.prefix.made] if self.prefix else []
-        return ["cpython", self.version, self.libc, platform.machine(), *own]
+        return ["cpython", self.version, self.libc, HOST.name, *own]
 
     def command(self, store: Path, *, at: Path | None = None) -> list[str]:
         """Return its command line; ``at``: where the packages in ``store`` are mounted when it runs."""

@@ -80,9 +80,9 @@ class ResolvedEnvironment:
 
     @property
     def is_locked(self) -> bool:
-        """Return whether lock files alone determine it, without programs found on PATH."""
+        """Return whether lock files and this program's interpreter determine it, without programs found on PATH."""
         locked = all(isinstance(package, WheelPackage | DebianRelease) for package in self.units)
-        return locked and self.interpreter == interpreters.own()
+        return locked and (self.interpreter.prefix is not None or self.interpreter == interpreters.own())
 
     @property
     def size(self) -> int:

@@ -10,6 +10,7 @@ from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.cost import cost_of
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Package, Releases, distributions
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import BUILDING
@@ -63,6 +64,7 @@ def document_parts(tests: Collection[Test], plan: Plan, session: Session, *, sea
         "actions": ({**action_document(action, plan.graph), "tests": needed[action.id]} for action in actions),
         "environments": [environment_document(item, session) for item in environments.values()],
         "targets": _targets(plan, session),
+        "machine": HOST.name,
         "variables": CLEAN_ENVIRONMENT,
         "tools": _tools(actions),
     }

@@ -172,7 +172,7 @@ def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any, 
     sites = [str(Path(bindings.__file__).parents[3]), *environment.sites(environments.packages)]
     (tmp_path / "empty.mlir").write_text("module {}")
     done = subprocess.run(
-        [environment.interpreter.path, "-P", "-s", "-S", "-c", script],
+        [*environment.interpreter.command(environments.packages), "-P", "-s", "-S", "-c", script],
         cwd=tmp_path,
         env={"PYTHONPATH": os.pathsep.join(sites)},
         capture_output=True,

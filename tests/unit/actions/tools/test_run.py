@@ -550,7 +550,7 @@ def bindings(environments: Any) -> Callable[[Path, int], Path]:
     """Compiles KERNEL by the execution engine of the environment in which kernels are compiled."""
     environment = environments.require("mlir")
     paths = os.pathsep.join(environment.sites(environments.packages))
-    python = [environment.interpreter.path, "-s", "-S"]
+    python = [*environment.interpreter.command(environments.packages), "-s", "-S"]
 
     def compile_kernel(folder: Path, level: int) -> Path:
         (folder / "kernel.mlir").write_text(KERNEL, encoding="utf-8")

@@ -18,13 +18,14 @@ from pathlib import Path
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.fetch.apt_sources import Mirrors, find_mirrors, kept_settings, settings
 from mlir_matrix.environments.lockfiles.debian import DebianPackage
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import locked, unwritable
 
 _INSTALLED = """\
 Package: {}
 Status: install ok installed
-Architecture: amd64
+Architecture: all
 Multi-Arch: foreign
 Maintainer: nobody
 Version: 9999:1
@@ -42,8 +43,8 @@ Dir::State::Lists "{folder}/lists";
 Dir::State::status "{folder}/status";
 Dir::State::extended_states "{folder}/extended_states";
 Dir::Cache "{folder}/cache";
-APT::Architecture "amd64";
-APT::Architectures "amd64";
+APT::Architecture "{machine}";
+APT::Architectures "{machine}";
 APT::Install-Recommends "false";
 APT::Install-Suggests "false";
 APT::Sandbox::User "root";
@@ -131,9 +132,11 @@ class _Apt:
         """Download the index from the first mirror that has it."""
         for base in self._mirrors.bases:
             # Not the machine's own configuration: its hooks would run, and clean up what is not ours.
-            configuration = _CONFIGURATION.format(folder=self._folder) + kept_settings(settings())
+            configuration = _CONFIGURATION.format(folder=self._folder, machine=HOST.debian) + kept_settings(settings())
             (self._folder / "apt.conf").write_text(configuration, encoding="utf-8")
-            options = f"arch=amd64 signed-by={self._mirrors.signed_by}" if self._mirrors.signed_by else "arch=amd64"
+            options = f"arch={HOST.debian}"
+            if self._mirrors.signed_by:
+                options += f" signed-by={self._mirrors.signed_by}"
             lines = (f"deb [{options}] {base} {suite} main\n" for suite in self._asked.suites)
             (self._folder / "sources.list").write_text("".join(lines), encoding="utf-8")
             # Errors of a mirror are warnings to apt as long as it has an older index.

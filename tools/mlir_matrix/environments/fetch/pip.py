@@ -14,18 +14,18 @@ from typing import Any
 from mlir_matrix.environments.fetch.http import HttpStatusError, Transport
 from mlir_matrix.environments.interpreter import version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.errors import InfrastructureError
 
 _BUFFER = 1 << 16
 
 
 def options_for(tag: str) -> list[str]:
-    """Return pip's options for CPython ``tag`` on Linux x86-64, whichever interpreter runs pip."""
-    platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(17, 40)] + ["manylinux2014_x86_64", "linux_x86_64"]
+    """Return pip's options for CPython ``tag`` on this architecture, whichever interpreter runs pip."""
     return [
         *("--only-binary=:all:", "--python-version", version_of(tag), "--implementation", "cp"),
         *(word for abi in (tag, "abi3", "none") for word in ("--abi", abi)),
-        *(word for platform in platforms for word in ("--platform", platform)),
+        *(word for platform in HOST.wheel_platforms for word in ("--platform", platform)),
     ]
 
 
@@ -42,7 +42,7 @@ def address_of(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
-    """Return all distributions that ``pins`` (distribution → version) need on CPython ``tag``, Linux x86-64, with hashes.
+    """Return all distributions that ``pins`` (distribution → version) need on CPython ``tag``, with hashes.
 
     Nothing is installed. Raise InfrastructureError with pip's reason if there is no solution.
     """

@@ -13,6 +13,7 @@ import lzma
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
@@ -21,10 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn, Protocol
 
-from backports import zstd
-
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.names import printable
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _BLOCK = 512
 _LONGEST_NAME = 1 << 16

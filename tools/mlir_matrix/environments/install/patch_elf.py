@@ -18,7 +18,8 @@ from pathlib import Path
 from mlir_matrix.catalog.models.toolchains import PATCHER
 from mlir_matrix.environments.install.elf import Elf, read_elf
 from mlir_matrix.environments.install.integrity import UnpackedFile
-from mlir_matrix.environments.install.prefix import LOADER, Prefix, check_place, no_loader
+from mlir_matrix.environments.install.prefix import Prefix, check_place, no_loader
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import check
 
@@ -47,7 +48,7 @@ def patch(
         path = root / file.path
         elf = read_elf(path)
         # The loader itself needs no patch. Of hard links one is enough.
-        if elf is not None and (elf.interpreted or elf.runpath) and path.name != LOADER:
+        if elf is not None and (elf.interpreted or elf.runpath) and path.name != HOST.loader:
             status = path.lstat()
             found[status.st_dev, status.st_ino] = (path, elf)
             changed.add(file.path)

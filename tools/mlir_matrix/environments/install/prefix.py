@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mlir_matrix.actions.runtime.programs import by_loader
 from mlir_matrix.environments.install.elf import read_elf
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.names import did_you_mean, printable
 
@@ -23,9 +24,6 @@ from mlir_matrix.names import did_you_mean, printable
 OURS = ".matrix"
 _FILE = f"{OURS}/prefix.json"
 _BIN = f"{OURS}/bin"
-LOADER = "ld-linux-x86-64.so.2"
-_LOADERS = ("lib64", "usr/lib64", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
-_LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +88,7 @@ def read_prefix(folder: Path) -> Prefix:
 def find_prefix(root: Path, folders: Sequence[str]) -> Prefix:
     """Find the programs in ``folders`` of a new prefix, its loader and libraries. Raise InfrastructureError."""
     programs = dict(find_programs(root, folders))
-    loader = next((path for folder in _LOADERS if (root / (path := f"{folder}/{LOADER}")).is_file()), "")
+    loader = next((path for path in HOST.loaders if (root / path).is_file()), "")
     if not loader and any(program.loaded for program in programs.values()):
         raise no_loader()
     if folders and not programs:
@@ -100,7 +98,7 @@ def find_prefix(root: Path, folders: Sequence[str]) -> Prefix:
 
 
 def no_loader() -> InfrastructureError:
-    return InfrastructureError(f"the packages have no {LOADER}; add the C library, libc6, to the lock file")
+    return InfrastructureError(f"the packages have no {HOST.loader}; add the C library, libc6, to the lock file")
 
 
 def save_prefix(root: Path, prefix: Prefix) -> None:
@@ -153,6 +151,6 @@ def _libraries(root: Path, folders: Iterable[str]) -> Iterator[str]:
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
         if line.startswith("/")
     ]
-    for folder in dict.fromkeys((*beside, *_LIBRARIES, *listed)):
+    for folder in dict.fromkeys((*beside, *HOST.libraries, *listed)):
         if (root / folder).is_dir() and not set(":;$") & set(folder):
             yield folder

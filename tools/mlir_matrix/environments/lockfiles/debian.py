@@ -27,6 +27,7 @@ from mlir_matrix.catalog.models.toolchains import Finish
 from mlir_matrix.catalog.yaml_reader import ScalarError, Source, parse, plain_scalar
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.lockfiles.wheels import locked_text
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Archive, Package
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
@@ -47,7 +48,7 @@ _PATH = re.compile(r"pool(?:/[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}){1,8}\.deb")
 _MOST_BYTES = 10**13
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*(?:/[A-Za-z0-9][A-Za-z0-9.+_-]*){0,8}")
 _PATCH = "patched"
-_SUFFIX = "-linux-x86_64.yaml"
+_SUFFIX = f"-{HOST.platform}.yaml"
 #: Scalars that every YAML reader takes as text, except words like 'no'.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9/._+~-]*")
 

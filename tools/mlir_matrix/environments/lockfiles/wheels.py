@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from mlir_matrix.catalog.yaml_reader import read_text
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Archive
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
@@ -25,7 +26,7 @@ _LINE = re.compile(_PIN + r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
 _SIZES = re.compile(r"# size=([0-9]{1,13}) installed=([0-9]{1,13})$")
 _PINS = "# Pins:"
 #: Last part of the name of every lock file of wheels.
-PLATFORM = "-linux-x86_64.txt"
+PLATFORM = f"-{HOST.platform}.txt"
 #: Number of first lines that may hold the pins.
 _HEADER = 5
 

@@ -18,6 +18,7 @@ from mlir_matrix.environments.install.integrity import UnpackedFile, write_manif
 from mlir_matrix.environments.install.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.source import commands
 from mlir_matrix.environments.source.commands import Places
 from mlir_matrix.environments.source.package import SourceBuild
@@ -26,8 +27,6 @@ from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.files import locked, unwritable
 
-#: The linker script libc.so names it.
-_LINKED = "lib64/ld-linux-x86-64.so.2"
 _ADVICE = {
     "git": "a git on PATH",
     "cmake": "a cmake on PATH (Debian's package cmake; or pip install cmake)",
@@ -72,11 +71,11 @@ def _check_compiler(places: Places) -> None:
     if absent:
         raise InfrastructureError(
             f"{by}: no folder in its 'programs' has {', '.join(absent)} (cc1plus is in "
-            "usr/lib/gcc/x86_64-linux-gnu/12 or usr/libexec/gcc/x86_64-linux-gnu/14)"
+            f"usr/lib/gcc/{HOST.triplet}/12 or usr/libexec/gcc/{HOST.triplet}/14)"
         )
-    if not (prefix / _LINKED).is_file():
+    if not (prefix / HOST.linked_loader).is_file():
         raise InfrastructureError(
-            f"{by}: it has no {_LINKED}, with which its C library is linked; since Debian 13 the package base-files has "
+            f"{by}: it has no {HOST.linked_loader}, with which its C library is linked; since Debian 13 the package base-files has "
             "that link (add it to 'alone')"
         )
 

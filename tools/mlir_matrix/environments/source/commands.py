@@ -12,11 +12,11 @@ from pathlib import Path
 
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.install.prefix import read_prefix, wrapper
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.source.package import SourceBuild
 
 Command = Sequence[str]
 
-_TRIPLE = "x86_64-linux-gnu"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 #: Stands for the loader of a prefix that is not installed, in commands that are only printed.
 _LOADER = "LOADER"
@@ -163,7 +163,7 @@ def _flags(places: Places) -> Mapping[str, str]:
     linking = [f"-Wl,-rpath-link,{folder}" for folder in _libraries(places)]
     compiling: list[str] = []
     if build.compiler.folder:
-        tools = f"usr/libexec/gcc/{_TRIPLE}/{build.compiler.cxx.rpartition('-')[2]}"
+        tools = f"usr/libexec/gcc/{HOST.triplet}/{build.compiler.cxx.rpartition('-')[2]}"
         compiling = [f"--sysroot={root}", f"-B{root / '.matrix' / 'bin'}", f"-B{root / tools}"]
         # The build may run programs that it has built.
         linking.append(f"-Wl,--dynamic-linker={root / _loader(root)}")

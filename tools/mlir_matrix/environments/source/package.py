@@ -14,12 +14,12 @@ from mlir_matrix.catalog.releases import number
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.host import find_program
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Package, filled, with_needs
 
 #: Raise it when a build of the same sources gives other files.
 _LAYOUT = 1
 _GXX = re.compile(r"g\+\+-\d+")
-_SYSTEM = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class SourceBuild:
             beside = [os.path.join(os.path.dirname(folder), "lib") for folder in programs]
             folders = dict.fromkeys(folder for folder in beside if folder != "usr/lib")
             if isinstance(package, DebianRelease):
-                folders |= dict.fromkeys(_SYSTEM)
+                folders |= dict.fromkeys(HOST.libraries)
             found += [(package.folder_for(""), folder) for folder in folders]
         return tuple(found)
 

@@ -281,5 +281,7 @@ class Plan(TypedDict):
     tools: dict[str, list[str]]
     """The modules of `mlir_matrix.actions` that each kind of action runs."""
     targets: list[PlannedTarget]
+    machine: str
+    """The architecture that the environments are for, as `uname -m` prints it."""
     variables: dict[str, str]
     """All environment variables that an action sees."""

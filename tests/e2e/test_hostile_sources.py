@@ -29,7 +29,9 @@ TIMEOUT_S = 12.0
 
 #: By executor: local has all in a few workers, Bazel each in a process of its own.
 INNOCENT = {
-    executor: [f"{framework}/linalg-loops/x86_64/good_{n}" for framework in ("jax", "pytorch", "mlir") for n in range(number)]
+    executor: [
+        f"{framework}/linalg-loops/x86_64/good_{n}" for framework in ("jax", "pytorch", "mlir") for n in range(number)
+    ]
     for executor, number in (("local", 4), ("bazel", 1))
 }
 #: Of what the worker alone sees, by Bazel a few.

@@ -17,7 +17,12 @@ from mlir_matrix.execute.action_cache import ActionCache
 from support.house import House, Report, new_home, results, wait_until
 
 #: Workloads in MLIR, some in a framework: enough to kill in the middle of, short enough to do so often.
-TESTS = ("mlir/linalg-loops/x86_64/{a,b,c}*", "mlir/linalg-named/x86_64/m*", "jax/linalg-loops/x86_64/mlp", "mlir/bufferize/ir/*")
+TESTS = (
+    "mlir/linalg-loops/x86_64/{a,b,c}*",
+    "mlir/linalg-named/x86_64/m*",
+    "jax/linalg-loops/x86_64/mlp",
+    "mlir/bufferize/ir/*",
+)
 
 
 def descendants(pid: int) -> dict[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from mlir_matrix.judge.results import TestResult
 from mlir_matrix.report.bisection_document import document
 from mlir_matrix.report.bisection_markdown import markdown
 from mlir_matrix.report.bisection_text import bisection_lines
+from mlir_matrix.report.page import page
 from mlir_matrix.report.schemas.export import adapter
 
 TEST = "mlir/p/t/w"
@@ -92,6 +94,16 @@ def test_markdown(found: Bisection) -> None:
     assert "\x1b" not in said
     # What a compiler prints ends no block.
     assert "````text\nbad <op> | [red]\n```\nline two\\x1b[2J\n````" in said
+
+
+def test_page(found: Bisection) -> None:
+    made = page(markdown(found, "matrix bisect '<script>alert(1)</script>'"))
+    assert "<title>mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7</title>" in made
+    assert "<del>-  [old]</del>\n<ins>+  new</ins>" in made
+    assert "<td>17.0.6</td>" in made
+    assert "<script" not in made
+    assert "bad &lt;op&gt; | [red]" in made
+    assert not re.search(r"(?:src|href)=", made.replace('href="https://x/compare/a...b"', ""))
 
 
 def test_the_document_has_its_type(found: Bisection) -> None:

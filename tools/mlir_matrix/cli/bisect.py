@@ -25,6 +25,7 @@ from mlir_matrix.files import write_text
 from mlir_matrix.paths import is_installed
 from mlir_matrix.report.bisection_document import document
 from mlir_matrix.report.bisection_markdown import markdown
+from mlir_matrix.report.page import page
 from mlir_matrix.report.progress import shown
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def command(
     """Find the releases of a component that changed the result of tests.
 
     Run the tests at each release, and report every change: how the tests behave before and after, the first step whose IR
-    differs, and commands that repeat it. Each report is also written as Markdown, ready for an issue.
+    differs, and commands that repeat it. Each report is also written as Markdown, ready for an issue, and as HTML.
 
     Exit code: 0 each test has a result at two releases or more; 3 for some test, nothing can be told.
     """
@@ -114,10 +115,12 @@ def _check_ends(found: Bisection, good: str, bad: str) -> None:
 
 
 def _write_report(found: Bisection, folder: Path, line: str) -> Path:
-    """Write the report of a test as Markdown. Raise InfrastructureError."""
+    """Write the report of a test as Markdown and HTML. Raise InfrastructureError."""
     path = folder / found.test / "report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, markdown(found, line))
+    text = markdown(found, line)
+    write_text(path, text)
+    write_text(path.with_suffix(".html"), page(text))
     return path
 
 

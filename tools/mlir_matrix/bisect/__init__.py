@@ -1,0 +1,1 @@
+"""Find the release that changed the result of a test."""

@@ -115,7 +115,14 @@ def check_commands(report: str, house: House, folder: Path) -> None:
     programs.mkdir()
     for name in ("mlir-opt", "mlir-translate", "opt", "llc"):
         (programs / name).symlink_to(house("toolchain", "which", f"{name}@{release}").stdout.strip())
-    subprocess.run(["sh", "-e"], input=commands, text=True, cwd=folder, env={"PATH": str(programs)}, check=True)
+    subprocess.run(
+        ["/bin/sh", "-e"],
+        input=commands,
+        text=True,
+        cwd=folder,
+        env={"PATH": f"{programs}:{os.environ['PATH']}"},
+        check=True,
+    )
     (made,) = folder.glob("*-kernel.o")
     assert made.read_bytes().startswith(b"\x7fELF")
 

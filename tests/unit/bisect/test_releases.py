@@ -60,6 +60,13 @@ def test_labels_are_the_shortest_that_differ() -> None:
     assert Axis(component="c", releases=("24.0.0+a", "24.0.0+b")).labels() == ["24.0.0", "24.0.0"]
 
 
-def test_no_compiler_no_component() -> None:
-    with pytest.raises(UsageError, match="name one: --component"):
-        default_component(catalog(), ["nobody/nothing/nowhere/never"])
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["nobody/nothing/nowhere/never"], "nobody"),
+        (["smoke"], "smoke: a bisection takes tests, not suites"),
+    ],
+)
+def test_names_that_have_no_component(names: list[str], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        default_component(catalog(), names)

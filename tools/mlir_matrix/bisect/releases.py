@@ -11,7 +11,7 @@ from mlir_matrix.catalog.models.base import used_steps
 from mlir_matrix.catalog.pins import PINS_MARK, find_release
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.select import choose
+from mlir_matrix.expand.select import choose, is_suite
 from mlir_matrix.expand.test_sets import IR_TARGET
 from mlir_matrix.names import SEGMENTS, check_known, name_glob
 from mlir_matrix.session import Session
@@ -68,6 +68,8 @@ def make_axis(catalog: Catalog, component: str, *, good: str = "", bad: str = ""
 
 def default_component(catalog: Catalog, tests: Sequence[str]) -> str:
     """Return the component to bisect: the compiler of the tests' steps that has the most releases. Raise UsageError."""
+    if suites := [test for test in tests if is_suite(test)]:
+        raise UsageError(f"{suites[0]}: a bisection takes tests, not suites, e.g. 'mlir/math-poly/x86_64/*'")
     found: dict[str, int] = {}
     for step in chain.from_iterable(_steps(catalog, test) for test in tests):
         for name in catalog.environments[catalog.steps[step].document.environment].document.components:
@@ -75,6 +77,7 @@ def default_component(catalog: Catalog, tests: Sequence[str]) -> str:
             if document.tools:
                 found[name] = len(document.releases)
     if not found:
+        choose(catalog, tests)  # raises for names that are unknown
         raise UsageError(f"no compiler to bisect in the steps of {' '.join(tests)}; name one: --component COMPONENT")
     return max(sorted(found), key=lambda name: found[name])
 

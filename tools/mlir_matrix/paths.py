@@ -76,6 +76,11 @@ def repository() -> Path:
     return INSTALLED if is_installed() else INSTALLED.parents[2]
 
 
+def launcher() -> str:
+    """Return the command that a person types to start the program."""
+    return "matrix" if is_installed() else "tools/matrix"
+
+
 def is_installed() -> bool:
     """Return whether the program is not that of a checkout."""
     return INSTALLED.is_dir()

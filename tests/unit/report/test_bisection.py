@@ -48,9 +48,7 @@ def found() -> Bisection:
         seen(2, "lower-failed", "bad <op> | [red]", diagnostics="```\nline two\x1b[2J", step=STEP),
         seen(3, "crashed", "SIGSEGV while at stage lower", signal="SIGSEGV", frame="f()", step=STEP),
     ]
-    difference = StepDifference(
-        step="bufferize", actions=("a", "b"), lines=("@@ -1 +1 @@", "-  [old]", "+  new"), cut=7
-    )
+    difference = StepDifference(step="bufferize", lines=("@@ -1 +1 @@", "-  [old]", "+  new"), cut=7)
     explained = [
         ExplainedChange(
             change=change, difference=difference if number == 0 else None, commits="https://x/compare/a...b"

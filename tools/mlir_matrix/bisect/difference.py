@@ -29,8 +29,6 @@ class StepDifference:
     """The first step whose output differs."""
 
     step: str
-    #: Actions of both sides.
-    actions: tuple[str, str]
     #: The difference of the IR, as ``diff -u`` writes it; empty for outputs that are no text.
     lines: tuple[str, ...]
     #: How many lines of the difference are not shown.
@@ -63,10 +61,9 @@ def _compare(
 ) -> StepDifference | None:
     outputs = [done[action.id].result.outputs for action in actions]
     changed = [name for name in outputs[0] if name in outputs[1] and outputs[0][name] != outputs[1][name]]
-    names = (actions[0].id, actions[1].id)
     for name in changed:
         if not actions[0].outputs[name].endswith(".mlir"):
-            return StepDifference(step=label, actions=names, lines=())
+            return StepDifference(step=label, lines=())
         try:
             texts = [read(output[name]).decode("utf-8", "replace") for output in outputs]
         except (OSError, LostBlob):
@@ -74,7 +71,7 @@ def _compare(
         lines = difference(*texts)
         if lines:
             cut = max(0, len(lines) - _SHOWN)
-            return StepDifference(step=label, actions=names, lines=tuple(lines[:_SHOWN]), cut=cut)
+            return StepDifference(step=label, lines=tuple(lines[:_SHOWN]), cut=cut)
     return None
 
 

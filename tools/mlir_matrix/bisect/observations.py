@@ -51,12 +51,10 @@ def observe(
     places = {each.id: (test, point) for test, points in tests.items() for point, each in enumerate(points)}
     plan = session.plan([each for points in tests.values() for each in points])
     found: dict[str, dict[int, Observation]] = {test: {} for test in tests}
-    run: list[Run] = []
 
-    def note(result: TestResult) -> None:
+    def note(result: TestResult, outputs: Mapping[str, str] | None = None) -> None:
         test, point = places[result.id]
         if point not in found[test]:
-            outputs = _outputs(plan, run[0], result.id) if by == "output" and run else None
             seen = Observation(test=test, point=point, signature=signature(result, by, outputs), result=result)
             found[test][point] = seen
             keep(seen)
@@ -70,11 +68,11 @@ def observe(
         if by != "output":
             note(event.result)
 
-    run.append(run_plan(session, plan, limits=limits, fail_fast=False, listener=listen))
-    for result in run[0].results:
-        if run[0].interruption is None or result.reason != "not run: the run was interrupted":
-            note(result)
-    return Scan(plan=plan, run=run[0], observations=found)
+    run = run_plan(session, plan, limits=limits, fail_fast=False, listener=listen)
+    # Of an interrupted run, what is not noted by now was not run.
+    for result in run.results if run.interruption is None else ():
+        note(result, _outputs(plan, run, result.id) if by == "output" else None)
+    return Scan(plan=plan, run=run, observations=found)
 
 
 def _outputs(plan: Plan, run: Run, test: str) -> dict[str, str]:

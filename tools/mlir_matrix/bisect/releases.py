@@ -23,6 +23,8 @@ class Axis:
 
     component: str
     releases: tuple[str, ...]
+    #: The indices of ``--good`` and ``--bad``, if both are given.
+    ends: tuple[int, int] | None = None
     #: Of releases that share one number, those left out: programs are compared with programs only.
     left_out: tuple[str, ...] = field(default=())
 
@@ -63,7 +65,8 @@ def make_axis(catalog: Catalog, component: str, *, good: str = "", bad: str = ""
     if len(usable) < 2:
         raise UsageError(f"{component} has {len(usable)} release to bisect; it takes two or more")
     left_out = tuple(each.release for each in releases if each.bindings and each.release not in usable and mixed)
-    return Axis(component=component, releases=tuple(usable), left_out=left_out)
+    named = (usable.index(ends[0]), usable.index(ends[1])) if len(ends) == 2 else None
+    return Axis(component=component, releases=tuple(usable), ends=named, left_out=left_out)
 
 
 def default_component(catalog: Catalog, tests: Sequence[str]) -> str:

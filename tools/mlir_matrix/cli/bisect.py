@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlir_matrix.bisect.bisection import Bisection, explain
-from mlir_matrix.bisect.log import Log, new_folder
+from mlir_matrix.bisect.log import Log
 from mlir_matrix.bisect.observations import observe
-from mlir_matrix.bisect.releases import default_component, make_axis, tests_on
+from mlir_matrix.bisect.releases import Axis, default_component, make_axis, tests_on
 from mlir_matrix.bisect.signature import BY, PASS
-from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.files import write_text
-from mlir_matrix.paths import is_installed
+from mlir_matrix.files import unwritable, write_text
+from mlir_matrix.paths import launcher
 from mlir_matrix.report.bisection_document import document
 from mlir_matrix.report.bisection_markdown import markdown
 from mlir_matrix.report.page import page
 from mlir_matrix.report.progress import shown
+from mlir_matrix.report.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from mlir_matrix.execute.options import Limits
@@ -83,8 +83,9 @@ def command(
         raise UsageError(f"--pin {chosen}=…: a bisection of {chosen} chooses its releases; use --good and --bad")
     axis = make_axis(current.catalog, chosen, good=good, bad=bad, bindings=bindings)
     on_axis = tests_on(current, tests, axis)
-    log = Log(new_folder(current.home.state, list(on_axis)), axis)
-    line = shlex.join(["matrix" if is_installed() else "tools/matrix", *sys.argv[1:]])
+    folder = _new_folder(current.home.state / "bisect", axis)
+    log = Log(folder / "log.ndjson", axis)
+    line = shlex.join([launcher(), *sys.argv[1:]])
     log.begin(line, list(on_axis))
     count = sum(each.outcome is None for points in on_axis.values() for each in points)
     with shown(count, quiet=quiet) as display:
@@ -92,32 +93,35 @@ def command(
     if scan.run.interruption is not None:
         raise scan.run.interruption
     found = list(explain(current.catalog, axis, scan, ActionCache(current.home.actions).read_blob))
-    if good and bad:
+    if axis.ends:
         for each in found:
-            _check_ends(each, good, bad)
-    reports = [_write_report(each, log.folder, line) for each in found]
-    show(form, document(found, reports, str(log.folder / "log.ndjson")), _text(found, reports), markup=True)
+            _check_ends(each, *axis.ends)
+    reports = [_write_report(each, folder, line) for each in found]
+    show(form, document(found, reports, str(folder / "log.ndjson")), _text(found, reports), markup=True)
     return 0 if all(sum(each.signature is not None for each in one.observations) > 1 for one in found) else 3
 
 
-def _check_ends(found: Bisection, good: str, bad: str) -> None:
-    """Raise UsageError unless a test passes at the good end and fails at the bad one."""
-    at = {name: find(found.axis.releases, name) for name in (good, bad)}
-    seen = {
-        name: found.observations[found.axis.releases.index(release or "")].signature for name, release in at.items()
-    }
-    if seen[bad] == PASS and seen[good] not in (PASS, None):
-        raise UsageError(f"{found.test} passes at --bad {bad} and not at --good {good} ({seen[good]}); swap them")
-    if seen[good] is not None and seen[good] == seen[bad]:
-        raise UsageError(
-            f"{found.test} behaves alike at --good {good} and --bad {bad} ({seen[good]}); choose other ends"
-        )
+def _new_folder(folder: Path, axis: Axis) -> Path:
+    """Make the folder of this bisection. Raise InfrastructureError."""
+    try:
+        return RunFolder(folder, {axis.component: f"{axis.releases[0]}..{axis.releases[-1]}"}).path
+    except OSError as error:
+        raise unwritable(f"no folder can be made in {folder}", error) from None
+
+
+def _check_ends(found: Bisection, good: int, bad: int) -> None:
+    """Raise UsageError unless a test behaves differently at its ends, and passes at the good one if it does at the bad one."""
+    at_good, at_bad = (found.observations[point].signature for point in (good, bad))
+    ends = [f"{option} {found.axis.releases[point]}" for option, point in (("--good", good), ("--bad", bad))]
+    if at_bad == PASS and at_good not in (PASS, None):
+        raise UsageError(f"{found.test} passes at {ends[1]} and not at {ends[0]} ({at_good}); swap them")
+    if at_good is not None and at_good == at_bad:
+        raise UsageError(f"{found.test} behaves alike at {' and '.join(ends)} ({at_good}); choose other ends")
 
 
 def _write_report(found: Bisection, folder: Path, line: str) -> Path:
     """Write the report of a test as Markdown and HTML. Raise InfrastructureError."""
     path = folder / found.test / "report.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = markdown(found, line)
     write_text(path, text)
     write_text(path.with_suffix(".html"), page(text))

@@ -21,7 +21,7 @@ from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
-from mlir_matrix.paths import is_installed
+from mlir_matrix.paths import launcher
 from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMO
 def repeat_command(request: Request, suites: Sequence[str] = ()) -> Callable[[str], str]:
     """Return what makes the command that runs one test again; ``suites``: those of the request, for their expectations."""
     words = [word for option in _REPEATED for word in option.repeated(request)]
-    begin = shlex.join(["matrix" if is_installed() else "tools/matrix", "run", *words, *suites])
+    begin = shlex.join([launcher(), "run", *words, *suites])
     return lambda test: f"{begin} {shlex.quote(test)}"
 
 

@@ -21,7 +21,7 @@ from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.files import write_output
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
-from mlir_matrix.paths import find_home, repository
+from mlir_matrix.paths import find_home, launcher, repository
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.run_info import RunInfo
 
@@ -101,7 +101,7 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
 
 def _describe(request: Request) -> RunInfo:
     roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
-    return RunInfo(shlex.join(["tools/matrix", *sys.argv[1:]]), roots)
+    return RunInfo(shlex.join([launcher(), *sys.argv[1:]]), roots)
 
 
 def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool) -> Report:

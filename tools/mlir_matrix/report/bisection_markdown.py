@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
+from mlir_matrix.paths import launcher
 from mlir_matrix.text import harmless
 
 _DIAGNOSTICS = 40
@@ -78,7 +79,7 @@ def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
 
 def _repeat(found: Bisection, command: str) -> Iterator[str]:
     chosen = shown(found.observations)
-    again = [f"tools/matrix run {shlex.quote(chosen.result.id)}"] if chosen else []
+    again = [f"{launcher()} run {shlex.quote(chosen.result.id)}"] if chosen else []
     yield from ("", "## Repeat", "", *_fenced("sh", [command, *again]))
     if chosen and found.commands.steps:
         yield from ("", f"Without that tool, with the programs of {found.axis.releases[chosen.point]}:", "")

@@ -83,7 +83,8 @@ class ResultMaker:
     def note(self, action: str, done: Done) -> None:
         """Record the cost of an action, after those of the actions that it depends on.
 
-        Some of these may be unfinished if it inherits a failure: their environments count, their time does not.
+        Some of these may be unfinished if it inherits a failure: their environments count. The cost is that of the failure
+        alone, whatever else had finished by then.
         """
         spec = self._graph.actions[action]
         # Work that is done once for a target is not part of a test.
@@ -91,18 +92,19 @@ class ResultMaker:
         cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
         poisons = [found] if isinstance(found := done.result.metrics.get("poisons"), int) else []
-        failed = "" if done.result.ok else action
-        for source in spec.sources:
-            before = self._chains.get(source) or self._unfinished(source)
+        sources = [self._chains.get(source) or self._unfinished(source) for source in spec.sources]
+        inherited = None if done.result.ok else next((before for before in sources if before.failed), None)
+        for before in [inherited] if inherited else sources:
             duration += before.duration_s
             cached = cached and before.cached
             poisons += [before.poisons] if before.poisons else []
-            failed = before.failed if failed == action and before.failed else failed
+        for before in sources:
             if environments <= before.environments:
                 environments = before.environments
             else:
                 environments |= before.environments
         self._failed |= set() if done.result.ok else {action}
+        failed = "" if done.result.ok else inherited.failed if inherited else action
         self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0), failed)
 
     def _unfinished(self, action: str) -> _Chain:

@@ -1,0 +1,1 @@
+"""Find the change that made a test behave differently."""

@@ -23,6 +23,8 @@ from mlir_matrix.errors import UsageError
 MANY = 16
 #: Blocks with a smaller share of the probability, and points with a smaller gain of information, are left out.
 _NEGLIGIBLE = 1e-9
+#: How many points of a block are compared, where all are too many.
+_SAMPLE = 500
 
 
 class Verdict(StrEnum):
@@ -298,7 +300,7 @@ class Search:
     def _outlooks(self, parts: Sequence[_Part]) -> Iterator[tuple[int, float, float]]:
         """Iterate over points with the probability that they show «bad», and the information that a probe gives, in bits.
 
-        On a line, only over the best of each block.
+        Not over all points: on a line, over the best of each block; in a graph, over some hundreds of each block.
         """
         noise = self.rates.false_bad
         noise_entropy = entropy_of(noise)
@@ -326,17 +328,19 @@ class Search:
             late, bad, entropy = late + part.share, bad + part.share * part.rate, entropy + part.share * part.entropy
 
     def _sums(self, parts: Sequence[_Part]) -> Iterator[tuple[int, tuple[float, float, float]]]:
-        """Iterate over possible points with the sums of shares, of shares that show «bad», and of entropies of ancestors."""
+        """Iterate over points with the sums of shares, of shares that show «bad», and of entropies of their ancestors."""
         values = [[0.0] * len(self.history) for _ in range(3)]
-        possible = list[int]()
+        chosen = list[int]()
         for part in parts:
             members = self.history.listed(part.members)
-            possible += members
+            chosen += members[:: -max(1, len(members) // _SAMPLE)]
             for point in members:
                 share = part.scale * self._weights.each[point]
                 values[0][point], values[1][point], values[2][point] = share, share * part.rate, share * part.entropy
-        late, bad, entropy = map(self.history.sums, values)
-        for point in possible:
+        bad, entropy = map(self.history.sums, values[1:])
+        # Needed only where good points can show «bad».
+        late = self.history.sums(values[0]) if self.rates.false_bad else bad
+        for point in chosen:
             yield point, (late[point], bad[point], entropy[point])
 
 

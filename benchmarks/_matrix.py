@@ -53,20 +53,20 @@ def matrix(*arguments: str) -> str:
     return done.stdout
 
 
-def observed(*arguments: str) -> Report:
-    """Run ``matrix run … --format json`` in the same interpreter as the launcher does, and report on it."""
+def observed(*arguments: str, form: str = "json") -> Report:
+    """Run ``matrix run … --format FORM`` in the same interpreter as the launcher does, and report on it."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.json"
         command = [sys.executable, "-P", "-s", *_bytecode(), "-c", _REPORTING, str(file), str(ROOT / "tools")]
         done = subprocess.run(
-            [*command, "run", "--quiet", "--format", "json", *arguments],
+            [*command, "run", "--quiet", "--format", form, *arguments],
             cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False,
         )  # fmt: skip
         if done.returncode not in (0, 1):
             raise SystemExit(f"matrix run {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
         found = json.loads(file.read_text(encoding="utf-8"))
     return Report(
-        document=json.loads(done.stdout),
+        document=json.loads(done.stdout) if form == "json" else {},
         own_s=found["own_s"],
         others_s=found["others_s"],
         others_rss=found["others_rss"],

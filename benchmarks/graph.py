@@ -95,6 +95,8 @@ def end_to_end() -> list[bool]:
 
 def main() -> int:
     """Print the ratios; exit code 1 where one does not hold."""
+    # First: a process begins with the memory of the one that starts it, as the kernel counts.
+    plans = end_to_end()
     gc.set_threshold(*COLLECTING)  # as in use
     seconds, bytes_each = [], []
     with tempfile.TemporaryDirectory() as name:
@@ -114,7 +116,7 @@ def main() -> int:
         verdict("time a test, of 100,000 / of 10,000", seconds[-1] / seconds[0], 1.5, at_most=True),
         verdict("memory a test, of 100,000 / of 10,000", bytes_each[-1] / bytes_each[0], 1.2, at_most=True),
     ]
-    return 0 if all([*results, *end_to_end()]) else 1
+    return 0 if all([*results, *plans]) else 1
 
 
 if __name__ == "__main__":

@@ -114,7 +114,9 @@ def main() -> int:
     report = observed("smoke")
     results = report.document
     imported = sorted(FRAMEWORKS & report.modules)
-    done = [results["executed"], len(imported), int(report.others_rss > 0)]
+    # The document names the commits of the catalogs, for which Git is asked.
+    processes = observed("smoke", form="table").others_rss
+    done = [results["executed"], len(imported), int(processes > 0)]
     print(
         f"     {results['summary']['total']} tests: {done[0]} actions executed; frameworks imported: "
         f"{', '.join(imported) or 'none'}; processes started: {'some' if done[2] else 'none'}; CPU {report.own_s:.3f} s"

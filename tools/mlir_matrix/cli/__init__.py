@@ -20,6 +20,7 @@ from mlir_matrix.errors import InfrastructureError, MatrixError
 VERBS = {
     "plan": "Show which tests would run, and why.",
     "run": "Run tests and compare each outcome with the expected one.",
+    "bisect": "Find the releases that changed the result of tests.",
     "explain": "Show everything that decides one test, with file and line.",
     "compare": "Compare the numbers in two files or folders.",
     "golden": "Manage expected outputs and numeric tolerances.",

@@ -23,7 +23,6 @@ from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.paths import find_home, repository
 from mlir_matrix.report.events import EventLog
-from mlir_matrix.report.run_folder import RunFolder
 from mlir_matrix.report.run_info import RunInfo
 
 
@@ -114,6 +113,8 @@ def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool)
 
         return run_tests(request, unchanged, quiet=quiet, about=about, log=log)
     if about is not None:
+        from mlir_matrix.report.run_folder import RunFolder  # imports what removes folders of actions
+
         results = report.run.results
         unsupported = sum(result.outcome == Outcome.UNSUPPORTED for result in results)
         folder = RunFolder(find_home().state / "failures", report.pins)

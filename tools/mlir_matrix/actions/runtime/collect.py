@@ -90,15 +90,20 @@ def remove_folder(folder: str) -> None:
     """
     serial = count()
     with contextlib.suppress(OSError):
-        while inside := [entry for entry in os.scandir(folder) if not _remove(entry)]:
+        while inside := _empty(folder):
             for inner in inside:
                 os.chmod(inner.path, 0o700)
-                for entry in os.scandir(inner.path):
-                    if not _remove(entry):
-                        os.chmod(entry.path, 0o700)
-                        os.rename(entry.path, f"{folder}/.moved-{next(serial)}")
+                for entry in _empty(inner.path):
+                    os.chmod(entry.path, 0o700)
+                    os.rename(entry.path, f"{folder}/.moved-{next(serial)}")
                 os.rmdir(inner.path)
         os.rmdir(folder)
+
+
+def _empty(folder: str) -> list[os.DirEntry[str]]:
+    """Remove the files of a folder; return its folders."""
+    with os.scandir(folder) as entries:
+        return [entry for entry in entries if not _remove(entry)]
 
 
 def _remove(entry: os.DirEntry[str]) -> bool:

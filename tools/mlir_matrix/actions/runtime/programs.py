@@ -39,6 +39,8 @@ _FRAME = re.compile(
 _TEXT_LIMIT = 200_000
 #: What the action's programs took. Seconds.
 _spent: list[float] = []
+#: The command lines of the action's programs, for reports: names of programs, paths relative to the action's folder.
+_commands: list[list[str]] = []
 _MAJOR = re.compile(r"\d+")
 
 
@@ -131,8 +133,9 @@ def execute(program: str, arguments: Sequence[str], *, failure: str = "") -> str
         preexec_fn=isolation.die_with_parent,
     )  # fmt: skip
     _spent.append(time.perf_counter() - begin)
+    _commands.append([program, *arguments])
     with open(METRICS, "w", encoding="utf-8") as file:
-        json.dump({"programs_s": round(sum(_spent), 6)}, file)
+        json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
     # Errors first: a reason quotes the first line where none begins with «error».
     said = (done.stderr + done.stdout).decode("utf-8", "replace")
     if done.returncode != 0:

@@ -24,7 +24,7 @@ from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import suites, toolchains
 from mlir_matrix.files import write_text
 from mlir_matrix.names import check_known
-from mlir_matrix.report.schemas import audit, cache_gc, comparison, conflicts, events, golden, run, verdict
+from mlir_matrix.report.schemas import audit, bisect, cache_gc, comparison, conflicts, events, golden, run, verdict
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
@@ -44,6 +44,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
 #: The documents of ``--format json`` and the lines of ``--events``, by the name in their key ``schema``.
 DOCUMENTS: Mapping[str, Any] = {
     "audit": audit.Audit,
+    "bisect": bisect.Bisections,
     "cache-gc": cache_gc.CacheGc,
     "calibration": golden.Calibration,
     "comparison": comparison.Comparisons,
@@ -56,7 +57,7 @@ DOCUMENTS: Mapping[str, Any] = {
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, suites, toolchains)
-_OF_DOCUMENTS = (audit, cache_gc, comparison, run, golden, conflicts, verdict, events)
+_OF_DOCUMENTS = (audit, bisect, cache_gc, comparison, run, golden, conflicts, verdict, events)
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)
 #: Kinds of files in a catalog.

@@ -1,0 +1,57 @@
+"""The difference of two modules, without what only their text says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlir_matrix.bisect.difference import difference
+
+MODULE = """\
+#map = affine_map<(d0) -> (d0)>
+module {
+  func.func @main(%arg0: memref<4xf32>) -> f32 {
+    %c0 = arith.constant 0 : index
+    %0 = memref.load %arg0[%c0] {alignment = 4 : i64} : memref<4xf32>
+    %1 = math.ceil %0 : f32
+    %2 = arith.subf %0, %1 : f32
+    return %2 : f32
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("%1", "%ceil"), ("%arg0", "%x#0"), ("{alignment", "<{alignment"), (" : f32\n", "  :  f32\n"), ("#map", "#map7")],
+)
+def test_names_and_spelling_are_no_difference(old: str, new: str) -> None:
+    other = MODULE.replace(old, new).replace("i64}", "i64}>" if new.startswith("<{") else "i64}")
+    assert other != MODULE
+    assert difference(MODULE, other) == []
+
+
+def test_a_new_operation_is_the_only_line() -> None:
+    """Though all values after it have other names."""
+    other = MODULE.replace("%1 = math.ceil %0", "%1 = math.absf %0 : f32\n    %2 = math.ceil %1")
+    other = other.replace("%2 = arith.subf %0, %1", "%3 = arith.subf %0, %2").replace("return %2", "return %3")
+    assert [line for line in difference(MODULE, other) if line[0] in "+-"] == ["+    % = math.absf % : f32"]
+
+
+def test_operands_count_where_nothing_else_differs() -> None:
+    lines = difference(MODULE, MODULE.replace("subf %0, %1", "subf %1, %0"))
+    assert [line.strip() for line in lines if line[0] in "+-"] == [
+        "-    %4 = arith.subf %2, %3 : f32", "+    %4 = arith.subf %3, %2 : f32",
+    ]  # fmt: skip
+
+
+def test_attributes_and_types_count() -> None:
+    assert difference(MODULE, MODULE.replace("alignment = 4", "alignment = 8"))
+    assert difference(MODULE, MODULE.replace("memref<4xf32>", "memref<5xf32>"))
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_text_is_compared(left: str, right: str) -> None:
+    assert difference(left, left) == []
+    assert all(line[0] in " +-@" for line in difference(left, right))

@@ -1,0 +1,72 @@
+"""The releases of a component as an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mlir_matrix.bisect.releases import Axis, default_component, make_axis
+from mlir_matrix.errors import UsageError
+from support.catalogs import catalog
+
+PROGRAMS = ("16.0.6", "17.0.6", "18.1.8", "22.1.8")
+
+
+def test_programs_are_compared_with_programs() -> None:
+    axis = make_axis(catalog(), "llvm")
+    assert (axis.releases, axis.left_out) == (PROGRAMS, ("19.1.7",))
+    assert make_axis(catalog(), "llvm", bindings=True).releases == (*PROGRAMS[:3], "19.1.7", PROGRAMS[3])
+    assert make_axis(catalog(), "llvm", bad="19").releases == (*PROGRAMS[:3], "19.1.7"), "an end that is named"
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ({"good": "17", "bad": "22"}, PROGRAMS[1:]),
+        ({"good": "22", "bad": "17"}, PROGRAMS[1:]),
+        ({"good": "17"}, PROGRAMS[1:]),
+        ({"bad": "17"}, PROGRAMS[:2]),
+    ],
+)
+def test_ends(ends: dict[str, str], expected: tuple[str, ...]) -> None:
+    assert make_axis(catalog(), "llvm", **ends).releases == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"component": "lllvm"}, "there is no component 'lllvm'; did you mean 'llvm'"),
+        ({"component": "llvm", "good": "20"}, "llvm has no release '20'; it has 16.0.6, 17.0.6"),
+        (
+            {"component": "llvm", "good": "17", "bad": "17.0"},
+            "--good 17 and --bad 17.0 are the same release, llvm 17.0.6",
+        ),
+        ({"component": "llvm", "good": "22"}, "llvm has 1 release to bisect"),
+    ],
+)
+def test_wrong_ends(asked: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        make_axis(catalog(), **asked)
+
+
+def test_labels_are_the_shortest_that_differ() -> None:
+    assert Axis(component="c", releases=("9.1", "10.0.1", "10.0.2", "24.0.0+x.1")).labels() == [
+        "9",
+        "10.0.1",
+        "10.0.2",
+        "24",
+    ]
+    assert Axis(component="c", releases=("24.0.0+a", "24.0.0+b")).labels() == ["24.0.0", "24.0.0"]
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["nobody/nothing/nowhere/never"], "nobody"),
+        (["smoke"], "smoke: a bisection takes tests, not suites"),
+    ],
+)
+def test_names_that_have_no_component(names: list[str], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        default_component(catalog(), names)

@@ -1,0 +1,117 @@
+"""Reports of bisections: on a terminal, as Markdown, as a document."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.bisect.bisection import Bisection, Commands, ExplainedChange
+from mlir_matrix.bisect.changes import changes
+from mlir_matrix.bisect.difference import StepDifference
+from mlir_matrix.bisect.observations import Observation
+from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.signature import signature
+from mlir_matrix.judge.results import TestResult
+from mlir_matrix.report.bisection_document import document
+from mlir_matrix.report.bisection_markdown import markdown
+from mlir_matrix.report.bisection_text import bisection_lines
+from mlir_matrix.report.page import page
+from mlir_matrix.report.schemas.export import adapter
+
+TEST = "mlir/p/t/w"
+RELEASES = ("16.0.6", "17.0.6", "18.1.8", "19.1.7")
+STEP = {"name": "bufferize", "action": "bufferize-1"}
+
+
+def seen(point: int, outcome: str, reason: str = "", **more: Any) -> Observation:
+    names = {"framework": "mlir", "pipeline": "p", "target": "t", "workload": "w"}
+    result = TestResult(
+        id=f"{TEST}@llvm={RELEASES[point]}", **names, outcome=Outcome(outcome), stage="lower", expected=True, reason=reason,
+        pins={"llvm": RELEASES[point]}, **more,
+    )  # fmt: skip
+    return Observation(test=TEST, point=point, signature=signature(result), result=result)
+
+
+@pytest.fixture
+def found() -> Bisection:
+    """A pass, a release of which nothing is known, an error, and a crash."""
+    observations = [
+        seen(0, "pass"),
+        seen(1, "infra-error", "the package | llvm\x1b[2J cannot be had"),
+        seen(2, "lower-failed", "bad <op> | [red]", diagnostics="```\nline two\x1b[2J", step=STEP),
+        seen(3, "crashed", "SIGSEGV while at stage lower", signal="SIGSEGV", frame="f()", step=STEP),
+    ]
+    difference = StepDifference(
+        step="bufferize", actions=("a", "b"), lines=("@@ -1 +1 @@", "-  [old]", "+  new"), cut=7
+    )
+    explained = [
+        ExplainedChange(
+            change=change, difference=difference if number == 0 else None, commits="https://x/compare/a...b"
+        )
+        for number, change in enumerate(changes([each.signature for each in observations]))
+    ]
+    commands = Commands(steps={"bufferize": ["mlir-opt linalg.mlir -o out.mlir"]}, files={"linalg.mlir": "module {}\n"})
+    return Bisection(
+        test=TEST,
+        axis=Axis(component="llvm", releases=RELEASES),
+        observations=observations,
+        changes=explained,
+        commands=commands,
+    )
+
+
+def test_on_a_terminal(found: Bisection) -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    for line in bisection_lines(found):
+        console.print(line if isinstance(line, Text) else Text.from_markup(line))
+    said = console.export_text()
+    assert "  16 17 18 19\n   A  ?  B  C\n" in said
+    assert "broke between 16.0.6 and 18.1.8  A → B" in said
+    assert "one of 17.0.6, 18.1.8: nothing is known of 17.0.6" in said
+    assert "differs in 19.1.7  B → C" in said
+    assert "-  [old]" in said
+    assert "[red]" in said
+    assert "7 more lines" in said
+    assert "\x1b" not in said
+
+
+def test_markdown(found: Bisection) -> None:
+    said = markdown(found, "matrix bisect mlir/p/t/w")
+    assert said.startswith("# mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7\n")
+    assert "| 17.0.6 | unknown: the package \\| llvm\\x1b[2J cannot be had |" in said
+    assert "unknown: 17.0.6; the change is in one of these or in 18.1.8" in said
+    assert "```diff\n@@ -1 +1 @@\n-  [old]\n+  new\n… 7 more lines\n```" in said
+    assert "tools/matrix run mlir/p/t/w@llvm=19.1.7" in said
+    assert "mlir-opt linalg.mlir -o out.mlir" in said
+    assert "- llvm 19.1.7" in said
+    assert "\x1b" not in said
+    # What a compiler prints ends no block.
+    assert "````text\nbad <op> | [red]\n```\nline two\\x1b[2J\n````" in said
+
+
+def test_page(found: Bisection) -> None:
+    made = page(markdown(found, "matrix bisect '<script>alert(1)</script>'"))
+    assert "<title>mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7</title>" in made
+    assert "<del>-  [old]</del>\n<ins>+  new</ins>" in made
+    assert "<td>17.0.6</td>" in made
+    assert "<script" not in made
+    assert "bad &lt;op&gt; | [red]" in made
+    assert not re.search(r"(?:src|href)=", made.replace('href="https://x/compare/a...b"', ""))
+
+
+def test_the_document_has_its_type(found: Bisection) -> None:
+    made = document([found], [Path("/r.md")], "/log")
+    adapter("bisect").validate_python(made)
+    assert [point["behaviour"] for point in made["tests"][0]["points"]] == ["A", None, "B", "C"]
+    assert [(each["kind"], each["between"]) for each in made["tests"][0]["changes"]] == [
+        ("broke", ["17.0.6"]),
+        ("differs", []),
+    ]
+    assert made["summary"] == {"total": 1, "changed": 1}

@@ -1,0 +1,113 @@
+"""Find the first step after which the IR of two points differs, and show that difference without noise of the text."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from mlir_matrix.execute.action_cache import LostBlob
+from mlir_matrix.execute.job import Done
+from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.planner import Plan
+
+_VALUE = re.compile(r"%[\w$.-]+(?::\d+|#\d+)?|\^\w+")
+#: Spellings that change without a change of meaning: aliases of attributes, properties in ``<{…}>``, spaces.
+_SPELLINGS = (
+    (re.compile(r"#([a-z_]+)\d+\b"), r"#\1"),
+    (re.compile(r"<\{"), "{"),
+    (re.compile(r"\}>"), "}"),
+    (re.compile(r"\s+"), " "),
+)
+#: Lines around a difference, and lines that are shown in all.
+_AROUND, _SHOWN = 2, 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepDifference:
+    """The first step whose output differs."""
+
+    step: str
+    #: Actions of both sides.
+    actions: tuple[str, str]
+    #: The difference of the IR, as ``diff -u`` writes it; empty for outputs that are no text.
+    lines: tuple[str, ...]
+    #: How many lines of the difference are not shown.
+    cut: int = 0
+
+
+def first_difference(
+    plan: Plan, done: Mapping[str, Done], tests: tuple[str, str], read: Callable[[str], bytes]
+) -> StepDifference | None:
+    """Compare what the steps of two tests gave, in order. None if no common step gave anything else."""
+    left, right = (dict(_steps(plan, done, test)) for test in tests)
+    for label in (label for label in left if label in right):
+        actions = (left[label], right[label])
+        found = _compare(label, actions, done, read)
+        if found is not None:
+            return found
+    return None
+
+
+def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> Iterator[tuple[str, Action]]:
+    """Yield the finished actions of a test that give something, by their name without digest."""
+    last = plan.verdicts.get(test)
+    for name in plan.graph.needed_by(last) if last else ():
+        if name in done and done[name].result.ok and plan.graph.actions[name].stage != "judge":
+            yield name.rpartition("-")[0], plan.graph.actions[name]
+
+
+def _compare(
+    label: str, actions: tuple[Action, Action], done: Mapping[str, Done], read: Callable[[str], bytes]
+) -> StepDifference | None:
+    outputs = [done[action.id].result.outputs for action in actions]
+    changed = [name for name in outputs[0] if name in outputs[1] and outputs[0][name] != outputs[1][name]]
+    names = (actions[0].id, actions[1].id)
+    for name in changed:
+        if not actions[0].outputs[name].endswith(".mlir"):
+            return StepDifference(step=label, actions=names, lines=())
+        try:
+            texts = [read(output[name]).decode("utf-8", "replace") for output in outputs]
+        except (OSError, LostBlob):
+            continue
+        lines = difference(*texts)
+        if lines:
+            cut = max(0, len(lines) - _SHOWN)
+            return StepDifference(step=label, actions=names, lines=tuple(lines[:_SHOWN]), cut=cut)
+    return None
+
+
+def difference(left: str, right: str) -> list[str]:
+    """Return the difference of two modules, operation by operation; empty if only names and spacing differ.
+
+    Names of values are left out, because one new operation renames all that follow. Where nothing but operands differs, values
+    are numbered.
+    """
+    for rename in (_anonymous, _numbered):
+        before, after = (rename(_lines(text)) for text in (left, right))
+        lines = list(difflib.unified_diff(before, after, lineterm="", n=_AROUND))
+        if lines:
+            return [line for line in lines if not line.startswith(("---", "+++"))]
+    return []
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a module, with one spelling for what has several."""
+    for line in text.splitlines():
+        words = line.strip()
+        for pattern, replacement in _SPELLINGS:
+            words = pattern.sub(replacement, words)
+        if words:
+            yield line[: len(line) - len(line.lstrip())] + words
+
+
+def _anonymous(lines: Iterable[str]) -> list[str]:
+    return [_VALUE.sub(lambda found: found[0][0], line) for line in lines]
+
+
+def _numbered(lines: Iterable[str]) -> list[str]:
+    numbers: dict[str, int] = {}
+    return [
+        _VALUE.sub(lambda found: f"{found[0][0]}{numbers.setdefault(found[0], len(numbers))}", line) for line in lines
+    ]

@@ -1,0 +1,126 @@
+"""The releases of a component as the axis of a bisection, and the tests at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.models.base import used_steps
+from mlir_matrix.catalog.pins import PINS_MARK, find_release
+from mlir_matrix.errors import UsageError
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.select import choose, is_suite
+from mlir_matrix.expand.test_sets import IR_TARGET
+from mlir_matrix.names import SEGMENTS, check_known, name_glob
+from mlir_matrix.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """Releases of a component, the oldest first."""
+
+    component: str
+    releases: tuple[str, ...]
+    #: Of releases that share one number, those left out: programs are compared with programs only.
+    left_out: tuple[str, ...] = field(default=())
+
+    def labels(self) -> list[str]:
+        """Return the shortest names that tell the releases apart."""
+        names = [release.partition("+")[0].split(".") for release in self.releases]
+        lengths = [
+            next(
+                (n for n in range(1, len(name)) if sum(other[:n] == name[:n] for other in names) == 1),
+                len(name),
+            )
+            for name in names
+        ]
+        return [".".join(name[:length]) for name, length in zip(names, lengths, strict=True)]
+
+
+def make_axis(catalog: Catalog, component: str, *, good: str = "", bad: str = "", bindings: bool = False) -> Axis:
+    """Return the releases from one end to the other, by default all. Raise UsageError.
+
+    Without ``bindings``, releases that come as Python bindings are left out if others come as programs: they generate code for
+    other CPU features.
+    """
+    check_known("component", [component], catalog.components, "--component: ")
+    entry = catalog.components[component]
+    releases = entry.document.releases
+    ends = [find_release(entry, name).release for name in (good, bad) if name]
+    if len(ends) == 2 and ends[0] == ends[1]:
+        raise UsageError(f"--good {good} and --bad {bad} are the same release, {component} {ends[0]}; name two")
+    mixed = any(each.bindings for each in releases) and not all(each.bindings for each in releases)
+    usable = [each.release for each in releases if bindings or not (mixed and each.bindings) or each.release in ends]
+    if len(ends) == 2:
+        first, last = sorted(map(usable.index, ends))
+        usable = usable[first : last + 1]
+    elif good:
+        usable = usable[usable.index(ends[0]) :]
+    elif bad:
+        usable = usable[: usable.index(ends[0]) + 1]
+    if len(usable) < 2:
+        raise UsageError(f"{component} has {len(usable)} release to bisect; it takes two or more")
+    left_out = tuple(each.release for each in releases if each.bindings and each.release not in usable and mixed)
+    return Axis(component=component, releases=tuple(usable), left_out=left_out)
+
+
+def default_component(catalog: Catalog, tests: Sequence[str]) -> str:
+    """Return the component to bisect: the compiler of the tests' steps that has the most releases. Raise UsageError."""
+    if suites := [test for test in tests if is_suite(test)]:
+        raise UsageError(f"{suites[0]}: a bisection takes tests, not suites, e.g. 'mlir/math-poly/x86_64/*'")
+    found: dict[str, int] = {}
+    for step in chain.from_iterable(_steps(catalog, test) for test in tests):
+        for name in catalog.environments[catalog.steps[step].document.environment].document.components:
+            document = catalog.components[name].document
+            if document.tools:
+                found[name] = len(document.releases)
+    if not found:
+        choose(catalog, tests)  # raises for names that are unknown
+        raise UsageError(f"no compiler to bisect in the steps of {' '.join(tests)}; name one: --component COMPONENT")
+    return max(sorted(found), key=lambda name: found[name])
+
+
+def _steps(catalog: Catalog, test: str) -> Iterator[str]:
+    """Yield the steps of a test, or of all tests that a glob may match."""
+    segments = test.split("/")
+    if len(segments) != SEGMENTS:
+        return
+    pipeline, target = name_glob(segments[1]), name_glob(segments[2])
+    if target.matches(IR_TARGET):
+        yield from filter(pipeline.matches, catalog.steps)
+    for name in filter(pipeline.matches, catalog.pipelines):
+        document = catalog.pipelines[name].document
+        yield from (use.name for kind in document.entry for use in document.route(kind))
+    for name in filter(target.matches, catalog.targets):
+        yield from (use.name for use in used_steps(catalog.targets[name].document.codegen))
+
+
+def tests_on(session: Session, names: Sequence[str], axis: Axis) -> dict[str, list[Test]]:
+    """Return the tests at each release, oldest first, by the identifier without pins. Raise UsageError."""
+    found: dict[str, dict[str, Test]] = {}
+    for name in names:
+        if PINS_MARK in name:
+            raise UsageError(f"{name}: a bisection chooses the releases; leave out what follows the '@'")
+    globs = [f"{name}{PINS_MARK}{axis.component}=*" for name in names]
+    for test in choose(session.catalog, globs, pins=session.pins).tests():
+        release = find_release(session.catalog.components[axis.component], test.pins.partition("=")[2]).release
+        if release in axis.releases:
+            found.setdefault(test.id.partition(PINS_MARK)[0], {})[release] = test
+    complete = {test: [by[release] for release in axis.releases] for test, by in found.items()}
+    return {test: each for test, each in complete.items() if any(one.selected for one in each)} or _none(
+        names, complete
+    )
+
+
+def _none(names: Sequence[str], complete: dict[str, list[Test]]) -> dict[str, list[Test]]:
+    reasons = {each.reason for tests in complete.values() for each in tests}
+    raise UsageError(
+        f"{' '.join(names)} can run at no release: {'; '.join(sorted(reasons)[:3]) or 'there is no such test'}"
+    )
+
+
+def all_tests(tests: dict[str, list[Test]]) -> Iterator[Test]:
+    """Return the tests at all releases."""
+    return chain.from_iterable(tests.values())

@@ -1,1 +1,1 @@
-"""Find the release that changed the result of a test."""
+"""Find the change that made a test behave differently."""

@@ -1,0 +1,400 @@
+"""Search a history for the change that made a test bad: which points to probe next, and what is known.
+
+One change, the culprit, makes itself and all its descendants bad. Observations divide the candidates into blocks, whose
+members have the same observed descendants; so all members of a block are equally likely but for their weights. All state
+follows from the observations, in any order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import cycle, islice
+from math import exp, inf
+from typing import Any, NamedTuple
+
+from mlir_matrix.bisect.history import History, Line, Weights
+from mlir_matrix.bisect.rates import Rates, entropy_of
+from mlir_matrix.errors import UsageError
+
+#: How many points that cannot be probed, and none between them that can, make a run that is tried no further.
+MANY = 16
+#: Blocks with a smaller share of the probability, and points with a smaller gain of information, are left out.
+_NEGLIGIBLE = 1e-9
+#: How many points of a block are compared, where all are too many.
+_SAMPLE = 500
+
+
+class Verdict(StrEnum):
+    """What a probe of a point shows."""
+
+    GOOD = "good"
+    BAD = "bad"
+    CANNOT_TELL = "cannot-tell"
+
+
+class ContradictionError(UsageError):
+    """An observation that no single change explains together with the earlier ones."""
+
+    def __init__(self, point: int, verdict: Verdict) -> None:
+        super().__init__(
+            f"point {point} is {verdict}, which no single change explains together with earlier observations; "
+            "the test is flaky, or changed more than once"
+        )
+        self.point = point
+        self.verdict = verdict
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The points that can be the culprit, the most likely first, and the probability that one of them is."""
+
+    candidates: Sequence[int]
+    confidence: float
+    #: No further probe is needed, or none is likely to tell more: points in a long run of skipped ones are not all tried.
+    final: bool
+
+
+class _Block(NamedTuple):
+    """Candidates with the same observed descendants, and the counts of observations of those."""
+
+    members: Any
+    bad: int = 0
+    good: int = 0
+
+
+class _Evidence(NamedTuple):
+    """The blocks that observations make, in the order of the candidates on a line."""
+
+    blocks: tuple[_Block, ...]
+    bad: int = 0
+    good: int = 0
+
+    def add(self, history: History[Any], point: int, bad: bool, keep: bool) -> _Evidence:
+        """Return the evidence with one more observation.
+
+        ``keep``: whether a good point can show «bad», so that what is no ancestor of such a point remains.
+        """
+        blocks = []
+        for block in self.blocks:
+            inside, outside = history.split(block.members, point)
+            if inside:
+                blocks.append(_Block(inside, block.bad + bad, block.good + (not bad)))
+            if outside and (keep or not bad):
+                blocks.append(_Block(outside, block.bad, block.good))
+        return _Evidence(tuple(blocks), self.bad + bad, self.good + (not bad))
+
+
+class _Part(NamedTuple):
+    """A block with its posterior."""
+
+    members: Any
+    #: The probability that the culprit is in it.
+    share: float
+    #: Posterior by weight.
+    scale: float
+    #: The probability that a bad point shows «bad», if the culprit is here, and the entropy of that.
+    rate: float
+    entropy: float
+
+
+class Search:
+    """A search for the culprit among the ancestors of a bad point that are no ancestors of good ones.
+
+    ``prior``: a weight for each point. ``bad``: by default the last point. ``repeats``: how many further observations of the
+    culprit and the points before it an answer needs, when each has shown its verdict once.
+    """
+
+    def __init__(
+        self,
+        history: History[Any],
+        prior: Sequence[float] | None = None,
+        *,
+        good: Iterable[int] = (),
+        bad: int | None = None,
+        rates: Rates | None = None,
+        confidence: float = 0.95,
+        repeats: int = 1,
+    ) -> None:
+        self.history = history
+        self.rates = rates or Rates()
+        self.confidence = confidence
+        self.repeats = repeats
+        self._weights = Weights(len(history), prior)
+        self._good, self._bad = frozenset(good), len(history) - 1 if bad is None else bad
+        for point in (*self._good, self._bad):
+            self._check(point)
+        if not 0 < confidence < 1:
+            raise UsageError(f"confidence {confidence}: expected a number between 0 and 1")
+        candidates = history.between(self._good, self._bad)
+        if not candidates or not history.weight(candidates, self._weights):
+            raise UsageError("no point between the good and the bad end can be the culprit")
+        self._candidates = candidates
+        self._evidence = _Evidence((_Block(candidates),))
+        self._parts = self._posterior(self._evidence)
+        #: How often each point was good and bad.
+        self._counts: dict[int, list[int]] = {}
+        self._skips = _Skips(self._good | {self._bad})
+
+    def observe(self, point: int, verdict: Verdict) -> None:
+        """Take an observation; raise ContradictionError, and leave it out, where nothing explains it."""
+        self._check(point)
+        if verdict is Verdict.CANNOT_TELL:
+            self._skips.skip(point)
+            return
+        evidence = self._add(self._evidence, point, verdict is Verdict.BAD)
+        parts = self._posterior(evidence)
+        if not parts:
+            raise ContradictionError(point, verdict)
+        self._evidence, self._parts = evidence, parts
+        self._counts.setdefault(point, [0, 0])[verdict is Verdict.BAD] += 1
+        self._skips.tell(point)
+
+    def next(self, count: int = 1) -> list[int]:
+        """Return up to ``count`` points to probe at once, none where the answer is final.
+
+        A point of a flaky search, or one to verify, can be there several times.
+        """
+        if certain := self._certain():
+            found = self._divide(certain, count)
+            if found or self.rates.deterministic == 1:
+                return found
+        best = max(self._parts, key=lambda part: part.share)
+        if best.share >= self._enough and not self._divide(best.members, 1):
+            return self._verify(best.members, count)
+        return self._learn(count)
+
+    def answer(self) -> Answer:
+        """Return the smallest set of candidates that has the confidence; of a certain answer, all that remain."""
+        final = not self.next()
+        posterior = self.posterior()
+        best = max(self._parts, key=lambda part: part.share)
+        certain = self._certain()
+        if certain or best.share >= self._enough:
+            chosen = [point for point in self.history.listed(certain or best.members) if posterior[point]]
+            chosen.sort(key=lambda point: -posterior[point])
+            return Answer(chosen, min(1.0, sum(posterior[point] for point in chosen)), final)
+        chosen, sum_of_chosen = [], 0.0
+        for point in sorted(range(len(posterior)), key=lambda point: -posterior[point]):
+            if sum_of_chosen >= self.confidence or not posterior[point]:
+                break
+            chosen.append(point)
+            sum_of_chosen += posterior[point]
+        return Answer(chosen, min(1.0, sum_of_chosen), final)
+
+    def posterior(self) -> list[float]:
+        """Return for each point the probability that it is the culprit."""
+        found = [0.0] * len(self.history)
+        for part in self._parts:
+            for point in self.history.listed(part.members):
+                found[point] = part.scale * self._weights.each[point]
+        return found
+
+    @property
+    def _enough(self) -> float:
+        """The probability of a block at which it is the answer.
+
+        The distribution of a flaky test's rate is a guess: half of what may go wrong is kept for that.
+        """
+        return (1 + self.confidence) / 2 if self.flaky else self.confidence
+
+    @property
+    def flaky(self) -> bool:
+        """Whether rates or observations exclude that bad points always show it, and good ones never."""
+        return not self._certain()
+
+    def _check(self, point: int) -> None:
+        if not 0 <= point < len(self.history):
+            raise UsageError(f"unknown point {point}; expected one from 0 to {len(self.history) - 1}")
+
+    def _add(self, evidence: _Evidence, point: int, bad: bool) -> _Evidence:
+        return evidence.add(self.history, point, bad, keep=self.rates.false_bad > 0)
+
+    def _certain(self) -> Any:
+        """Return the candidates that remain if bad points always show it and good ones never, or nothing."""
+        if not self.rates.deterministic or self.rates.false_bad:
+            return None
+        found = next((block.members for block in self._evidence.blocks if not block.good), None)
+        return found if found and self.history.weight(found, self._weights) else None
+
+    def _posterior(self, evidence: _Evidence) -> list[_Part]:
+        """Return the posterior of the blocks that are possible."""
+        found, rates = [], self.rates
+        for block in evidence.blocks:
+            likelihood, rate, entropy = rates.outlook(block.bad, block.good)
+            if rates.false_bad:
+                likelihood += rates.log_early(evidence.bad - block.bad, evidence.good - block.good)
+            weight = self.history.weight(block.members, self._weights)
+            if likelihood > -inf and weight:
+                found.append((block.members, likelihood, weight, rate, entropy))
+        most = max([each[1] for each in found], default=0.0)
+        scales = [exp(each[1] - most) for each in found]
+        total = sum([scale * each[2] for scale, each in zip(scales, found, strict=True)])
+        return [
+            _Part(members, scale / total * weight, scale / total, rate, entropy)
+            for scale, (members, _, weight, rate, entropy) in zip(scales, found, strict=True)
+            if scale * weight > _NEGLIGIBLE * total
+        ]
+
+    def _divide(self, members: Any, count: int) -> list[int]:
+        """Return points whose ancestors divide the weight of a block evenly, none where no point divides it."""
+        ranking = self.history.ranking(members, self._weights)
+        total, step = ranking.total, ranking.total / (count + 1)
+        chosen: list[int] = []
+        for number in range(count, 0, -1):
+            near = ranking.near(number * step, None if self._skips else 2)
+            chosen += self._best(
+                (point, entropy_of((weight / step - number + 1) / 2))
+                for point, weight in near
+                if _divides(weight, total) and point not in chosen
+            )
+        if chosen or not self._skips:
+            return chosen
+        # All that can be probed is far from any even share.
+        return self._best(
+            (point, entropy_of(weight / total)) for point, weight in ranking.weighed() if _divides(weight, total)
+        )
+
+    def _best(self, gains: Iterable[tuple[int, float]]) -> list[int]:
+        """Return the point with the largest gain, where one has any, times the chance that it can be probed."""
+        rated = ((gain * self._skips.chance(point), -point) for point, gain in gains if gain > _NEGLIGIBLE)
+        gain, point = max(rated, default=(0.0, 0))
+        return [-point] if gain else []
+
+    def _verify(self, members: Any, count: int) -> list[int]:
+        """Return the culprit and those before it, until each has shown its verdict itself, and one of them again."""
+        ranking = self.history.ranking(members, self._weights)
+        inside = set(ranking.points)
+        tops = [point for point, weight in ranking.weighed() if not _divides(weight, ranking.total)]
+        before = {parent for point in inside for parent in self.history.parents[point]} - inside
+        wanted = {point: True for point in tops[-1:] if self._skips.chance(point)}
+        wanted |= {point: False for point in sorted(before) if self._skips.chance(point) and self._is_candidate(point)}
+        seen = {point: self._counts.get(point, [0, 0]) for point in wanted}
+        missing = [point for point, bad in wanted.items() if not seen[point][bad] and point != self._bad]
+        if missing or sum(map(sum, seen.values())) + (self._bad in seen) >= len(wanted) + self.repeats:
+            return missing[:count]
+        gains = {point: gain for point, _, gain in self._outlooks(self._parts)}
+        order = sorted(wanted, key=lambda point: (sum(seen[point]), -gains.get(point, 0.0)))
+        return list(islice(cycle(order), count))
+
+    def _is_candidate(self, point: int) -> bool:
+        """Whether a point was a candidate when the search began."""
+        return bool(self.history.split(self._candidates, point)[0])
+
+    def _learn(self, count: int) -> list[int]:
+        """Return points from which most is expected to be learnt, each after the likely verdicts of those before it."""
+        evidence, parts, chosen = self._evidence, self._parts, list[int]()
+        while len(chosen) < count:
+            outlooks = {point: (bad, gain) for point, bad, gain in self._outlooks(parts)}
+            best = self._best((point, gain) for point, (_, gain) in outlooks.items())
+            if not best:
+                break
+            chosen += best
+            if len(chosen) < count:
+                evidence = self._add(evidence, best[0], outlooks[best[0]][0] > 0.5)
+                parts = self._posterior(evidence)
+        return chosen
+
+    def _outlooks(self, parts: Sequence[_Part]) -> Iterator[tuple[int, float, float]]:
+        """Iterate over points with the probability that they show «bad», and the information that a probe gives, in bits.
+
+        Not over all points: on a line, over the best of each block; in a graph, over some hundreds of each block.
+        """
+        noise = self.rates.false_bad
+        noise_entropy = entropy_of(noise)
+
+        def outlook(late: float, bad: float, entropy: float) -> tuple[float, float]:
+            bad += noise * (1 - late)
+            return bad, entropy_of(bad) - entropy - noise_entropy * (1 - late)
+
+        if not isinstance(self.history, Line):
+            for point, sums in self._sums(parts):
+                yield point, *outlook(*sums)
+            return
+        late = bad = entropy = 0.0
+        for part in parts:
+            # The information is a concave function of the share of the block's members that are ancestors.
+            slope = max(part.rate - noise, 1e-3)
+            best = 1 / (1 + 2 ** ((part.entropy - noise_entropy) / slope))
+            share = (best - bad - noise * (1 - late)) / slope
+            ranking = self.history.ranking(part.members, self._weights)
+            # Among many members, the neighbours of the best are as good.
+            reach = None if self._skips else int(len(ranking.points) < 100)
+            for point, weight in ranking.near(share / part.scale, reach):
+                more = part.scale * weight
+                yield point, *outlook(late + more, bad + more * part.rate, entropy + more * part.entropy)
+            late, bad, entropy = late + part.share, bad + part.share * part.rate, entropy + part.share * part.entropy
+
+    def _sums(self, parts: Sequence[_Part]) -> Iterator[tuple[int, tuple[float, float, float]]]:
+        """Iterate over points with the sums of shares, of shares that show «bad», and of entropies of their ancestors."""
+        values = [[0.0] * len(self.history) for _ in range(3)]
+        chosen = list[int]()
+        for part in parts:
+            members = self.history.listed(part.members)
+            chosen += members[:: -max(1, len(members) // _SAMPLE)]
+            for point in members:
+                share = part.scale * self._weights.each[point]
+                values[0][point], values[1][point], values[2][point] = share, share * part.rate, share * part.entropy
+        bad, entropy = map(self.history.sums, values[1:])
+        # Needed only where good points can show «bad».
+        late = self.history.sums(values[0]) if self.rates.false_bad else bad
+        for point in chosen:
+            yield point, (late[point], bad[point], entropy[point])
+
+
+class _Skips:
+    """Points that cannot be probed, and the chance of others.
+
+    What keeps a point from being built often keeps its neighbours, too. A run of such points is assumed to go on for its own
+    length with the probability 1/2, and, once it has many, to have no other point inside.
+    """
+
+    def __init__(self, told: Iterable[int]) -> None:
+        self._told = sorted(told)
+        self._skipped: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._skipped)
+
+    def skip(self, point: int) -> None:
+        if point not in self._skipped:
+            insort(self._skipped, point)
+
+    def tell(self, point: int) -> None:
+        if point not in self._told:
+            insort(self._told, point)
+
+    def chance(self, point: int) -> float:
+        """Return the probability that a point can be probed."""
+        place = bisect_left(self._skipped, point)
+        if not self._skipped or (place < len(self._skipped) and self._skipped[place] == point):
+            return 0.0 if self._skipped else 1.0
+        told = bisect_left(self._told, point)
+        if told < len(self._told) and self._told[told] == point:
+            return 1.0
+        # The run around the point is that of the skipped points first … last, between points that were probed.
+        first = bisect_left(self._skipped, self._told[told - 1]) if told else 0
+        last = bisect_left(self._skipped, self._told[told]) if told < len(self._told) else len(self._skipped)
+        if first < place < last and last - first >= MANY:
+            return 0.0
+        goes_on = 0.0
+        if first < place:
+            nearest = self._skipped[place - 1]
+            goes_on = _goes_on(point - nearest, nearest - self._skipped[first] + 1, place - first)
+        if place < last:
+            nearest = self._skipped[place]
+            goes_on = max(goes_on, _goes_on(nearest - point, self._skipped[last - 1] - nearest + 1, last - place))
+        return 1 - goes_on
+
+
+def _goes_on(distance: int, extent: int, skipped: int) -> float:
+    """Return the probability that a run goes on for a distance. Points that are skipped far from each other are no run."""
+    length: int = min(extent, 4 ** (skipped - 1))
+    return length / (length + distance)
+
+
+def _divides(weight: float, total: float) -> bool:
+    """Whether ancestors have a part of the weight, but for rounding."""
+    return 0 < weight < total * (1 - 1e-9)

@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from _bayesect import Bayesect
 from _timing import verdict
 
-from mlir_matrix.bisect.change_points import rounds
 from mlir_matrix.bisect.history import Graph, Line, history
 from mlir_matrix.bisect.rates import FLAKY
 from mlir_matrix.bisect.search import Search, Verdict
@@ -33,6 +32,14 @@ FLAKY_SIZES = (100, 10_000)
 FLAKY_RATES = (0.1, 0.3, 0.5, 0.7, 0.9)
 EACH = 100
 BUDGET = 0.5
+
+
+def rounds(points: int, jobs: int) -> int:
+    """Return how many rounds a search among points takes at most, if the verdicts are certain."""
+    found, most = 1, 1
+    while most < points:
+        found, most = found + 1, most * (jobs + 1)
+    return found
 
 
 def run(search: Search, probe: Callable[[int], Verdict], jobs: int) -> tuple[int, int, float]:

@@ -15,9 +15,9 @@ PROGRAMS = ("16.0.6", "17.0.6", "18.1.8", "22.1.8")
 
 def test_programs_are_compared_with_programs() -> None:
     axis = make_axis(catalog(), "llvm")
-    assert (axis.releases, axis.left_out) == (PROGRAMS, ("19.1.7",))
-    assert make_axis(catalog(), "llvm", bindings=True).releases == (*PROGRAMS[:3], "19.1.7", PROGRAMS[3])
-    assert make_axis(catalog(), "llvm", bad="19").releases == (*PROGRAMS[:3], "19.1.7"), "an end that is named"
+    assert (axis.names, axis.left_out) == (PROGRAMS, ("19.1.7",))
+    assert make_axis(catalog(), "llvm", bindings=True).names == (*PROGRAMS[:3], "19.1.7", PROGRAMS[3])
+    assert make_axis(catalog(), "llvm", bad="19").names == (*PROGRAMS[:3], "19.1.7"), "an end that is named"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_programs_are_compared_with_programs() -> None:
     ],
 )
 def test_ends(ends: dict[str, str], expected: tuple[str, ...]) -> None:
-    assert make_axis(catalog(), "llvm", **ends).releases == expected
+    assert make_axis(catalog(), "llvm", **ends).names == expected
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_wrong_ends(asked: dict[str, Any], reason: str) -> None:
 
 
 def test_labels_are_the_shortest_that_differ() -> None:
-    assert Axis(component="c", releases=("9.1", "10.0.1", "10.0.2", "24.0.0+x.1")).labels() == [
+    assert Axis(component="c", names=("9.1", "10.0.1", "10.0.2", "24.0.0+x.1")).labels() == [
         "9",
         "10.0.1",
         "10.0.2",
         "24",
     ]
-    assert Axis(component="c", releases=("24.0.0+a", "24.0.0+b")).labels() == ["24.0.0", "24.0.0"]
+    assert Axis(component="c", names=("24.0.0+a", "24.0.0+b")).labels() == ["24.0.0", "24.0.0"]
 
 
 @pytest.mark.parametrize(

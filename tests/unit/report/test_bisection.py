@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.bisect.bisection import Bisection, Commands, ExplainedChange
+from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.changes import changes
+from mlir_matrix.bisect.commands import Commands
 from mlir_matrix.bisect.difference import StepDifference
-from mlir_matrix.bisect.observations import Observation
+from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import signature
 from mlir_matrix.judge.results import TestResult
@@ -36,30 +37,36 @@ def seen(point: int, outcome: str, reason: str = "", **more: Any) -> Observation
         id=f"{TEST}@llvm={RELEASES[point]}", **names, outcome=Outcome(outcome), stage="lower", expected=True, reason=reason,
         pins={"llvm": RELEASES[point]}, **more,
     )  # fmt: skip
-    return Observation(test=TEST, point=point, signature=signature(result), result=result)
+    return Observation(test=TEST, point=point, signature=signature(result), result=result, limit_s=120)
 
 
 @pytest.fixture
 def found() -> Bisection:
-    """A pass, a release of which nothing is known, an error, and a crash."""
+    """A pass, a release of which nothing is known, an error, and a crash that is a pass at times."""
     observations = [
         seen(0, "pass"),
         seen(1, "infra-error", "the package | llvm\x1b[2J cannot be had"),
         seen(2, "lower-failed", "bad <op> | [red]", diagnostics="```\nline two\x1b[2J", step=STEP),
         seen(3, "crashed", "SIGSEGV while at stage lower", signal="SIGSEGV", frame="f()", step=STEP),
+        seen(3, "pass"),
     ]
+    points = [Point(at, [each for each in observations if each.point == at]) for at in range(4)]
     difference = StepDifference(step="bufferize", lines=("@@ -1 +1 @@", "-  [old]", "+  new"), cut=7)
     explained = [
         ExplainedChange(
-            change=change, difference=difference if number == 0 else None, commits="https://x/compare/a...b"
+            change=change,
+            difference=difference if number == 0 else None,
+            commits="https://x/compare/a...b",
+            candidates=(*change.between, change.after),
+            confidence=1.0 if number == 0 else 0.97,
         )
-        for number, change in enumerate(changes([each.signature for each in observations]))
+        for number, change in enumerate(changes([each.known for each in points]))
     ]
     commands = Commands(steps={"bufferize": ["mlir-opt linalg.mlir -o out.mlir"]}, files={"linalg.mlir": "module {}\n"})
     return Bisection(
         test=TEST,
-        axis=Axis(component="llvm", releases=RELEASES),
-        observations=observations,
+        axis=Axis(component="llvm", names=RELEASES, left_out=("18.0.0+bindings",)),
+        points=points,
         changes=explained,
         commands=commands,
     )
@@ -70,10 +77,11 @@ def test_on_a_terminal(found: Bisection) -> None:
     for line in bisection_lines(found):
         console.print(line if isinstance(line, Text) else Text.from_markup(line))
     said = console.export_text()
-    assert "  16 17 18 19\n   A  ?  B  C\n" in said
+    assert "  16 17 18  19\n   A  ?  B A/C\n" in said
     assert "broke between 16.0.6 and 18.1.8  A → B" in said
-    assert "one of 17.0.6, 18.1.8: nothing is known of 17.0.6" in said
-    assert "differs in 19.1.7  B → C" in said
+    assert "in one of 2, which cannot be told apart:\n    17.0.6\n    18.1.8\n" in said
+    assert "differs in 19.1.7  B → A/C (97%)\n  18.1.8 is the last release before" in said
+    assert "without 18.0.0+bindings: not programs" in said
     assert "-  [old]" in said
     assert "[red]" in said
     assert "7 more lines" in said
@@ -84,7 +92,9 @@ def test_markdown(found: Bisection) -> None:
     said = markdown(found, "matrix bisect mlir/p/t/w")
     assert said.startswith("# mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7\n")
     assert "| 17.0.6 | unknown: the package \\| llvm\\x1b[2J cannot be had |" in said
-    assert "unknown: 17.0.6; the change is in one of these or in 18.1.8" in said
+    assert "- one of these made the change: 17.0.6; 18.1.8\n" in said
+    assert "- confidence: 97.0%\n" in said
+    assert "| 19.1.7 | **C** crashed by SIGSEGV at bufferize in f() (1 of 2); **A** pass (1 of 2) |" in said
     assert "```diff\n@@ -1 +1 @@\n-  [old]\n+  new\n… 7 more lines\n```" in said
     assert "tools/matrix run mlir/p/t/w@llvm=19.1.7" in said
     assert "mlir-opt linalg.mlir -o out.mlir" in said
@@ -107,9 +117,9 @@ def test_page(found: Bisection) -> None:
 def test_the_document_has_its_type(found: Bisection) -> None:
     made = document([found], [Path("/r.md")], "/log")
     adapter("bisect").validate_python(made)
-    assert [point["behaviour"] for point in made["tests"][0]["points"]] == ["A", None, "B", "C"]
-    assert [(each["kind"], each["between"]) for each in made["tests"][0]["changes"]] == [
-        ("broke", ["17.0.6"]),
-        ("differs", []),
+    assert [point["behaviour"] for point in made["tests"][0]["points"]] == ["A", None, "B", "A/C"]
+    assert [(each["kind"], each["candidates"]) for each in made["tests"][0]["changes"]] == [
+        ("broke", ["17.0.6", "18.1.8"]),
+        ("differs", ["19.1.7"]),
     ]
     assert made["summary"] == {"total": 1, "changed": 1}

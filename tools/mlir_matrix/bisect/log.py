@@ -1,55 +1,170 @@
-"""The log of a bisection: each observation is written before the next one is made."""
+"""The log of a bisection: each observation is written before the next one is made. A bisection continues from its log.
+
+A line that a killed process left half written is ignored.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.signature import Signature
+from mlir_matrix.errors import UsageError
 from mlir_matrix.files import unwritable
+from mlir_matrix.judge.results import TestResult
+
+SCHEMA = "mlir-matrix/bisect-log/v1"
 
 
 class Log:
     """Appends events to a file."""
 
-    def __init__(self, path: Path, axis: Axis) -> None:
-        self._path, self._axis = path, axis
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        """``names``: those of the points."""
+        self.path, self._names = path, names
 
-    def begin(self, command: str, tests: list[str]) -> None:
+    def begin(self, arguments: Sequence[str], component: str, tests: Iterable[str]) -> None:
         """Write what is bisected. Raise InfrastructureError."""
         self._write(
-            event="begin",
-            schema="mlir-matrix/bisect-log/v1",
-            command=command,
-            component=self._axis.component,
-            releases=self._axis.releases,
-            tests=tests,
+            "begin",
+            schema=SCHEMA,
+            arguments=list(arguments),
+            component=component,
+            releases=list(self._names),
+            tests=list(tests),
         )
 
     def observed(self, seen: Observation) -> None:
         """Write an observation. Raise InfrastructureError."""
+        result = {each.name: getattr(seen.result, each.name) for each in fields(TestResult)}
+        if seen.result.outcome == Outcome.PASS:
+            # A passing verdict is large, and no report shows it.
+            result["verdict"] = None
         self._write(
-            event="observed",
+            "observed",
             test=seen.test,
-            release=self._axis.releases[seen.point],
-            behaviour=None if seen.signature is None else str(seen.signature),
-            outcome=seen.result.outcome,
-            reason=seen.result.reason,
-            duration_s=round(seen.result.duration_s, 4),
-            cached=seen.result.cached,
+            release=self._names[seen.point],
+            behaviour=None if seen.signature is None else asdict(seen.signature),
+            limit_s=seen.limit_s,
+            judged=seen.judged,
+            result=result,
         )
 
-    def _write(self, **event: Any) -> None:
-        line = json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **event}) + "\n"
+    def judged(self, seen: Observation) -> None:
+        """Write that a person judged the last observation of a test at a point. Raise InfrastructureError."""
+        behaviour = None if seen.signature is None else asdict(seen.signature)
+        self._write("judged", test=seen.test, release=self._names[seen.point], behaviour=behaviour)
+
+    def skipped(self, names: Iterable[str]) -> None:
+        """Write that points are not probed. Raise InfrastructureError."""
+        for name in names:
+            self._write("skipped", release=name)
+
+    def undone(self) -> None:
+        """Write that the last observation does not count. Raise InfrastructureError."""
+        self._write("undone")
+
+    def _write(self, event: str, **values: Any) -> None:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = json.dumps({"event": event, "time": stamp, **values}) + "\n"
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             try:
-                os.write(file, line.encode())
+                end = os.lseek(file, 0, os.SEEK_END)
+                torn = end and os.pread(file, 1, end - 1) != b"\n"
+                os.write(file, b"\n" * bool(torn) + line.encode())
             finally:
                 os.close(file)
         except OSError as error:
-            raise unwritable(f"the log {self._path} cannot be written", error) from None
+            raise unwritable(f"the log {self.path} cannot be written", error) from None
+
+
+@dataclass(kw_only=True)
+class Past:
+    """What a log tells of a bisection."""
+
+    path: Path
+    arguments: Sequence[str]
+    observed: list[dict[str, Any]] = field(default_factory=list)
+    skipped: set[str] = field(default_factory=set)
+
+    def observations(self, axis: Axis, tests: Iterable[str], limit_s: float) -> list[Observation]:
+        """Return what was observed, without time-outs under a smaller limit, and what is not on the axis."""
+        places, known = {name: index for index, name in enumerate(axis.names)}, set(tests)
+        return [
+            found
+            for each in self.observed
+            if each["release"] in places and each["test"] in known
+            for found in [_restored(each, places[each["release"]])]
+            if found.result.outcome != Outcome.TIMED_OUT or found.limit_s >= limit_s
+        ]
+
+
+def read_log(path: Path) -> Past:
+    """Read a log. Raise UsageError where it is none."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise UsageError(f"the log {path} cannot be read: {error.strerror}") from None
+    past: Past | None = None
+    for number, line in enumerate(lines, 1):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            # A process was killed while it wrote this.
+            continue
+        try:
+            past = _take(past, path, event)
+        except (ValueError, KeyError, TypeError, StopIteration) as error:
+            raise UsageError(f"{path}:{number}: no event of a bisection: {error!r}") from None
+    if past is None:
+        raise UsageError(f"{path} is no log of a bisection: it does not begin with the event begin of {SCHEMA}")
+    return past
+
+
+def _take(past: Past | None, path: Path, event: Mapping[str, Any]) -> Past:
+    """Return what is known after an event."""
+    kind = event["event"]
+    if past is None or kind == "begin":
+        if kind != "begin" or event["schema"] != SCHEMA:
+            raise ValueError(f"expected the event begin of {SCHEMA}")
+        return past or Past(path=path, arguments=event["arguments"])
+    if kind == "observed":
+        _restored(event, 0)
+        past.observed.append(dict(event))
+    elif kind == "undone" and past.observed:
+        past.observed.pop()
+    elif kind == "skipped":
+        past.skipped.add(event["release"])
+    elif kind == "judged":
+        place = (event["test"], event["release"])
+        last = next(each for each in reversed(past.observed) if (each["test"], each["release"]) == place)
+        last |= {"behaviour": event["behaviour"], "judged": True}
+    return past
+
+
+def _restored(event: Mapping[str, Any], point: int) -> Observation:
+    """Return the observation of an event. Raise KeyError, TypeError or ValueError."""
+    result = TestResult(**{**event["result"], "outcome": Outcome(event["result"]["outcome"])})
+    return Observation(
+        test=event["test"],
+        point=point,
+        signature=_signature(event["behaviour"]),
+        result=result,
+        limit_s=event["limit_s"],
+        judged=event["judged"],
+    )
+
+
+def _signature(words: Mapping[str, Any] | None) -> Signature | None:
+    if words is None:
+        return None
+    return Signature(**{**words, "outcome": Outcome(words["outcome"]), "details": tuple(words["details"])})

@@ -1,24 +1,17 @@
-"""Observe tests at points of an axis: run them there and keep how each ended."""
+"""Hold what is known of tests at the points of an axis: each observation, and the behaviours of a point."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from mlir_matrix.bisect.signature import Signature, signature
-from mlir_matrix.events import Event, Listener, ignore
-from mlir_matrix.execute.options import Limits
-from mlir_matrix.expand.expansion import Test
-from mlir_matrix.judge.results import Run, TestDone, TestResult
-from mlir_matrix.judge.run import run_plan
-from mlir_matrix.plan.graph import Produced
-from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.bisect.signature import Signature
+from mlir_matrix.judge.results import TestResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """How a test ended at a point of the axis."""
+    """How a test ended once at a point of the axis."""
 
     test: str
     #: The index of the point.
@@ -26,62 +19,63 @@ class Observation:
     #: None if nothing can be told.
     signature: Signature | None
     result: TestResult
+    #: The time limit of its actions. Seconds.
+    limit_s: float
+    #: Whether the signature is what a person chose, not what was computed.
+    judged: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scan:
-    """Tests at many points, run."""
+@dataclass(frozen=True)
+class Point:
+    """All observations of a test at a point, the oldest first."""
 
-    plan: Plan
-    run: Run
-    #: By test, then by point.
-    observations: Mapping[str, Mapping[int, Observation]]
+    index: int
+    observations: Sequence[Observation]
 
+    @property
+    def behaviours(self) -> Mapping[Signature, int]:
+        """Return how often each behaviour was seen; several: the test is flaky here."""
+        counts: dict[Signature, int] = {}
+        for each in self.observations:
+            if each.signature is not None:
+                counts[each.signature] = counts.get(each.signature, 0) + 1
+        return counts
 
-def observe(
-    session: Session,
-    tests: Mapping[str, Sequence[Test]],
-    *,
-    by: str,
-    limits: Limits,
-    keep: Callable[[Observation], object],
-    listener: Listener = ignore,
-) -> Scan:
-    """Run tests at all points of an axis. ``keep`` gets each observation as soon as it is made, that is, before the end."""
-    places = {each.id: (test, point) for test, points in tests.items() for point, each in enumerate(points)}
-    plan = session.plan([each for points in tests.values() for each in points])
-    found: dict[str, dict[int, Observation]] = {test: {} for test in tests}
+    @property
+    def known(self) -> frozenset[Signature] | None:
+        """Return the behaviours, None if nothing is known."""
+        return frozenset(self.behaviours) or None
 
-    def note(result: TestResult, outputs: Mapping[str, str] | None = None) -> None:
-        test, point = places[result.id]
-        if point not in found[test]:
-            seen = Observation(test=test, point=point, signature=signature(result, by, outputs), result=result)
-            found[test][point] = seen
-            keep(seen)
-
-    def listen(event: Event) -> None:
-        if not isinstance(event, TestDone):
-            listener(event)
-            return
-        # What a suite expects plays no part.
-        listener(TestDone(replace(event.result, expected=True, expectation=None)))
-        if by != "output":
-            note(event.result)
-
-    run = run_plan(session, plan, limits=limits, fail_fast=False, listener=listen)
-    # Of an interrupted run, what is not noted by now was not run.
-    for result in run.results if run.interruption is None else ():
-        note(result, _outputs(plan, run, result.id) if by == "output" else None)
-    return Scan(plan=plan, run=run, observations=found)
+    @property
+    def shown(self) -> Observation:
+        """Return the observation that stands for the point: the first that tells something, a failure if there is one."""
+        telling = [each for each in self.observations if each.signature is not None] or self.observations
+        return next((each for each in telling if each.result.outcome != "pass"), telling[0])
 
 
-def _outputs(plan: Plan, run: Run, test: str) -> dict[str, str]:
-    """Return the digests of what a test computed."""
-    action = plan.verdicts.get(test)
-    inputs = plan.graph.actions[action].inputs if action else {}
-    return {
-        name: run.done[ref.action].result.outputs[ref.output]
-        for name, ref in inputs.items()
-        if isinstance(ref, Produced) and ref.action in run.done and ref.output in run.done[ref.action].result.outputs
-        if name.startswith("actual-") or name == "ir"
-    }
+class Observations:
+    """All observations of a bisection."""
+
+    def __init__(self, tests: Iterable[str]) -> None:
+        self._found: dict[str, dict[int, list[Observation]]] = {test: {} for test in tests}
+
+    @property
+    def tests(self) -> list[str]:
+        return list(self._found)
+
+    def add(self, seen: Observation) -> None:
+        self._found[seen.test].setdefault(seen.point, []).append(seen)
+
+    def replace(self, old: Observation, new: Observation) -> None:
+        """Put an observation in the place of another one of the same test and point."""
+        found = self._found[old.test][old.point]
+        found[found.index(old)] = new
+
+    def at(self, test: str, point: int) -> Point | None:
+        """Return what is known of a test at a point, None if it was not observed there."""
+        found = self._found[test].get(point)
+        return Point(point, found) if found else None
+
+    def points(self, test: str) -> list[Point]:
+        """Return the observed points in the order of the axis."""
+        return [Point(point, found) for point, found in sorted(self._found[test].items())]

@@ -19,18 +19,30 @@ from mlir_matrix.session import Session
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Releases of a component, the oldest first."""
+    """Releases or commits of a component, the oldest first."""
 
     component: str
-    releases: tuple[str, ...]
-    #: The indices of ``--good`` and ``--bad``, if both are given.
-    ends: tuple[int, int] | None = None
+    #: The releases; of commits, those that are made for them.
+    names: tuple[str, ...]
+    noun: str = "release"
+    #: The indices of the parents of each point; None: it is a line.
+    parents: Sequence[Sequence[int]] | None = None
+    #: What people read besides the name: the subject of a commit.
+    titles: tuple[str, ...] = ()
+    #: The indices of ``--good`` and ``--bad``, where they are given.
+    good: int | None = None
+    bad: int | None = None
     #: Of releases that share one number, those left out: programs are compared with programs only.
     left_out: tuple[str, ...] = field(default=())
 
+    def __len__(self) -> int:
+        return len(self.names)
+
     def labels(self) -> list[str]:
-        """Return the shortest names that tell the releases apart."""
-        names = [release.partition("+")[0].split(".") for release in self.releases]
+        """Return the shortest names that tell the points apart."""
+        if self.noun == "commit":
+            return [name.rpartition(".")[2] for name in self.names]
+        names = [release.partition("+")[0].split(".") for release in self.names]
         lengths = [
             next(
                 (n for n in range(1, len(name)) if sum(other[:n] == name[:n] for other in names) == 1),
@@ -39,6 +51,11 @@ class Axis:
             for name in names
         ]
         return [".".join(name[:length]) for name, length in zip(names, lengths, strict=True)]
+
+
+def point_name(axis: Axis, point: int) -> str:
+    """Return a point as people name it: a release, or a commit with its subject."""
+    return f"{axis.labels()[point]} {axis.titles[point]}" if axis.titles else axis.names[point]
 
 
 def make_axis(catalog: Catalog, component: str, *, good: str = "", bad: str = "", bindings: bool = False) -> Axis:
@@ -50,23 +67,30 @@ def make_axis(catalog: Catalog, component: str, *, good: str = "", bad: str = ""
     check_known("component", [component], catalog.components, "--component: ")
     entry = catalog.components[component]
     releases = entry.document.releases
-    ends = [find_release(entry, name).release for name in (good, bad) if name]
+    named = {which: find_release(entry, name).release for which, name in (("good", good), ("bad", bad)) if name}
+    ends = list(named.values())
     if len(ends) == 2 and ends[0] == ends[1]:
         raise UsageError(f"--good {good} and --bad {bad} are the same release, {component} {ends[0]}; name two")
     mixed = any(each.bindings for each in releases) and not all(each.bindings for each in releases)
     usable = [each.release for each in releases if bindings or not (mixed and each.bindings) or each.release in ends]
-    if len(ends) == 2:
-        first, last = sorted(map(usable.index, ends))
-        usable = usable[first : last + 1]
-    elif good:
-        usable = usable[usable.index(ends[0]) :]
-    elif bad:
-        usable = usable[: usable.index(ends[0]) + 1]
+    places = sorted(map(usable.index, ends))
+    if good and not bad:
+        usable = usable[places[0] :]
+    elif ends:
+        usable = usable[places[0] if good else 0 : places[-1] + 1]
     if len(usable) < 2:
         raise UsageError(f"{component} has {len(usable)} release to bisect; it takes two or more")
     left_out = tuple(each.release for each in releases if each.bindings and each.release not in usable and mixed)
-    named = (usable.index(ends[0]), usable.index(ends[1])) if len(ends) == 2 else None
-    return Axis(component=component, releases=tuple(usable), ends=named, left_out=left_out)
+    at = {which: usable.index(release) for which, release in named.items()}
+    return Axis(component=component, names=tuple(usable), left_out=left_out, good=at.get("good"), bad=at.get("bad"))
+
+
+def release_place(catalog: Catalog, axis: Axis, name: str, what: str) -> int:
+    """Return the index of a release. Raise UsageError where it is not on the axis."""
+    found = name if name in axis.names else find_release(catalog.components[axis.component], name).release
+    if found not in axis.names:
+        raise UsageError(f"{what} {name}: not between {axis.names[0]} and {axis.names[-1]}")
+    return axis.names.index(found)
 
 
 def default_component(catalog: Catalog, tests: Sequence[str]) -> str:
@@ -109,21 +133,12 @@ def tests_on(session: Session, names: Sequence[str], axis: Axis) -> dict[str, li
     globs = [f"{name}{PINS_MARK}{axis.component}=*" for name in names]
     for test in choose(session.catalog, globs, pins=session.pins).tests():
         release = find_release(session.catalog.components[axis.component], test.pins.partition("=")[2]).release
-        if release in axis.releases:
+        if release in axis.names:
             found.setdefault(test.id.partition(PINS_MARK)[0], {})[release] = test
-    complete = {test: [by[release] for release in axis.releases] for test, by in found.items()}
-    return {test: each for test, each in complete.items() if any(one.selected for one in each)} or _none(
-        names, complete
-    )
-
-
-def _none(names: Sequence[str], complete: dict[str, list[Test]]) -> dict[str, list[Test]]:
-    reasons = {each.reason for tests in complete.values() for each in tests}
-    raise UsageError(
-        f"{' '.join(names)} can run at no release: {'; '.join(sorted(reasons)[:3]) or 'there is no such test'}"
-    )
-
-
-def all_tests(tests: dict[str, list[Test]]) -> Iterator[Test]:
-    """Return the tests at all releases."""
-    return chain.from_iterable(tests.values())
+    complete = {test: [by[release] for release in axis.names] for test, by in found.items()}
+    possible = {test: each for test, each in complete.items() if any(one.selected for one in each)}
+    if not possible:
+        reasons = {each.reason for tests in complete.values() for each in tests}
+        why = "; ".join(sorted(reasons)[:3]) or "there is no such test"
+        raise UsageError(f"{' '.join(names)} can run at no {axis.noun}: {why}")
+    return possible

@@ -193,6 +193,13 @@ class Search:
         return found
 
     @property
+    def left(self) -> int:
+        """How many points are as likely to be the culprit as the best ones."""
+        certain = self._certain()
+        best = certain if certain else max(self._parts, key=lambda part: part.share).members
+        return len(self.history.listed(best))
+
+    @property
     def _enough(self) -> float:
         """The probability of a block at which it is the answer.
 

@@ -244,6 +244,13 @@ sealed = Option(
     is_flag=True,
     help="Give environments an interpreter of their own, as containers and Bazel do.",
 )
+events = Option(
+    "events",
+    "--events",
+    type=NewFile(),
+    metavar="FILE",
+    help="Also write events to FILE as they happen, one line of JSON each; '-': to stdout, and the table to stderr.",
+)
 quiet = Option("quiet", "--quiet", "-q", is_flag=True, help="Show no progress.")
 
 #: The options that decide the outcome of a test, in the order of the command that repeats it.

@@ -46,12 +46,7 @@ from mlir_matrix.report.run_info import RunInfo
 @click.option(
     "--results", type=options.NewFile(), metavar="FILE", help="Also write the document of --format json to FILE."
 )
-@click.option(
-    "--events",
-    type=options.NewFile(),
-    metavar="FILE",
-    help="Also write events to FILE as they happen, one line of JSON each; '-': to stdout, and the table to stderr.",
-)
+@options.events
 @click.option("--junit", type=options.NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @options.environment
 @options.executor

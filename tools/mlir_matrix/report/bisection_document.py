@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
-from mlir_matrix.report.schemas.bisect import BehaviourChange, BisectedTest, Bisections
+from mlir_matrix.bisect.observations import Point
+from mlir_matrix.report.schemas.bisect import BehaviourChange, BisectedTest, Bisections, ObservedPoint
 
 
 def document(found: Sequence[Bisection], reports: Sequence[Path], log: str) -> Bisections:
@@ -24,34 +25,39 @@ def _test(found: Bisection, report: str) -> BisectedTest:
     return {
         "id": found.test,
         "component": found.axis.component,
-        "points": [
-            {
-                "release": release,
-                "behaviour": letters[each.signature] if each.signature else None,
-                "outcome": each.result.outcome,
-                "reason": each.result.reason,
-                "duration_s": round(each.result.duration_s, 4),
-                "cached": each.result.cached,
-            }
-            for release, each in zip(found.axis.releases, found.observations, strict=True)
-        ],
+        "points": [_point(found, each) for each in found.points],
         "behaviours": [
             {"name": letter, "outcome": signature.outcome, "description": str(signature)}
             for signature, letter in letters.items()
         ],
         "changes": [_change(found, each) for each in found.changes],
+        "problem": found.problem,
         "commands": {step: list(lines) for step, lines in found.commands.steps.items()},
         "report": report,
     }
 
 
+def _point(found: Bisection, point: Point) -> ObservedPoint:
+    result = point.shown.result
+    return {
+        "release": found.axis.names[point.index],
+        "behaviour": found.letters(point.known) if point.known else None,
+        "observations": {found.behaviours[each]: count for each, count in point.behaviours.items()},
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "duration_s": round(result.duration_s, 4),
+        "cached": result.cached,
+    }
+
+
 def _change(found: Bisection, explained: ExplainedChange) -> BehaviourChange:
-    change, releases, difference = explained.change, found.axis.releases, explained.difference
+    change, releases, difference = explained.change, found.axis.names, explained.difference
     return {
         "kind": explained.word,
         "before": releases[change.before],
         "after": releases[change.after],
-        "between": [releases[point] for point in change.between],
+        "candidates": [releases[point] for point in explained.candidates],
+        "confidence": round(explained.confidence, 4),
         "step": difference.step if difference else None,
         "difference": list(difference.lines) if difference else [],
         "commits": explained.commits,

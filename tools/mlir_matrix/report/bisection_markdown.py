@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
+from mlir_matrix.bisect.observations import Point
+from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.paths import launcher
 from mlir_matrix.text import harmless
 
@@ -22,41 +24,56 @@ def _lines(found: Bisection, command: str) -> Iterator[str]:
     axis = found.axis
     yield f"# {_title(found)}"
     yield ""
-    yield f"Test `{found.test}`, with the releases {axis.releases[0]} to {axis.releases[-1]} of {axis.component}:"
-    yield from ("", "| release | behaviour |", "|---|---|")
-    letters = found.behaviours
-    for release, each in zip(axis.releases, found.observations, strict=True):
-        word = f"**{letters[each.signature]}** {each.signature}" if each.signature else f"unknown: {each.result.reason}"
-        yield f"| {release} | {_cell(word)} |"
+    yield f"Test `{found.test}`, with the {axis.noun}s {axis.names[0]} to {axis.names[-1]} of {axis.component}:"
+    yield from ("", f"| {axis.noun} | behaviour |", "|---|---|")
+    for point in found.points:
+        yield f"| {_cell(point_name(axis, point.index))} | {_cell(_behaviour(found, point))} |"
+    if axis.left_out:
+        yield from ("", f"Left out, because they come as Python bindings: {', '.join(axis.left_out)}.")
+    if found.problem:
+        yield from ("", f"There is no certain answer: {found.problem}.")
     for explained in found.changes:
         yield from _change(found, explained)
     yield from _repeat(found, command)
     yield from ("", "## Versions", "")
-    chosen = shown(found.observations)
+    chosen = shown(found.points)
     for component, release in (chosen.result.pins if chosen else {}).items():
         yield f"- {component} {release}"
 
 
+def _behaviour(found: Bisection, point: Point) -> str:
+    if not point.known:
+        return f"unknown: {point.shown.result.reason}"
+    counts = point.behaviours
+    times = {each: f" ({count} of {sum(counts.values())})" if len(counts) > 1 else "" for each, count in counts.items()}
+    return "; ".join(f"**{found.behaviours[each]}** {each}{times[each]}" for each in counts)
+
+
 def _title(found: Bisection) -> str:
-    words = [
-        f"{each.word} in {found.axis.component} {found.axis.releases[each.change.after]}" for each in found.changes
-    ]
+    words = [f"{each.word} in {found.axis.component} {_where(found, each)}" for each in found.changes]
     return f"{found.test}: {', '.join(words) or 'no change'}"
+
+
+def _where(found: Bisection, explained: ExplainedChange) -> str:
+    """Return the one candidate, or the newest."""
+    candidates = explained.candidates
+    return point_name(found.axis, candidates[0] if len(candidates) == 1 else explained.change.after)
 
 
 def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     change, axis = explained.change, found.axis
-    before, after = axis.releases[change.before], axis.releases[change.after]
-    yield from ("", f"## {explained.word.capitalize()} in {axis.component} {after}", "")
-    yield f"- {before}: {change.was}"
-    yield f"- {after}: {change.becomes}"
-    if change.between:
-        unknown = ", ".join(axis.releases[point] for point in change.between)
-        yield f"- unknown: {unknown}; the change is in one of these or in {after}"
+    yield from ("", f"## {explained.word.capitalize()} in {axis.component} {_where(found, explained)}", "")
+    for point, known in ((change.before, change.was), (change.after, change.becomes)):
+        yield f"- {axis.names[point]}: {' or '.join(sorted(map(str, known)))}"
+    if len(explained.candidates) > 1:
+        names = "; ".join(point_name(axis, point) for point in explained.candidates)
+        yield f"- one of these made the change: {names}"
+    if explained.confidence < 1:
+        yield f"- confidence: {explained.confidence:.1%}"
     if explained.commits:
         yield f"- commits: {explained.commits}"
     for point in (change.before, change.after):
-        yield from _result(axis.releases[point], found, point)
+        yield from _result(axis.names[point], found, point)
     difference = explained.difference
     if difference is not None:
         yield ""
@@ -69,7 +86,7 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
 
 
 def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
-    result = found.observations[point].result
+    result = found.at(point).shown.result
     said = [line for line in (result.reason, *result.diagnostics.splitlines()) if line]
     if result.outcome == "pass" or not said:
         return
@@ -78,11 +95,11 @@ def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
 
 
 def _repeat(found: Bisection, command: str) -> Iterator[str]:
-    chosen = shown(found.observations)
+    chosen = shown(found.points)
     again = [f"{launcher()} run {shlex.quote(chosen.result.id)}"] if chosen else []
     yield from ("", "## Repeat", "", *_fenced("sh", [command, *again]))
     if chosen and found.commands.steps:
-        yield from ("", f"Without that tool, with the programs of {found.axis.releases[chosen.point]}:", "")
+        yield from ("", f"Without that tool, with the programs of {found.axis.names[chosen.point]}:", "")
         yield from _fenced(
             "sh", [line for step, lines in found.commands.steps.items() for line in (f"# {step}", *lines)]
         )

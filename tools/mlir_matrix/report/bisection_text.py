@@ -8,65 +8,101 @@ from rich.markup import escape
 from rich.text import Text
 
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
+from mlir_matrix.bisect.observations import Point
+from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.bisect.signature import PASS
 from mlir_matrix.text import counted, harmless
 
 _DIFF_LINES = 14
+#: Columns of an axis, and candidates that are listed.
+_WIDTH, _CANDIDATES = 100, 10
+#: What is more probable is not called uncertain.
+_CERTAIN = 0.9995
 _COLOURS = {"broke": "red", "fixed": "green", "differs": "yellow"}
 
 
 def bisection_lines(found: Bisection) -> Iterator[str | Text]:
     """Return the axis, the behaviours and the changes of one test."""
     axis = found.axis
-    known = sum(each.signature is not None for each in found.observations)
-    yield f"[bold]{escape(found.test)}[/]  {counted(len(axis.releases), 'release')} of {axis.component}, {known} known"
+    known = sum(point.known is not None for point in found.points)
+    probed = "" if len(found.points) == len(axis) else f", {len(found.points)} probed"
+    size = counted(len(axis), axis.noun)
+    yield f"[bold]{escape(found.test)}[/]  {size} of {axis.component}{probed}, {known} known"
+    if axis.left_out:
+        names = ", ".join(axis.left_out)
+        yield f"[dim]without {escape(names)}: not programs but Python bindings (--bindings takes them)[/]"
     yield ""
-    yield from _line(found)
+    yield from _line(found) if len(found.points) * 8 <= _WIDTH * 2 else _column(found)
     yield ""
     for signature, letter in found.behaviours.items():
         yield f"  [bold]{letter}[/]  {escape(harmless(str(signature)))}"
     yield from _unknown(found)
     yield ""
+    if found.problem:
+        yield f"[yellow]no certain answer:[/] {escape(harmless(found.problem))}"
     if not found.changes:
-        yield "No change: all known releases behave alike."
+        yield f"No such change: what is known of the {axis.noun}s is above."
     for change in found.changes:
         yield from _change(found, change)
 
 
 def _line(found: Bisection) -> Iterator[str]:
     """Return the axis: labels above, letters below."""
-    letters, labels = found.behaviours, found.axis.labels()
-    width = [max(len(label), 1) for label in labels]
-    yield "  " + " ".join(f"{label:>{size}}" for label, size in zip(labels, width, strict=True))
-    marks = []
-    for each, size in zip(found.observations, width, strict=True):
-        letter = letters[each.signature] if each.signature else "?"
-        colour = "dim" if each.signature is None else "green" if each.signature == PASS else "red"
-        marks.append(f"[{colour}]{letter:>{size}}[/]")
-    yield "  " + " ".join(marks)
+    every = found.axis.labels()
+    labels = [every[point.index] for point in found.points]
+    cells = [_cell(found, point) for point in found.points]
+    widths = [max(len(label), len(cell)) for label, (cell, _) in zip(labels, cells, strict=True)]
+    yield "  " + " ".join(f"{label:>{size}}" for label, size in zip(labels, widths, strict=True))
+    yield "  " + " ".join(f"[{colour}]{cell:>{size}}[/]" for (cell, colour), size in zip(cells, widths, strict=True))
+
+
+def _column(found: Bisection) -> Iterator[str]:
+    """Return a line for each point that was probed."""
+    labels = found.axis.labels()
+    for point in found.points:
+        cell, colour = _cell(found, point)
+        title = found.axis.titles[point.index] if found.axis.titles else ""
+        counts = point.behaviours
+        times = f"  ({', '.join(f'{found.behaviours[each]} {count}' for each, count in counts.items())})"
+        many = times if sum(counts.values()) > 1 else ""
+        yield f"  [{colour}]{cell:>3}[/]  {labels[point.index]}  {escape(harmless(title[:80]))}[dim]{many}[/]"
+
+
+def _cell(found: Bisection, point: Point) -> tuple[str, str]:
+    """Return the letters of a point, and their colour."""
+    if not point.known:
+        return "?", "dim"
+    colour = "green" if point.known == {PASS} else "yellow" if PASS in point.known else "red"
+    return found.letters(point.known), colour
 
 
 def _unknown(found: Bisection) -> Iterator[str]:
     """Return why nothing can be told at some points, points with one reason together."""
     reasons: dict[str, list[str]] = {}
-    for each, label in zip(found.observations, found.axis.labels(), strict=True):
-        if each.signature is None:
-            reasons.setdefault(each.result.reason, []).append(label)
-    for reason, labels in reasons.items():
-        yield f"  [dim]?  {', '.join(labels)}: {escape(harmless(reason[:140]))}[/]"
+    labels = found.axis.labels()
+    for point in found.points:
+        if not point.known:
+            reasons.setdefault(point.shown.result.reason, []).append(labels[point.index])
+    for reason, names in reasons.items():
+        yield f"  [dim]?  {', '.join(names)}: {escape(harmless(reason[:140]))}[/]"
 
 
 def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text]:
-    change, axis, letters = explained.change, found.axis, found.behaviours
-    before, after = axis.releases[change.before], axis.releases[change.after]
-    between = [axis.releases[point] for point in change.between]
-    first = f"between {before} and {after}" if between else f"in {after}"
-    move = f"{letters[change.was]} → {letters[change.becomes]}"
-    yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] {first}  {move}"
-    if between:
-        yield f"  one of {', '.join([*between, after])}: nothing is known of {', '.join(between)}"
+    change, axis = explained.change, found.axis
+    move = f"{found.letters(change.was)} → {found.letters(change.becomes)}"
+    candidates = [point_name(axis, point) for point in explained.candidates]
+    certain = "" if explained.confidence >= _CERTAIN else f" [dim]({explained.confidence:.0%})[/]"
+    if len(candidates) == 1:
+        yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] in {escape(candidates[0])}  {move}{certain}"
+        yield f"  {escape(point_name(axis, change.before))} is the last {axis.noun} before"
     else:
-        yield f"  {before} is the last release before"
+        ends = f"between {axis.names[change.before]} and {axis.names[change.after]}"
+        yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] {ends}  {move}{certain}"
+        yield f"  in one of {len(candidates)}, which cannot be told apart:"
+        for name in candidates[:_CANDIDATES]:
+            yield f"    {escape(harmless(name))}"
+        if len(candidates) > _CANDIDATES:
+            yield f"    and {len(candidates) - _CANDIDATES} more"
     difference = explained.difference
     if difference is None:
         yield "  all steps give the same; the difference is in what ran"

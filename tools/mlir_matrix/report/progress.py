@@ -27,19 +27,28 @@ _SHOWN = 20
 
 
 @contextmanager
-def shown(total: int = 0, *, quiet: bool) -> Iterator[Listener]:
-    """Show the progress of ``total`` tests on stderr: a live display on a terminal, else plain lines."""
+def shown(
+    total: int = 0,
+    *,
+    quiet: bool,
+    live: Callable[[], LiveProgress] | None = None,
+    plain: Callable[[], PlainProgress] | None = None,
+) -> Iterator[Listener]:
+    """Show the progress of ``total`` tests on stderr: a live display on a terminal, else plain lines.
+
+    ``live`` and ``plain`` make other displays.
+    """
     # None: it was closed before this process started.
     if quiet or sys.stderr is None:
         yield ignore
     elif sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb":
-        display = LiveProgress(total)
+        display = live() if live else LiveProgress(total)
         try:
             yield display.on
         finally:
             display.close()
     else:
-        yield PlainProgress(total).on
+        yield (plain() if plain else PlainProgress(total)).on
 
 
 def _result_line(result: TestResult) -> str:
@@ -71,14 +80,17 @@ class PlainProgress:
             case PackageProgress():
                 self._package(event)
             case TestDone(result):
-                self._seen += 1
-                if not result.cached or not result.expected:
-                    self._say(f"[{self._seen}/{self._total}] {_result_line(result)}")
+                self._result(result)
             case Note(text):
                 self._say(f"note           {text}")
             case Tick(waiting) if waiting and not self._waited:
                 self._waited = True
                 self._say("waiting        for actions that other runs are executing")
+
+    def _result(self, result: TestResult) -> None:
+        self._seen += 1
+        if not result.cached or not result.expected:
+            self._say(f"[{self._seen}/{self._total}] {_result_line(result)}")
 
     def _package(self, progress: PackageProgress) -> None:
         now, phase = time.monotonic(), (progress.package, progress.building)
@@ -166,7 +178,8 @@ class LiveProgress:
         self._live.update("", refresh=True)
         self._live.stop()
 
-    def _render(self, now: float) -> Text:
+    def _head(self, now: float) -> list[Text]:
+        """Return what is above the packages and actions: a bar."""
         from rich.text import Text
 
         width = 30
@@ -174,7 +187,12 @@ class LiveProgress:
         # The first verdict takes a while, because workers start: actions show progress earlier.
         done = f" {self._results}/{self._total} tests, {self._actions} actions done  {now - self._began:.0f} s"
         trouble = f"  {self._unexpected} unexpected" if self._unexpected else ""
-        lines = [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]
+        return [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]
+
+    def _render(self, now: float) -> Text:
+        from rich.text import Text
+
+        lines = self._head(now)
         for package in list(self._packages.values())[:4]:
             lines.append(_line(_doing(package), "cyan", f" {package.package}", _how_far(package)))
         for name, since in list(self._running.values())[:4]:

@@ -37,10 +37,15 @@ class RunFolder:
                 path.mkdir(parents=True)
             except FileExistsError:
                 continue
-            fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
+            self.reopen(path)
             self._prune()
             return path
         raise AssertionError
+
+    def reopen(self, path: Path) -> None:
+        """Use the folder of an earlier run, and lock it until this process ends. Raise OSError."""
+        fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
+        self.__dict__["path"] = path
 
     def _prune(self) -> None:
         """Remove the oldest folders of runs that are over."""

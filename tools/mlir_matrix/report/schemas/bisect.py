@@ -10,11 +10,13 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 
 
 class ObservedPoint(TypedDict):
-    """A test at one release."""
+    """A test at one release or commit."""
 
     release: str
     behaviour: str | None
-    """The letter of its behaviour; null if nothing can be told."""
+    """The letter of its behaviour, several with ``/`` between them where it is flaky; null if nothing can be told."""
+    observations: dict[str, int]
+    """How often each behaviour was seen."""
     outcome: Outcome
     reason: str
     duration_s: float
@@ -31,7 +33,7 @@ class ObservedBehaviour(TypedDict):
 
 
 class BehaviourChange(TypedDict):
-    """Two releases, with none between of which anything is known, that behave differently."""
+    """Two releases that behave differently, and what lies between."""
 
     kind: Literal["broke", "fixed", "differs"]
     """``broke``: from a pass to a failure; ``fixed``: back; ``differs``: from one failure to another."""
@@ -39,8 +41,10 @@ class BehaviourChange(TypedDict):
     """The last release with the old behaviour."""
     after: str
     """The first release known to have the new one."""
-    between: list[str]
-    """Releases of which nothing is known. Each of them, or ``after``, made the change."""
+    candidates: list[str]
+    """The releases or commits that may have made the change, the most likely first; one where it is certain."""
+    confidence: float
+    """The probability that one of the candidates made it."""
     step: str | None
     """The first step whose output differs; null if all steps give the same."""
     difference: list[str]
@@ -55,9 +59,11 @@ class BisectedTest(TypedDict):
     id: str
     component: str
     points: list[ObservedPoint]
-    """The releases, the oldest first."""
+    """What was observed, the oldest release or commit first."""
     behaviours: list[ObservedBehaviour]
     changes: list[BehaviourChange]
+    problem: str
+    """Why a search has no answer, or one that does not explain all observations; else empty."""
     commands: dict[str, list[str]]
     """By step, the command lines that repeat the newest failure without this program."""
     report: str

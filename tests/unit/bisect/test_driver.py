@@ -1,0 +1,237 @@
+"""Driving probes: scans and searches of simulated axes, whose answers are known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.bisect.bisection import _changes
+from mlir_matrix.bisect.driver import Driver, Strategy
+from mlir_matrix.bisect.observations import Observation, Observations
+from mlir_matrix.bisect.prober import Prober
+from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.signature import signature
+from mlir_matrix.errors import UsageError
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.judge.results import TestResult
+
+#: The outcome of the n-th run of a test at a point.
+Behaviour = Callable[[str, int, int], str]
+
+
+class Simulated(Prober):
+    """A prober whose tests end as a function says; counts runs and rounds."""
+
+    def __init__(self, tests: Sequence[str], behaviour: Behaviour, kept: list[Observation] | None = None) -> None:
+        self.kept = kept if kept is not None else []
+
+        def no_tests(points: Sequence[int]) -> tuple[object, dict[str, dict[int, object]]]:
+            raise AssertionError(points)
+
+        super().__init__(
+            tests_at=no_tests, observations=Observations(tests), by="behaviour", limits=Limits(jobs=2),
+            keep=self.kept.append, scratch=Path("/nonexistent"),
+        )  # type: ignore[arg-type] # fmt: skip
+        self._behaviour = behaviour
+
+    def _run(self, wanted: Mapping[str, Sequence[int]], *, anew: bool) -> None:
+        for test, points in wanted.items():
+            for point in points:
+                known = self.observations.at(test, point)
+                number = len(known.observations) if known else 0
+                assert anew == bool(number)
+                outcome = Outcome(self._behaviour(test, point, number))
+                result = TestResult(
+                    id=f"{test}@{point}", framework="f", pipeline="p", target="t", workload="w",
+                    outcome=outcome, stage="lower", expected=True, reason=f"{outcome} here",
+                )  # fmt: skip
+                seen = Observation(test=test, point=point, signature=signature(result), result=result, limit_s=1)
+                self.observations.add(seen)
+                self.keep(seen)
+
+
+def axis(count: int, **more: object) -> Axis:
+    return Axis(component="llvm", names=tuple(f"{number}.0" for number in range(count)), **more)  # type: ignore[arg-type]
+
+
+def drive(line: Axis, behaviour: Behaviour, tests: Sequence[str] = ("t",), **how: object) -> Driver:
+    strategy = Strategy(**{"scan": False, "jobs": 2, "repeats": 1, **how})  # type: ignore[arg-type]
+    driver = Driver(axis=line, prober=Simulated(tests, behaviour), strategy=strategy)
+    driver.run()
+    return driver
+
+
+def changed(driver: Driver, test: str = "t") -> list[tuple[int, int]]:
+    found = _changes(driver, test, driver.prober.observations.points(test))
+    return [(each.before, each.after) for each in found]
+
+
+def runs(driver: Driver) -> int:
+    prober = driver.prober
+    return sum(
+        len(point.observations) for test in prober.observations.tests for point in prober.observations.points(test)
+    )
+
+
+def words(text: str) -> Behaviour:
+    """Behaviours by letters: p passes, l and c fail, ? tells nothing."""
+    outcomes = {"p": "pass", "l": "lower-failed", "c": "codegen-failed", "?": "infra-error"}
+    return lambda _test, point, _number: outcomes[text[point]]
+
+
+def test_a_scan_finds_every_change() -> None:
+    driver = drive(axis(9), words("pplpp?ccc"), scan=True, repeats=0)
+    assert changed(driver) == [(1, 2), (2, 3), (4, 6)]
+    assert runs(driver) == 9
+    assert changed(drive(axis(9), words("pplpp?ccc"), scan=True, repeats=0, find="fixed")) == [(2, 3)]
+
+
+def test_a_scan_that_repeats_sees_what_is_flaky() -> None:
+    def at_times(_test: str, point: int, number: int) -> str:
+        return "run-failed" if point >= 3 and number % 2 else "pass"
+
+    assert changed(drive(axis(6), at_times, scan=True, repeats=0)) == []
+    driver = drive(axis(6), at_times, scan=True, repeats=1)
+    assert changed(driver) == [(2, 3)]
+    point = driver.prober.observations.at("t", 4)
+    assert point is not None
+    assert sorted(point.behaviours.values()) == [1, 1]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_search_finds_the_culprit_of_each_test(seed: int) -> None:
+    """Three tests of one axis, some points of which cannot be probed; the ends are given."""
+    random.seed(seed)
+    count = random.randrange(40, 400)
+    culprits = {test: random.randrange(1, count - 1) for test in "abc"}
+    lost = {point for point in range(count) if random.random() < 0.1} - {0, count - 1}
+
+    def behaviour(test: str, point: int, _number: int) -> str:
+        return "infra-error" if point in lost else "lower-failed" if point >= culprits[test] else "pass"
+
+    driver = drive(axis(count, good=0, bad=count - 1), behaviour, tests=tuple(culprits))
+    for test, culprit in culprits.items():
+        answer = driver.found[test].answer
+        assert answer.final
+        possible = [culprit]
+        while possible[0] - 1 in lost:
+            possible.insert(0, possible[0] - 1)
+        while possible[-1] in lost:
+            possible.append(possible[-1] + 1)
+        assert sorted(answer.candidates) == possible
+    points = {point.index for test in culprits for point in driver.prober.observations.points(test)}
+    assert len(points) < 50
+
+
+def test_ends_are_found_when_they_are_not_given() -> None:
+    driver = drive(axis(1000), lambda _test, point, _number: "lower-failed" if 400 <= point < 970 else "pass")
+    assert driver.found["t"].answer.candidates == [970], "the newest change"
+    driver = drive(
+        axis(1000), lambda _test, point, _number: "lower-failed" if 400 <= point < 970 else "pass", find="broke"
+    )
+    assert driver.found["t"].answer.candidates == [400]
+    driver = drive(axis(1000, good=10), lambda _test, point, _number: "lower-failed" if point >= 700 else "pass")
+    assert driver.found["t"].answer.candidates == [700]
+    assert runs(driver) < 30
+
+
+def test_the_newest_that_tells_something_is_an_end() -> None:
+    driver = drive(
+        axis(100), lambda _test, point, _n: "infra-error" if point > 95 else ("pass", "run-failed")[point > 50]
+    )
+    assert driver.found["t"].answer.candidates == [51]
+
+
+def test_a_third_behaviour_says_nothing_about_the_first_two() -> None:
+    """A clean error at some points is another bug than the crash that is looked for."""
+
+    def behaviour(_test: str, point: int, _number: int) -> str:
+        return "codegen-failed" if 30 <= point < 40 else "lower-failed" if point >= 40 else "pass"
+
+    driver = drive(axis(100, good=0, bad=99), behaviour)
+    assert set(driver.found["t"].answer.candidates) == set(range(30, 41))
+
+
+def test_a_flaky_test_is_searched_by_probabilities() -> None:
+    right = 0
+    for seed in range(20):
+        random.seed(seed)
+        culprit = random.randrange(1, 63)
+
+        def flaky(_test: str, point: int, _number: int, culprit: int = culprit) -> str:
+            return "run-failed" if point >= culprit and random.random() < 0.5 else "pass"
+
+        driver = drive(axis(64, good=0, bad=63), flaky, repeats=8)
+        right += driver.found["t"].answer.candidates[0] == culprit
+    assert right >= 18
+
+
+@pytest.mark.parametrize(
+    ("ends", "text", "reason"),
+    [
+        ({"good": 0, "bad": 4}, "ppppp", "t behaves alike at --good 0.0 and --bad 4.0 .pass.; choose other ends"),
+        ({"good": 0, "bad": 4}, "llppp", "t passes at --bad 4.0 and not at --good 0.0 .* swap them"),
+        (
+            {"good": 0, "bad": 4},
+            "ppll?",
+            "nothing can be told of t at --bad 4.0 .infra-error here.; choose another end",
+        ),
+    ],
+)
+def test_wrong_ends(ends: dict[str, int], text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        drive(axis(5, **ends), words(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("?????", "nothing can be told at any release"),
+        ("ppppp", "no such change between the releases that were probed"),
+    ],
+)
+def test_no_answer_has_a_reason(text: str, problem: str) -> None:
+    driver = drive(axis(5), words(text))
+    assert driver.problems == {"t": problem}
+    assert not driver.found
+
+
+def test_what_is_skipped_is_not_probed() -> None:
+    driver = drive(axis(40, good=0, bad=39), words("p" * 20 + "l" * 20), skipped=frozenset({19, 20, 21}))
+    assert sorted(driver.found["t"].answer.candidates) == [19, 20, 21, 22]
+    assert not {19, 20, 21} & {point.index for point in driver.prober.observations.points("t")}
+
+
+def test_what_was_observed_is_not_probed_again() -> None:
+    """A bisection that was killed anywhere goes on from its log, to the same answer with no more runs in all."""
+    behaviour = words("p" * 33 + "?" * 3 + "c" * 30)
+    line = axis(66, good=0, bad=65)
+    whole: list[Observation] = []
+    driver = Driver(
+        axis=line, prober=Simulated("t", behaviour, whole), strategy=Strategy(scan=False, jobs=2, repeats=2)
+    )
+    driver.run()
+    for count in range(len(whole)):
+        later: list[Observation] = []
+        prober = Simulated("t", behaviour, later)
+        for seen in whole[:count]:
+            prober.observations.add(seen)
+        again = Driver(axis=line, prober=prober, strategy=Strategy(scan=False, jobs=2, repeats=2))
+        again.run()
+        assert again.found["t"].answer.candidates == driver.found["t"].answer.candidates
+        assert count + len(later) <= len(whole) + 2
+
+
+def test_no_point_of_a_graph_is_lost() -> None:
+    """A merge of a branch with the culprit."""
+    parents = [(), (0,), (1,), (1,), (3,), (2, 4), (5,)]
+    driver = drive(
+        axis(7, good=0, bad=6, parents=parents, noun="commit"),
+        lambda _test, point, _number: "lower-failed" if point in (3, 4, 5, 6) else "pass",
+    )
+    assert driver.found["t"].answer.candidates == [3]
+    assert changed(driver)[0][1] == 3

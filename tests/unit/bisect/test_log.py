@@ -1,0 +1,123 @@
+"""Logs of bisections: what is written is read again, whatever was killed in between."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.bisect.log import Log, read_log
+from mlir_matrix.bisect.observations import Observation
+from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.signature import PASS, Signature
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.judge.results import TestResult
+
+AXIS = Axis(component="llvm", names=("17.0.6", "18.1.8", "19.1.7"))
+
+
+def seen(point: int, outcome: str = "pass", limit: float = 60) -> Observation:
+    result = TestResult(
+        id=f"t@llvm={AXIS.names[point]}", framework="f", pipeline="p", target="t", workload="w",
+        outcome=Outcome(outcome), stage="run", expected=True, reason="because", pins={"llvm": "1"}, diagnostics="é\n",
+    )  # fmt: skip
+    signature = None if outcome == "infra-error" else Signature(outcome=Outcome(outcome), details=("a", "b"))
+    return Observation(test="t", point=point, signature=signature, result=result, limit_s=limit)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    made = Log(tmp_path / "log.ndjson", AXIS.names)
+    made.begin(["t", "--good", "17"], "llvm", ["t"])
+    return made
+
+
+def test_what_is_written_is_read_again(log: Log) -> None:
+    observations = [seen(0), seen(1, "infra-error"), seen(2, "mismatch"), seen(2, "timed-out")]
+    for each in observations:
+        log.observed(each)
+    past = read_log(log.path)
+    assert past.arguments == ["t", "--good", "17"]
+    assert past.observations(AXIS, ["t"], 60) == observations
+
+
+def test_a_time_out_counts_up_to_its_limit(log: Log) -> None:
+    log.observed(seen(0, "timed-out", limit=10))
+    past = read_log(log.path)
+    assert len(past.observations(AXIS, ["t"], 5)) == 1
+    assert past.observations(AXIS, ["t"], 11) == []
+
+
+def test_what_is_not_on_the_axis_is_left_out(log: Log) -> None:
+    for point in range(3):
+        log.observed(seen(point))
+    past = read_log(log.path)
+    assert [each.point for each in past.observations(Axis(component="llvm", names=AXIS.names[1:]), ["t"], 1)] == [0, 1]
+    assert past.observations(AXIS, ["other"], 1) == []
+
+
+def test_undone_skipped_and_judged(log: Log) -> None:
+    log.observed(seen(0, "mismatch"))
+    log.observed(seen(1))
+    log.undone()
+    log.skipped(["18.1.8"])
+    judged = Observation(test="t", point=0, signature=PASS, result=seen(0).result, limit_s=60, judged=True)
+    log.judged(judged)
+    past = read_log(log.path)
+    assert past.skipped == {"18.1.8"}
+    (found,) = past.observations(AXIS, ["t"], 60)
+    assert (found.point, found.signature, found.judged) == (0, PASS, True)
+    log.undone()
+    log.undone()
+    assert read_log(log.path).observations(AXIS, ["t"], 60) == []
+
+
+def test_a_log_is_whole_after_a_kill_at_any_byte(log: Log) -> None:
+    observations = [seen(0), seen(2, "mismatch")]
+    begin = log.path.stat().st_size
+    for each in observations:
+        log.observed(each)
+    whole = log.path.read_bytes()
+    for size in range(begin, len(whole) + 1, 7):
+        log.path.write_bytes(whole[:size])
+        complete = whole[:size].count(b"\n") - 1
+        assert read_log(log.path).observations(AXIS, ["t"], 60) == observations[:complete]
+        # What is written next begins a line of its own.
+        log.observed(seen(1))
+        assert read_log(log.path).observations(AXIS, ["t"], 60) == [*observations[:complete], seen(1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "does not begin with the event begin"),
+        ("no json\n", "does not begin with the event begin"),
+        ('{"event": "observed"}\n', ":1: no event of a bisection: .*expected the event begin"),
+        ('{"event": "begin", "schema": "x"}\n', ":1: no event of a bisection"),
+        ("[1]\n", ":1: no event of a bisection"),
+    ],
+)
+def test_what_is_no_log(tmp_path: Path, text: str, reason: str) -> None:
+    file = tmp_path / "x"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=reason):
+        read_log(file)
+
+
+def test_a_damaged_event(log: Log) -> None:
+    log.observed(seen(0))
+    begin, line = log.path.read_text().splitlines()
+    event = json.loads(line)
+    event["result"]["outcome"] = "nonsense"
+    log.path.write_text(f"{begin}\n{json.dumps(event)}\n")
+    with pytest.raises(UsageError, match=r":2: no event of a bisection: .*nonsense"):
+        read_log(log.path)
+
+
+def test_a_log_that_cannot_be_read_or_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        read_log(tmp_path / "none")
+    with pytest.raises(InfrastructureError, match="cannot be written"):
+        Log(tmp_path / "none" / "log", AXIS.names).undone()

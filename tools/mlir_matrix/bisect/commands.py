@@ -1,0 +1,70 @@
+"""Return the command lines that repeat a test without this program, and the files that they begin with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.keys import input_names
+from mlir_matrix.plan.graph import File, Input, Produced
+from mlir_matrix.plan.planner import Plan
+
+#: Longer files are not part of a report. Bytes.
+_LONGEST = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commands:
+    """What repeats a test without this program."""
+
+    #: Command lines by step, for a folder that has the files.
+    steps: Mapping[str, Sequence[str]]
+    #: The text of the files that no command makes.
+    files: Mapping[str, str]
+
+
+def commands_of(
+    catalog: Catalog, plan: Plan, done: Mapping[str, Done], test: str, read: Callable[[str], bytes]
+) -> Commands:
+    """Return the command lines of a test's steps, and the files that they begin with."""
+    graph, steps, files = plan.graph, dict[str, list[str]](), dict[str, str]()
+    names: dict[Input, str] = {}
+    last = plan.verdicts.get(test)
+    for number, identifier in enumerate(graph.needed_by(last) if last else ()):
+        action = graph.actions[identifier]
+        commands = done[identifier].result.metrics.get("commands", ()) if identifier in done else ()
+        paths: dict[str, str] = {}
+        for name, path in input_names(action, graph).items():
+            ref = action.inputs[name]
+            paths[path] = names.get(ref, os.path.basename(path))
+            used = any(path in words for words in commands)
+            if used and paths[path] not in files and not _is_made(ref, done):
+                files[paths[path]] = _text(catalog, done, ref, read)
+        for name, file in action.outputs.items():
+            names[Produced(identifier, name)] = paths[f"out/{file}"] = f"{number:02}-{file}"
+        if commands:
+            steps[identifier.rpartition("-")[0]] = [
+                shlex.join(paths.get(word, word) for word in words) for words in commands
+            ]
+    return Commands(steps=steps, files={name: text for name, text in files.items() if text})
+
+
+def _is_made(ref: Input, done: Mapping[str, Done]) -> bool:
+    """Return whether a command makes a file."""
+    return isinstance(ref, Produced) and bool(done[ref.action].result.metrics.get("commands"))
+
+
+def _text(catalog: Catalog, done: Mapping[str, Done], ref: Input, read: Callable[[str], bytes]) -> str:
+    """Return a file as text; nothing for one that is none, is lost or is long."""
+    try:
+        if isinstance(ref, File):
+            data = (catalog.roots[ref.root] / ref.path).read_bytes()
+        else:
+            data = read(done[ref.action].result.outputs[ref.output])
+        return data.decode() if len(data) <= _LONGEST else ""
+    except (OSError, ValueError, KeyError):
+        return ""

@@ -1,0 +1,256 @@
+"""Drive probes: scan a short axis whole, or search a long one for the change of each test.
+
+The searches of several tests share probes: what one asks for is observed for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from mlir_matrix.bisect.history import History, Line, history
+from mlir_matrix.bisect.observations import Observation, Observations
+from mlir_matrix.bisect.prober import Prober
+from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.search import Answer, ContradictionError, Search, Verdict
+from mlir_matrix.bisect.signature import PASS, Signature
+from mlir_matrix.errors import UsageError
+
+#: A longer axis is searched, and not scanned.
+SHORT = 32
+Find = Literal["change", "broke", "fixed"]
+_Ends: TypeAlias = tuple[int, int]
+#: Yields the points that a test wants next; one that was observed is observed again.
+_Probes: TypeAlias = Generator[Sequence[int], None, None]
+_ProbesForEnds: TypeAlias = Generator[Sequence[int], None, _Ends | None]
+_ProbesForPoint: TypeAlias = Generator[Sequence[int], None, int | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """How to look for changes."""
+
+    scan: bool
+    jobs: int
+    find: Find = "change"
+    confidence: float = 0.95
+    #: In a scan, of each point; in a search, of the last candidates and what is before them.
+    repeats: int = 0
+    #: A weight for each point.
+    prior: Sequence[float] | None = None
+    #: Points that are not probed.
+    skipped: frozenset[int] = frozenset()
+    #: Asks a person what to make of new observations.
+    review: Callable[[Observations, Sequence[Observation]], None] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search found for a test: where the behaviour ``old`` becomes ``new``."""
+
+    old: Signature
+    new: Signature
+    answer: Answer
+
+
+@dataclass(kw_only=True)
+class Driver:
+    """Probes an axis for all tests."""
+
+    axis: Axis
+    prober: Prober
+    strategy: Strategy
+    found: dict[str, Found] = field(default_factory=dict)
+    #: By test, why its search ended without an answer.
+    problems: dict[str, str] = field(default_factory=dict)
+    #: How often something was probed, and by test the candidates that are left, for whoever shows the progress.
+    rounds: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    _history: History[range] | History[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        parents = self.axis.parents
+        self._history = Line(len(self.axis)) if parents is None else history(parents)
+
+    def run(self) -> None:
+        """Probe until each test has an answer. Raise UsageError for ends between which there is no change."""
+        tests = self.prober.observations.tests
+        if self.strategy.scan:
+            self._scan(tests)
+            return
+        searches = {test: self._search(test) for test in tests}
+        while searches:
+            wanted = {}
+            for test, search in list(searches.items()):
+                points = next(search, None)
+                if points:
+                    wanted[test] = points
+                else:
+                    del searches[test]
+            if wanted:
+                self._probe(self._shared(wanted))
+
+    def _scan(self, tests: Sequence[str]) -> None:
+        points = [point for point in range(len(self.axis)) if point not in self.strategy.skipped]
+        missing = {test: [point for point in points if not self.prober.observations.at(test, point)] for test in tests}
+        self._probe(missing)
+        for _ in range(self.strategy.repeats):
+            self._probe(dict.fromkeys(tests, points))
+        if self.axis.good is not None and self.axis.bad is not None:
+            for test in tests:
+                self._check_ends(test, self.axis.good, self.axis.bad)
+
+    def _probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
+        observations = self.prober.observations
+        counts = {}
+        for test, points in wanted.items():
+            for point in points:
+                known = observations.at(test, point)
+                counts[test, point] = len(known.observations) if known else 0
+        self.prober.probe(wanted)
+        self.rounds += 1
+        if self.strategy.review is not None:
+            known_now = {place: observations.at(*place) for place in counts}
+            new = [each for place, now in known_now.items() if now for each in now.observations[counts[place] :]]
+            self.strategy.review(observations, new)
+
+    def _shared(self, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+        """Return what to probe in one round: as many points as there are jobs, each for all tests that do not know it."""
+        chosen: list[int] = []
+        for rank in range(max(map(len, wanted.values()))):
+            chosen += [points[rank] for points in wanted.values() if len(points) > rank and points[rank] not in chosen]
+        chosen = chosen[: self.strategy.jobs]
+        observations = self.prober.observations
+        return {
+            test: [point for point in chosen if not observations.at(test, point)]
+            + [point for index, point in enumerate(points) if point in chosen and self._is_repeat(test, points, index)]
+            for test, points in wanted.items()
+        }
+
+    def _is_repeat(self, test: str, points: Sequence[int], index: int) -> bool:
+        return points[index] in points[:index] or self.prober.observations.at(test, points[index]) is not None
+
+    def _search(self, test: str) -> _Probes:
+        """Yield the points that the search for one test wants."""
+        ends = yield from self._find_ends(test)
+        if ends is None:
+            return
+        older, newer = ends
+        old, new = self._signatures(test, older, newer)
+        search = Search(
+            self._history,
+            self.strategy.prior,
+            good=[older],
+            bad=newer,
+            confidence=self.strategy.confidence,
+            repeats=self.strategy.repeats,
+        )
+        for point in self.strategy.skipped - {older, newer}:
+            search.observe(point, Verdict.CANNOT_TELL)
+        fed: dict[int, int] = {older: 1 << 30}
+        try:
+            while True:
+                for known in self.prober.observations.points(test):
+                    for seen in known.observations[fed.get(known.index, 0) :]:
+                        fed[known.index] = fed.get(known.index, 0) + 1
+                        search.observe(known.index, verdict(seen.signature, old, new))
+                wanted, self.left[test] = search.next(self.strategy.jobs), search.left
+                if not wanted:
+                    break
+                yield wanted
+        except ContradictionError as error:
+            self.problems[test] = str(error).replace(f"point {error.point}", self.axis.names[error.point])
+        self.found[test] = Found(old=old, new=new, answer=search.answer())
+
+    def _known(self, test: str, point: int) -> Mapping[Signature, int]:
+        """Return how often each behaviour was seen at a point."""
+        found = self.prober.observations.at(test, point)
+        return found.behaviours if found else {}
+
+    def _signatures(self, test: str, older: int, newer: int) -> tuple[Signature, Signature]:
+        """Return the behaviours of the ends: the most frequent ones that differ."""
+        at_older, at_newer = self._known(test, older), self._known(test, newer)
+        new = max(at_newer, key=lambda each: (each not in at_older, at_newer[each]))
+        return max(at_older, key=lambda each: (each != new, at_older[each])), new
+
+    def _find_ends(self, test: str) -> _ProbesForEnds:
+        """Yield points until an older and a newer one behave differently; return these, or None."""
+        good, bad = self.axis.good, self.axis.bad
+        if good is not None and bad is not None:
+            yield from self._observed(test, [good, bad])
+            for _ in range(self.strategy.repeats):
+                # The bad end of a flaky test may have passed by chance.
+                if self._known(test, good) and self._known(test, bad).keys() != self._known(test, good).keys():
+                    break
+                yield [bad]
+            self._check_ends(test, good, bad)
+            return min(good, bad), max(good, bad)
+        newest = yield from self._newest_known(test)
+        if newest is None:
+            self.problems[test] = f"nothing can be told at any {self.axis.noun}"
+            return None
+        if good is not None and good != newest:
+            yield from self._observed(test, [good])
+            self._check_ends(test, good, newest)
+            return good, newest
+        return (yield from self._gallop(test, newest))
+
+    def _observed(self, test: str, points: Sequence[int]) -> _Probes:
+        while missing := [point for point in points if not self.prober.observations.at(test, point)]:
+            yield missing
+
+    def _newest_known(self, test: str) -> _ProbesForPoint:
+        """Yield points from the newest on until something can be told; return that point, or None."""
+        for point in range(len(self.axis) - 1, -1, -1):
+            if point in self.strategy.skipped:
+                continue
+            yield from self._observed(test, [point])
+            if self._known(test, point):
+                return point
+        return None
+
+    def _gallop(self, test: str, newest: int) -> _ProbesForEnds:
+        """Yield points ever farther back; return the nearest pair with the change that is looked for, or None."""
+        older = sorted({max(0, newest - (1 << power)) for power in range(newest.bit_length() + 1)}, reverse=True)
+        older = [point for point in older if point < newest and point not in self.strategy.skipped]
+        newer = newest
+        for start in range(0, len(older), self.strategy.jobs):
+            batch = older[start : start + self.strategy.jobs]
+            yield from self._observed(test, batch)
+            for point in filter(lambda point: self._known(test, point), batch):
+                old, new = self._signatures(test, point, newer)
+                if old != new and self.strategy.find in ("change", word({old}, {new})):
+                    return point, newer
+                newer = point
+        self.problems[test] = f"no such change between the {self.axis.noun}s that were probed"
+        return None
+
+    def _check_ends(self, test: str, good: int, bad: int) -> None:
+        """Raise UsageError unless a test behaves differently at its ends, and passes at the good one if it does at the bad."""
+        known = [self.prober.observations.at(test, point) for point in (good, bad)]
+        ends = [f"--good {self.axis.names[good]}", f"--bad {self.axis.names[bad]}"]
+        at = [each.known if each else None for each in known]
+        for end, point, found in zip(ends, known, at, strict=True):
+            if found is None and not self.strategy.scan:
+                why = point.shown.result.reason if point else "it is skipped"
+                raise UsageError(f"nothing can be told of {test} at {end} ({why}); choose another end")
+        words = [" or ".join(sorted(map(str, found or ()))) for found in at]
+        if at[1] == frozenset({PASS}) and at[0] is not None and PASS not in at[0]:
+            raise UsageError(f"{test} passes at {ends[1]} and not at {ends[0]} ({words[0]}); swap them")
+        if at[0] is not None and at[0] == at[1]:
+            raise UsageError(f"{test} behaves alike at {' and '.join(ends)} ({words[0]}); choose other ends")
+
+
+def word(was: Set[Signature], becomes: Set[Signature]) -> Literal["broke", "fixed", "differs"]:
+    """Name a change from some behaviours to others."""
+    if was == {PASS}:
+        return "broke"
+    return "fixed" if becomes == {PASS} else "differs"
+
+
+def verdict(seen: Signature | None, old: Signature, new: Signature) -> Verdict:
+    """Return what a behaviour says in a search for a change from ``old`` to ``new``; a third one says nothing."""
+    if seen == new:
+        return Verdict.BAD
+    return Verdict.GOOD if seen == old else Verdict.CANNOT_TELL

@@ -1,0 +1,137 @@
+"""Probe points of an axis: run tests there, and keep how each ended before the next probe begins."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from mlir_matrix.bisect.observations import Observation, Observations
+from mlir_matrix.bisect.signature import signature
+from mlir_matrix.events import Event, Listener, ignore
+from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.results import TestDone, TestResult
+from mlir_matrix.judge.run import run_plan
+from mlir_matrix.plan.graph import Produced
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Session
+
+
+class TestsAt(Protocol):
+    """Returns the session and the tests at points: by the name of a test, then by point."""
+
+    def __call__(self, points: Sequence[int]) -> tuple[Session, Mapping[str, Mapping[int, Test]]]: ...
+
+
+@dataclass(kw_only=True)
+class Prober:
+    """Runs tests at points of an axis."""
+
+    tests_at: TestsAt
+    observations: Observations
+    by: str
+    limits: Limits
+    #: Gets each observation as soon as it is made.
+    keep: Callable[[Observation], object]
+    #: A folder for the results of repeated probes, which no other run may use.
+    scratch: Path
+    listener: Listener = ignore
+    #: All finished actions.
+    done: dict[str, Done] = field(default_factory=dict)
+    #: What is being probed.
+    running: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
+        """Run tests at points. What was observed, or is named twice, is executed anew. Raise the interruption of a run."""
+        rounds: list[dict[str, list[int]]] = []
+        for test, points in wanted.items():
+            seen = {point: 1 for point in points if self.observations.at(test, point)}
+            for point in points:
+                number = seen[point] = seen.get(point, 0) + 1
+                while len(rounds) < number:
+                    rounds.append({})
+                rounds[number - 1].setdefault(test, []).append(point)
+        for number, each in enumerate(rounds):
+            if each:
+                self.running = each
+                self._run(each, anew=number > 0)
+        self.running = {}
+
+    def plan(self, wanted: Mapping[str, Sequence[int]]) -> Plan:
+        """Return the plan of tests that were probed, whose actions are all in ``done``."""
+        session, tests = self._select(wanted)
+        plan = session.plan(tests)
+        if not plan.graph.actions.keys() <= self.done.keys():
+            run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=_without_results(self.listener))
+            self.done |= run.done
+            if run.interruption is not None:
+                raise run.interruption
+        return plan
+
+    def _select(self, wanted: Mapping[str, Sequence[int]]) -> tuple[Session, list[Test]]:
+        session, found = self.tests_at(sorted({point for points in wanted.values() for point in points}))
+        return session, [found[test][point] for test, points in wanted.items() for point in points]
+
+    def _run(self, wanted: Mapping[str, Sequence[int]], *, anew: bool) -> None:
+        session, tests = self._select(wanted)
+        if anew:
+            session = replace(session, home=replace(session.home, actions=self.scratch))
+        try:
+            self._execute(session, wanted, tests, anew=anew)
+        finally:
+            if anew:
+                shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _execute(
+        self, session: Session, wanted: Mapping[str, Sequence[int]], tests: Sequence[Test], *, anew: bool
+    ) -> None:
+        places = [(test, point) for test, points in wanted.items() for point in points]
+        waiting = dict(zip((each.id for each in tests), places, strict=True))
+        plan = session.plan(tests)
+
+        def note(result: TestResult, outputs: Mapping[str, str] | None = None) -> None:
+            if result.id in waiting:
+                test, point = waiting.pop(result.id)
+                found = signature(result, self.by, outputs)
+                limit = self.limits.timeout_s
+                seen = Observation(test=test, point=point, signature=found, result=result, limit_s=limit)
+                self.observations.add(seen)
+                self.keep(seen)
+
+        def listen(event: Event) -> None:
+            if not isinstance(event, TestDone):
+                self.listener(event)
+                return
+            # What a suite expects plays no part.
+            self.listener(TestDone(replace(event.result, expected=True, expectation=None)))
+            if self.by != "output":
+                note(event.result)
+
+        run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=listen)
+        if run.interruption is not None:
+            # What is not noted by now was not run.
+            raise run.interruption
+        for result in run.results:
+            note(result, _outputs(plan, run.done, result.id) if self.by == "output" else None)
+        if not anew:
+            self.done |= run.done
+
+
+def _without_results(listener: Listener) -> Listener:
+    return lambda event: None if isinstance(event, TestDone) else listener(event)
+
+
+def _outputs(plan: Plan, done: Mapping[str, Done], test: str) -> dict[str, str]:
+    """Return the digests of what a test computed."""
+    action = plan.verdicts.get(test)
+    inputs = plan.graph.actions[action].inputs if action else {}
+    return {
+        name: done[ref.action].result.outputs[ref.output]
+        for name, ref in inputs.items()
+        if isinstance(ref, Produced) and ref.action in done and ref.output in done[ref.action].result.outputs
+        if name.startswith("actual-") or name == "ir"
+    }

@@ -1,0 +1,105 @@
+"""Continue bisections from their logs: ``--resume``, ``--replay``, ``--undo``, ``--log``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mlir_matrix.bisect.log import Log, Past, read_log
+from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.errors import UsageError
+from mlir_matrix.files import is_held
+from mlir_matrix.paths import find_home
+from mlir_matrix.text import harmless
+
+#: The name of a log in the folder of its bisection.
+LAST = "log.ndjson"
+_FLAGS = ("--resume", "--undo", "--log")
+
+
+def bisections() -> Path:
+    """Return the folder of all bisections."""
+    return find_home().state / "bisect"
+
+
+class Continued(Verb):
+    """A verb whose arguments, where it continues, are those of the bisection before, and what is given now."""
+
+    def __init__(self, *arguments: Any, params: list[click.Parameter], **more: Any) -> None:
+        own = [
+            click.Option(["--resume"], is_flag=True, expose_value=False, help="Continue the last bisection."),
+            click.Option(
+                ["--undo"], is_flag=True, expose_value=False, help="With --resume: forget the last observation."
+            ),
+            click.Option(
+                ["--replay"],
+                type=click.Path(),
+                metavar="LOG",
+                expose_value=False,
+                help="Begin the bisection of LOG again, with what was observed in it.",
+            ),
+            click.Option(["--log"], is_flag=True, expose_value=False, help="Show what the last bisection observed."),
+        ]
+        super().__init__(*arguments, params=[*params, *own], **more)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = {flag for flag in _FLAGS if flag in args}
+        args = [word for word in args if word not in given]
+        replayed = _take_value(args, "--replay")
+        if "--log" in given:
+            for line in _shown(_last()):
+                click.echo(line)
+            ctx.exit(0)
+        if "--undo" in given and "--resume" not in given:
+            raise UsageError("--undo forgets the last observation of a bisection; give it with --resume")
+        if "--resume" in given and replayed:
+            raise UsageError("--resume continues the last bisection and --replay another one; give one of them")
+        if "--resume" in given:
+            path = _last()
+            if is_held(path.parent):
+                raise UsageError(f"the last bisection is still running; its log is {path}")
+            if "--undo" in given:
+                Log(path, ()).undone()
+            ctx.obj = read_log(path)
+        elif replayed:
+            ctx.obj = read_log(Path(replayed).absolute())
+        if isinstance(ctx.obj, Past):
+            args = [*ctx.obj.arguments, *args]
+        ctx.meta["arguments"] = list(args)
+        return super().parse_args(ctx, args)
+
+
+def _take_value(args: list[str], option: str) -> str:
+    """Remove an option with its value from arguments; return the value."""
+    for index, word in enumerate(args):
+        if word.startswith(f"{option}="):
+            del args[index]
+            return word.partition("=")[2]
+        if word == option and index + 1 < len(args):
+            value = args[index + 1]
+            del args[index : index + 2]
+            return value
+    return ""
+
+
+def _last() -> Path:
+    """Return the log of the last bisection. Raise UsageError."""
+    logs = sorted(bisections().glob(f"*/{LAST}"), key=lambda log: log.stat().st_mtime_ns)
+    if not logs:
+        raise UsageError(f"there is no bisection to continue in {bisections()}")
+    return logs[-1]
+
+
+def _shown(path: Path) -> Iterator[str]:
+    """Return the observations of a log, a line each."""
+    past = read_log(path)
+    yield str(path)
+    for each in past.observed:
+        result = each["result"]
+        judged = " (judged by a person)" if each["judged"] else ""
+        yield harmless(f"{result['outcome']:<14} {result['id']}  {result['reason'][:120]}{judged}".rstrip())
+    for name in sorted(past.skipped):
+        yield harmless(f"{'skipped':<14} {name}")

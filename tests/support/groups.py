@@ -22,7 +22,7 @@ _GROUPS = {
         "e2e/test_podman",
     ),
     "remote": (),
-    "releases": ("e2e/test_llvm_releases",),
+    "releases": ("e2e/test_llvm_releases", "e2e/test_bisect"),
     "bazel": (
         "e2e/test_bazel",
         "e2e/test_bazel_component",

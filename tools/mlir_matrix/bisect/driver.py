@@ -75,7 +75,10 @@ class Driver:
 
     def run(self) -> None:
         """Probe until each test has an answer. Raise UsageError for ends between which there is no change."""
-        tests = self.prober.observations.tests
+        tests, observations = self.prober.observations.tests, self.prober.observations
+        if self.strategy.review is not None:
+            known = [each for test in tests for point in observations.points(test) for each in point.observations]
+            self.strategy.review(observations, [each for each in known if not each.judged])
         if self.strategy.scan:
             self._scan(tests)
             return
@@ -92,11 +95,16 @@ class Driver:
                 self._probe(self._shared(wanted))
 
     def _scan(self, tests: Sequence[str]) -> None:
+        observations = self.prober.observations
         points = [point for point in range(len(self.axis)) if point not in self.strategy.skipped]
-        missing = {test: [point for point in points if not self.prober.observations.at(test, point)] for test in tests}
-        self._probe(missing)
-        for _ in range(self.strategy.repeats):
-            self._probe(dict.fromkeys(tests, points))
+        self._probe({test: [point for point in points if not observations.at(test, point)] for test in tests})
+        for number in range(self.strategy.repeats):
+            # What tells nothing once is not asked again.
+            seen = {test: [each for each in observations.points(test) if each.known] for test in tests}
+            few = {
+                test: [each.index for each in of if len(each.observations) < number + 2] for test, of in seen.items()
+            }
+            self._probe(few)
         if self.axis.good is not None and self.axis.bad is not None:
             for test in tests:
                 self._check_ends(test, self.axis.good, self.axis.bad)

@@ -95,6 +95,8 @@ class Past:
     arguments: Sequence[str]
     observed: list[dict[str, Any]] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
+    #: Whether the bisection goes on in the same folder.
+    resumed: bool = False
 
     def observations(self, axis: Axis, tests: Iterable[str], limit_s: float) -> list[Observation]:
         """Return what was observed, without time-outs under a smaller limit, and what is not on the axis."""

@@ -57,7 +57,6 @@ class Prober:
                 rounds[number - 1].setdefault(test, []).append(point)
         for number, each in enumerate(rounds):
             if each:
-                self.running = each
                 self._run(each, anew=number > 0)
         self.running = {}
 
@@ -92,6 +91,8 @@ class Prober:
         places = [(test, point) for test, points in wanted.items() for point in points]
         waiting = dict(zip((each.id for each in tests), places, strict=True))
         plan = session.plan(tests)
+        runnable = [place for place, test in zip(places, tests, strict=True) if test.id in plan.verdicts]
+        self.running = {test: [point for name, point in runnable if name == test] for test in wanted}
 
         def note(result: TestResult, outputs: Mapping[str, str] | None = None) -> None:
             if result.id in waiting:

@@ -170,7 +170,7 @@ class _Bisecting:
         )
         driver = Driver(axis=self._axis, prober=prober, strategy=strategy)
         write = self._events.listener()
-        with shown_on_axis(driver, quiet=self._given["quiet"]) as display:
+        with shown_on_axis(driver, quiet=self._given["quiet"] or self._given["interactive"]) as display:
 
             def listen(event: Event) -> None:
                 display(event)
@@ -209,7 +209,7 @@ class _Bisecting:
         root = bisections()
         run = RunFolder(root, {self._axis.component: f"{self._axis.names[0]}..{self._axis.names[-1]}"})
         try:
-            if self._past and self._past.path.parent.parent == root:
+            if self._past and self._past.resumed:
                 run.reopen(self._past.path.parent)
             folder = run.path
         except OSError as error:

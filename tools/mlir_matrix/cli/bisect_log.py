@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class Continued(Verb):
                 raise UsageError(f"the last bisection is still running; its log is {path}")
             if "--undo" in given:
                 Log(path, ()).undone()
-            ctx.obj = read_log(path)
+            ctx.obj = replace(read_log(path), resumed=True)
         elif replayed:
             ctx.obj = read_log(Path(replayed).absolute())
         if isinstance(ctx.obj, Past):

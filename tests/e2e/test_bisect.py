@@ -1,0 +1,119 @@
+"""Bisections that are killed, continued, judged by a person and followed by a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.bisect.log import read_log
+from support.house import REPOSITORY, House, wait_until
+
+TEST = "mlir/math-poly/x86_64/asin"
+
+
+def logs(house: House) -> list[Path]:
+    return sorted((house.home / "state" / "bisect").glob("*/log.ndjson"), key=lambda log: log.stat().st_mtime_ns)
+
+
+def changes(document: Any) -> list[tuple[str, str, list[str]]]:
+    return [(each["kind"], each["step"], each["candidates"]) for each in document["tests"][0]["changes"]]
+
+
+FOUND = [("broke", "math-polynomial", ["19.1.7"]), ("fixed", "math-polynomial", ["21.1.8"])]
+
+
+def test_a_killed_bisection_goes_on(house: House, tmp_path: Path) -> None:
+    """Killed after some observations, it keeps these, and ends as if nothing had happened."""
+    known = set(logs(house))
+    arguments = ("bisect", TEST, "--cache-dir", tmp_path / "actions", "--repeats", "1", "--jobs", "1", "--quiet")
+    with house.start(*arguments) as process:
+        assert wait_until(lambda: any(len(read_log(log).observed) > 2 for log in set(logs(house)) - known))
+        running = house("bisect", "--resume")
+        assert running.code == 2
+        assert "is still running" in running.stderr
+        process.kill()
+    (log,) = set(logs(house)) - known
+    before = log.read_text()
+    done = house("bisect", "--resume", "--format", "json", "--skip", "17", "--jobs", "2", "--quiet")
+    assert done.code == 0, done.stderr
+    assert changes(done.document) == FOUND
+    assert log.read_text().startswith(before)
+    assert done.document["log"] == str(log)
+    # Every point that can run was run twice, those before the kill too.
+    counts = {point["release"]: sum(point["observations"].values()) for point in done.document["tests"][0]["points"]}
+    assert {release.split(".")[0] for release, count in counts.items() if count} == {"18", "19", "21", "22", "23", "24"}
+    assert set(counts.values()) == {0, 2}
+    shown = house("bisect", "--log")
+    assert shown.stdout.splitlines()[0] == str(log)
+    assert shown.stdout.count(f"{TEST}@llvm=19") == 2
+    # Its log begins another one, in which nothing runs.
+    again = house("bisect", "--replay", log, "--format", "json", "--quiet")
+    assert changes(again.document) == FOUND
+    assert again.document["log"] != str(log)
+    copied, first = (read_log(Path(name)).observed for name in (again.document["log"], log))
+    assert sorted(each["release"] for each in copied) == sorted(each["release"] for each in first)
+
+
+def test_a_person_judges(house: House) -> None:
+    """Whoever says that the newest release is wrong finds another change than the golden tree."""
+
+    def answer(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            house.command("bisect", *arguments, "--format", "json"),
+            input=words, capture_output=True, text=True, cwd=REPOSITORY, env={**os.environ, **house.env}, check=False,
+        )  # fmt: skip
+
+    stopped = answer("g\nb\nq\n", TEST, "--good", "18", "--bad", "24", "--interactive")
+    assert stopped.returncode == 0, stopped.stderr
+    assert f"{TEST} with llvm 18.1.8: pass" in stopped.stderr
+    assert "Is it good (g), bad (b), or can nothing be told (s)" in stopped.stderr
+    assert "continue with: tools/matrix bisect --resume" in stopped.stderr
+    done = answer("b\n" * 10, "--resume")
+    assert done.returncode == 0, done.stderr
+    (change,) = json.loads(done.stdout)["tests"][0]["changes"]
+    assert (change["kind"], change["before"], change["candidates"]) == ("broke", "18.1.8", ["19.1.7"])
+    undone = answer("g\n" * 10, "--resume", "--undo")
+    assert undone.returncode == 0, undone.stderr
+    (change,) = json.loads(undone.stdout)["tests"][0]["changes"]
+    assert change["candidates"] == ["21.1.8"]
+
+
+def test_events(house: House, tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    done = house("bisect", TEST, "--search", "--good", "18", "--bad", "19", "--events", file, "--quiet")
+    assert done.code == 0, done.stderr
+    assert "broke in 19.1.7  A → B\n  18.1.8 is the last release before" in done.stdout
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [events[0]["event"], events[-1]["event"]] == ["planned", "ended"]
+    finished = [each["test"] for each in events if each["event"] == "finished"]
+    assert {(each["id"], each["outcome"]) for each in finished} == {
+        (f"{TEST}@llvm=18", "pass"),
+        (f"{TEST}@llvm=19", "mismatch"),
+    }
+    # The answer was confirmed by further runs.
+    assert len(finished) > 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--resume", "--replay", "x"), "give one of them"),
+        (("--undo",), "--undo forgets the last observation of a bisection; give it with --resume"),
+        (("--replay", "/nonexistent"), "the log /nonexistent cannot be read"),
+        ((TEST, "--good", "18", "--bad", "18.1.8"), "are the same release"),
+        ((TEST, "--good", "19", "--bad", "18"), "passes at --bad 18.1.8 and not at --good 19.1.7"),
+        ((TEST, "--good", "22", "--bad", "23"), "behaves alike at --good 22.1.8 and --bad 23"),
+        ((TEST, "--good", "20"), "llvm has no release '20'"),
+        ((TEST, "--skip", "20"), "llvm has no release '20'"),
+        ((TEST, "--interactive", "--scan"), "leave out --scan"),
+    ],
+)
+def test_what_cannot_be_bisected(house: House, arguments: tuple[str, ...], reason: str) -> None:
+    done = house("bisect", *arguments, "--quiet")
+    assert done.code == 2
+    assert reason in done.stderr

@@ -89,6 +89,11 @@ def difference(left: str, right: str) -> list[str]:
     return []
 
 
+def normalised(text: str) -> str:
+    """Return the text of a module that only differs from another one's if ``difference`` shows something."""
+    return "\n".join(_numbered(_lines(text)))
+
+
 def _lines(text: str) -> Iterator[str]:
     """Yield the lines of a module, with one spelling for what has several."""
     for line in text.splitlines():

@@ -12,6 +12,11 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.bisect.difference import first_difference
+from mlir_matrix.bisect.listings import with_listings
+from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.session import session_of
 from support.house import REPOSITORY, House, Report, new_home
 
 SUITE = "llvm-releases"
@@ -103,6 +108,19 @@ def test_bisect_finds_them_without_being_told_where(house: House, suite: Report,
     report = Path(found[names[0]]["report"]).read_text()
     assert "compare/llvmorg-18.1.8...llvmorg-19.1.7" in report
     check_commands(report, house, tmp_path)
+
+
+def test_which_program_of_a_step_changed(house: House, suite: Report) -> None:
+    """LLVM 22 translates and optimises ceil as before; llc no longer converts to an integer, which has no infinity."""
+    tests = [f"mlir/math-expand/x86_64/ceil@llvm={release}" for release in ("21", "22")]
+    assert [suite.tests[test]["outcome"] for test in tests] == ["mismatch", "pass"]
+    session = session_of([REPOSITORY], house.folders)
+    plan, done = with_listings(session, session.plan(session.tests(tests)), tests, Limits(jobs=2))
+    found = first_difference(plan, done, (tests[0], tests[1]), ActionCache(house.actions).read_blob)
+    assert found is not None
+    assert found.step == "object (llc)"
+    changed = {line.split()[0] + line.split()[1] for line in found.lines if line[0] in "+-"}
+    assert {"-cvttss2si", "-cvtsi2ss", "+roundss"} <= changed
 
 
 def check_commands(report: str, house: House, folder: Path) -> None:

@@ -51,6 +51,70 @@ def test_attributes_and_types_count() -> None:
     assert difference(MODULE, MODULE.replace("memref<4xf32>", "memref<5xf32>"))
 
 
+LLVM = """\
+; ModuleID = 'LLVMDialectModule'
+source_filename = "LLVMDialectModule"
+@text = constant [4 x i8] c"a; b"
+define float @f(float %0) #0 {
+  br label %2
+
+2:                                                ; preds = %1
+  %3 = call float @llvm.ceil.f32(float %0), !dbg !7
+  ret float %3
+}
+declare float @llvm.ceil.f32(float) #1
+attributes #0 = { nounwind }
+attributes #1 = { nocallback memory(none) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("%3", "%ceil"), ("preds = %1", "preds = %9"), ("%2\n\n2:", "%next\n\nnext:"), ("!7", "!12"),
+        ("Module'", "'"), ("Module\"", '"'), ("callback mem", "callback nofree mem"), ("#0", "#4"), ("#1", "#2"),
+    ],
+)  # fmt: skip
+def test_numbers_labels_and_intrinsics_of_llvm_are_no_difference(old: str, new: str) -> None:
+    other = LLVM.replace(old, new)
+    assert other != LLVM
+    assert difference(LLVM, other, "ll") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("ceil", "floor"), ("nounwind", "noinline"), ("a; b", "a; c"), ("float %0)", "half %0)")]
+)
+def test_what_llvm_ir_says_counts(old: str, new: str) -> None:
+    assert difference(LLVM, LLVM.replace(old, new), "ll")
+
+
+ASSEMBLY = """\
+\t.file\t"LLVMDialectModule"
+f:                                      # @f
+# %bb.0:
+\tjmp\t.LBB0_1
+.LBB0_1:                                # Parent Loop
+\tmovss\t.LCPI0_0(%rip), %xmm1           # xmm1 = [1.0E+0]
+\tmov\tx0, #1
+\t.ident\t"LLVM 21"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("BB0_1", "BB1_7"), ("xmm1", "xmm2"), ("LLVM 21", "LLVM 22"), ("# Parent Loop", "## no"), ("mov\t", "mov  ")],
+)
+def test_labels_registers_and_comments_of_assembly_are_no_difference(old: str, new: str) -> None:
+    other = ASSEMBLY.replace(old, new)
+    assert other != ASSEMBLY
+    assert difference(ASSEMBLY, other, "s") == []
+
+
+@pytest.mark.parametrize(("old", "new"), [("movss", "movsd"), ("#1", "#2"), ("jmp", "je")])
+def test_instructions_and_constants_count(old: str, new: str) -> None:
+    assert difference(ASSEMBLY, ASSEMBLY.replace(old, new), "s")
+
+
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_is_compared(left: str, right: str) -> None:
     assert difference(left, left) == []

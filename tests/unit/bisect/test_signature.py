@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.bisect.signature import PASS, signature
+from mlir_matrix.actions.tools import judge
+from mlir_matrix.bisect.signature import METRICS, PASS, By, signature
+from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.results import TestResult
 
 
@@ -76,3 +78,79 @@ def test_words() -> None:
 def test_outputs_by_their_bytes() -> None:
     passes = [signature(result("pass"), "output", {"y": digest * 8}) for digest in ("ab", "ab", "cd")]
     assert passes[0] == passes[1] != passes[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("behaviour", By()),
+        ("outcome", By("outcome")),
+        ("time", By("time")),
+        ("ir:bufferize", By("ir", "bufferize")),
+        ("ir:2", By("ir", "2")),
+        ("max_ulp", By("metric", "max_ulp")),
+        ("max_ulp<=4", By("metric", "max_ulp", 4.0)),
+        ("max_ulp>4", By("metric", "max_ulp", 4.0)),
+        ("wrong < 1e2", By("metric", "wrong", 100.0, below=True)),
+        ("max_abs>=inf", By("metric", "max_abs", float("inf"), below=True)),
+    ],
+)
+def test_what_tells_results_apart(text: str, expected: By) -> None:
+    assert By.parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("behavior", "did you mean 'behaviour'?"),
+        ("max_upl", "did you mean 'max_ulp'?"),
+        ("max_upl>3", "did you mean 'max_ulp'?"),
+        (
+            "",
+            "expected behaviour, outcome, output, time, ir:STEP, ir:NUMBER, METRIC or METRIC<=BOUND with one of max_ulp",
+        ),
+        ("ir:", "did you mean 'ir:STEP'?"),
+        ("max_ulp>four", "'four' is no number"),
+        ("max_ulp>nan", "'nan' is no number"),
+        ("max_ulp=4", "expected"),
+        ("max_ulp<=", "expected"),
+    ],
+)
+def test_what_cannot_tell_results_apart(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        By.parse(text)
+    assert words in str(caught.value)
+
+
+def test_metrics_are_those_of_verdicts() -> None:
+    assert set(judge._METRICS) | {"wrong", "elements"} <= set(METRICS)
+
+
+def measured(outcome: str, **metrics: Any) -> TestResult:
+    return result(outcome, stage="judge", metrics=metrics)
+
+
+def test_a_metric_with_three_digits() -> None:
+    found = [signature(measured("pass", max_ulp=value), "max_ulp") for value in (1.2341, 1.2339, 1.24)]
+    assert found[0] == found[1] != found[2]
+    assert str(signature(measured("mismatch", max_abs="inf"), "max_abs")) == "mismatch, max_abs inf"
+
+
+def test_a_bound_makes_two_behaviours() -> None:
+    results = [measured(outcome, max_ulp=value) for outcome, value in [("pass", 1), ("mismatch", 4), ("pass", 5)]]
+    results += [measured("mismatch", max_ulp="inf"), measured("mismatch", max_ulp="nan")]
+    at_most, less = ([str(signature(each, by)) for each in results] for by in ("max_ulp<=4", "max_ulp<4"))
+    assert at_most == ["pass", "pass", *["mismatch, max_ulp > 4"] * 3]
+    assert less == ["pass", *["mismatch, max_ulp >= 4"] * 4]
+
+
+def test_without_a_metric_nothing_can_be_told_but_of_failures() -> None:
+    assert signature(measured("pass"), "max_ulp") is None
+    crash = result("crashed", "SIGSEGV while at stage run", stage="run", signal="SIGSEGV")
+    assert signature(crash, "max_ulp>4") == signature(crash)
+
+
+def test_ir_after_a_step_counts_whatever_becomes_of_it() -> None:
+    after = {"ir after bufferize": "ab" * 8}
+    assert signature(result("pass"), "ir:bufferize", after) == signature(result("crashed"), "ir:bufferize", after)
+    assert signature(result("crashed"), "ir:bufferize", {}) == signature(result("crashed"))

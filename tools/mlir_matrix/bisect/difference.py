@@ -20,6 +20,22 @@ _SPELLINGS = (
     (re.compile(r"\}>"), "}"),
     (re.compile(r"\s+"), " "),
 )
+#: By the kind of file, further ones: in LLVM IR numbers of metadata and attributes, labels, comments; so in assembly.
+_MORE_SPELLINGS = {
+    "ll": (
+        (re.compile(r"([!#])\d+\b"), r"\1"),
+        (re.compile(r"^[\w.$-]+:"), "label:"),
+        (re.compile(r"(?:^|\s+);[^\"]*$|^source_filename = .*"), ""),
+    ),
+    "s": (
+        (re.compile(r"(?:^|\s+)(?:##? |//)[^\"]*$"), ""),
+        (re.compile(r"\.L\w+"), ".L"),
+        (re.compile(r"^\.(?:ident|file)\b.*"), ""),
+    ),
+}
+_INTRINSIC, _GROUP = re.compile(r"declare .*@llvm\."), re.compile(r"#\d+")
+#: Which program writes an output of a step that compiles LLVM IR; ``llc`` writes the object, too.
+_PROGRAMS = {"translated": "mlir-translate", "optimised": "opt", "assembly": "llc"}
 #: Lines around a difference, and lines that are shown in all.
 _AROUND, _SHOWN = 2, 60
 
@@ -60,43 +76,59 @@ def _compare(
     label: str, actions: tuple[Action, Action], done: Mapping[str, Done], read: Callable[[str], bytes]
 ) -> StepDifference | None:
     outputs = [done[action.id].result.outputs for action in actions]
-    changed = [name for name in outputs[0] if name in outputs[1] and outputs[0][name] != outputs[1][name]]
-    for name in changed:
-        if not actions[0].outputs[name].endswith(".mlir"):
-            return StepDifference(step=label, lines=())
+    for name, file in actions[0].outputs.items():
+        if name not in outputs[1] or outputs[0][name] == outputs[1][name]:
+            continue
+        step = f"{label} ({_PROGRAMS.get(name, 'llc')})" if _PROGRAMS.keys() & outputs[0].keys() else label
+        kind = file.rpartition(".")[2]
+        if kind not in ("mlir", *_MORE_SPELLINGS):
+            return StepDifference(step=step, lines=())
         try:
-            texts = [read(output[name]).decode("utf-8", "replace") for output in outputs]
+            left, right = (read(output[name]).decode("utf-8", "replace") for output in outputs)
         except (OSError, LostBlob):
             continue
-        lines = difference(*texts)
+        lines = difference(left, right, kind)
         if lines:
             cut = max(0, len(lines) - _SHOWN)
-            return StepDifference(step=label, lines=tuple(lines[:_SHOWN]), cut=cut)
+            return StepDifference(step=step, lines=tuple(lines[:_SHOWN]), cut=cut)
     return None
 
 
-def difference(left: str, right: str) -> list[str]:
+def difference(left: str, right: str, kind: str = "mlir") -> list[str]:
     """Return the difference of two modules, operation by operation; empty if only names and spacing differ.
 
+    ``kind`` is ``mlir``, ``ll`` for LLVM IR, or ``s`` for assembly.
     Names of values are left out, because one new operation renames all that follow. Where nothing but operands differs, values
     are numbered.
     """
     for rename in (_anonymous, _numbered):
-        before, after = (rename(_lines(text)) for text in (left, right))
+        before, after = (rename(_lines(text, kind)) for text in (left, right))
         lines = list(difflib.unified_diff(before, after, lineterm="", n=_AROUND))
         if lines:
             return [line for line in lines if not line.startswith(("---", "+++"))]
     return []
 
 
-def _lines(text: str) -> Iterator[str]:
+def normalised(text: str) -> str:
+    """Return the text of a module that only differs from another one's if ``difference`` shows something."""
+    return "\n".join(_numbered(_lines(text)))
+
+
+def _lines(text: str, kind: str = "mlir") -> Iterator[str]:
     """Yield the lines of a module, with one spelling for what has several."""
-    for line in text.splitlines():
+    for line in _without_intrinsics(text) if kind == "ll" else text.splitlines():
         words = line.strip()
-        for pattern, replacement in _SPELLINGS:
+        for pattern, replacement in (*_MORE_SPELLINGS.get(kind, ()), *_SPELLINGS):
             words = pattern.sub(replacement, words)
         if words:
             yield line[: len(line) - len(line.lstrip())] + words
+
+
+def _without_intrinsics(text: str) -> list[str]:
+    """Return the lines of LLVM IR but for declarations of intrinsics and their attributes: a release has its own."""
+    lines = [line for line in text.splitlines() if not _INTRINSIC.match(line)]
+    used = {group for line in lines if not line.startswith("attributes") for group in _GROUP.findall(line)}
+    return [line for line in lines if not line.startswith("attributes") or used & set(_GROUP.findall(line))]
 
 
 def _anonymous(lines: Iterable[str]) -> list[str]:

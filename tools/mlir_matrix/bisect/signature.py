@@ -8,16 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import isnan, nan
+from typing import TYPE_CHECKING, Literal
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.results import NOT_RUN, TestResult
+from mlir_matrix.names import did_you_mean, printable
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.verdict import Census
 
-#: What signatures are made of: everything that is known of a failure, the outcome alone, or the bytes of the outputs.
-BY = ("behaviour", "outcome", "output")
+#: What signatures are made of: everything that is known of a failure, the outcome alone, the bytes of the outputs, or times.
+BY = ("behaviour", "outcome", "output", "time")
+#: What verdicts measure: of errors the largest of all outputs, and numbers of elements, operations and poisons.
+METRICS = ("max_ulp", "max_abs", "max_rel", "error_used", "wrong", "elements", "operations", "poisons")
+_CRITERION = re.compile(r"(?:(?P<step>ir:)(?P<name>.+)|(?P<metric>\w+)\s*(?:(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=]+))?)")
 _UNKNOWN = NOT_RUN | {Outcome.INFRA_ERROR}
 #: What differs between runs or releases without a change of meaning: names of values, addresses, numbers, paths.
 _NOISE = re.compile(r"%[\w$.#:-]+|0x[0-9a-f]+|\b\d+\b|(?:[\w.+-]*/)+[\w.+-]+")
@@ -47,16 +53,81 @@ class Signature:
 PASS = Signature(outcome=Outcome.PASS)
 
 
-def signature(result: TestResult, by: str = "behaviour", outputs: Mapping[str, str] | None = None) -> Signature | None:
-    """Return the signature of a result; None if nothing can be told from it. ``outputs``: digests of what the test computed."""
+@dataclass(frozen=True)
+class By:
+    """What tells results apart."""
+
+    kind: Literal["behaviour", "outcome", "output", "time", "ir", "metric"] = "behaviour"
+    #: The step or its number; the metric.
+    name: str = ""
+    #: Values of the metric up to this one are one behaviour, larger ones another. ``below``: the bound is one of the larger.
+    bound: float | None = None
+    below: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> By:
+        """Read ``outcome``, ``ir:bufferize``, ``ir:2``, ``max_ulp`` or ``max_ulp<=4``. Raise UsageError."""
+        for kind in ("behaviour", "outcome", "output", "time"):
+            if text == kind:
+                return cls(kind)
+        found = _CRITERION.fullmatch(text)
+        if found is None or (not found["step"] and found["metric"] not in METRICS):
+            near = did_you_mean(found["metric"] if found and found["metric"] else text, [*BY, *METRICS, "ir:STEP"])
+            raise UsageError(
+                f"--by {printable(text)}: expected {', '.join(BY)}, ir:STEP, ir:NUMBER, "
+                f"METRIC or METRIC<=BOUND with one of {', '.join(METRICS)}{near}"
+            )
+        if found["step"]:
+            return cls("ir", found["name"])
+        return cls("metric", found["metric"], _bound(text, found["bound"]), found["sign"] in ("<", ">="))
+
+
+def _bound(text: str, word: str | None) -> float | None:
+    """Read the bound of a metric."""
+    try:
+        bound = None if word is None else float(word)
+    except ValueError:
+        bound = nan
+    if bound is not None and isnan(bound):
+        raise UsageError(f"--by {printable(text)}: '{printable(str(word))}' is no number")
+    return bound
+
+
+def signature(
+    result: TestResult, by: By | str = "behaviour", outputs: Mapping[str, str] | None = None
+) -> Signature | None:
+    """Return the signature of a result; None if nothing can be told from it.
+
+    ``outputs``: digests of what the test computed, or, of ``ir:STEP``, of the IR after the step, by its name.
+    """
     if result.outcome in _UNKNOWN:
         return None
-    if by == "outcome":
+    by = By.parse(by) if isinstance(by, str) else by
+    if by.kind == "outcome":
         return Signature(outcome=result.outcome)
-    if by == "output" and outputs:
-        return Signature(
-            outcome=result.outcome, details=tuple(f"{name} {digest[:12]}" for name, digest in sorted(outputs.items()))
-        )
+    if by.kind in ("output", "ir") and outputs:
+        digests = tuple(f"{name} {digest[:12]}" for name, digest in sorted(outputs.items()))
+        # The IR counts whatever becomes of it.
+        return Signature(outcome=result.outcome if by.kind == "output" else Outcome.PASS, details=digests)
+    if by.kind == "metric" and result.stage == Stage.JUDGE:
+        return _measured(result, by)
+    return _behaviour(result)
+
+
+def _measured(result: TestResult, by: By) -> Signature | None:
+    """Return on which side of a bound a metric is, or its value with three digits; None if the verdict does not have it."""
+    if by.name not in result.metrics:
+        return None
+    # JSON has no infinity.
+    value = float(result.metrics[by.name])
+    if by.bound is None:
+        return Signature(outcome=result.outcome, details=(f"{by.name} {value:.3g}",))
+    if value < by.bound or (value == by.bound and not by.below):
+        return PASS
+    return Signature(outcome=Outcome.MISMATCH, details=(f"{by.name} {'>=' if by.below else '>'} {by.bound:.15g}",))
+
+
+def _behaviour(result: TestResult) -> Signature:
     if result.outcome == Outcome.PASS:
         return Signature(outcome=result.outcome)
     step = str(result.step["name"]) if result.step else ""

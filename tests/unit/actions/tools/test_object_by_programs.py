@@ -11,6 +11,7 @@ import pytest
 
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.tools import by_programs
+from mlir_matrix.actions.tools.object import LISTINGS
 from mlir_matrix.environments.install.prefix import command
 
 #: A product and a sum, rounded twice, of each of four numbers; and tanh, so that libm is needed from outside.
@@ -110,6 +111,20 @@ def test_the_same_bytes_on_every_machine(lower: Any, compile_: Any) -> None:
     assert done.read("object") == given.read("object")
     assert str(done.folder).encode() not in done.read("object")
     assert compile_(lower(), cpu="x86-64-v4", **{"opt-level": 3}).read("object") != given.read("object")
+
+
+def test_listings_of_each_program(environments: Any, lower: Any, compile_: Any, tmp_path: Path) -> None:
+    """The object is the same with and without."""
+    done = environments.perform(
+        "mlir@llvm=22", "object", tmp_path / "listed",
+        params={"backend": "programs", "parameters": {}},
+        inputs={"ir": lower()}, outputs={"object": "kernel.o", **LISTINGS}, stage="codegen",
+    )  # fmt: skip
+    assert done.ok, done.outcome
+    assert done.read("object") == compile_(lower()).read("object")
+    assert "target triple" not in done.text("translated")
+    assert "x86-64-v2" in done.text("optimised")
+    assert ".globl\t_mlir_ciface_main" in done.text("assembly")
 
 
 @pytest.mark.parametrize(("release", "words"), [("15.0.6", ["-fp-contract=off"]), ("24.0.0+deb.1", []), ("main", [])])

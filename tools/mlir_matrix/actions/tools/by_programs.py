@@ -60,14 +60,22 @@ def compile_object(action: Action[StepParams], level: int, target: str) -> None:
     Nothing is contracted: a fused multiply-add is made only where the IR has one.
     """
     machine = _machine(action.params.get("parameters", {}))
+    translated, optimised = (
+        action.outputs.get("translated", "kernel.ll"),
+        action.outputs.get("optimised", "optimised.ll"),
+    )
     words = ["--mlir-to-llvmir", action.inputs["ir"]]
-    programs.call("mlir-translate", words, output="kernel.ll", failure="the translation to LLVM IR failed")
-    if not _DEFINED.search(read_text("kernel.ll", "the LLVM IR")):
+    programs.call("mlir-translate", words, output=translated, failure="the translation to LLVM IR failed")
+    if not _DEFINED.search(read_text(translated, "the LLVM IR")):
         raise kernel.without_entry()
-    words = [f"-O{level}", *machine, "kernel.ll", "-S"]
-    programs.call("opt", words, output="optimised.ll", failure="LLVM's optimiser failed")
-    words = [f"-O{level}", *machine, *uncontracted(), "-relocation-model=pic", "-filetype=obj"]
-    programs.call("llc", [*words, "optimised.ll"], output=target, failure="code generation failed")
+    words = [f"-O{level}", *machine, translated, "-S"]
+    programs.call("opt", words, output=optimised, failure="LLVM's optimiser failed")
+    words = [f"-O{level}", *machine, *uncontracted(), "-relocation-model=pic"]
+    for form, output in (("obj", target), ("asm", action.outputs.get("assembly", ""))):
+        if output:
+            programs.call(
+                "llc", [*words, f"-filetype={form}", optimised], output=output, failure="code generation failed"
+            )
 
 
 def uncontracted() -> list[str]:

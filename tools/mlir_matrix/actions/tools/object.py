@@ -3,7 +3,8 @@
 params   ``parameters``: ``opt-level`` (0 to 3); for programs also ``triple``, ``cpu`` and ``features``. The bindings compile only
          for the CPU that they run on
 inputs   ``ir``, in the LLVM dialect
-outputs  the object file, under any name
+outputs  the object file, under any name; by programs also, where they are wanted, ``translated`` and ``optimised``, the LLVM IR
+         before and after ``opt``, and ``assembly``
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from mlir_matrix.actions.params import StepParams
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import backend, kernel
 
+#: Outputs that show what each program does, and their files.
+LISTINGS = {"translated": "translated.ll", "optimised": "optimised.ll", "assembly": "kernel.s"}
+
 preload = backend.preload
 
 
@@ -19,5 +23,5 @@ def run(action: Action[StepParams]) -> None:
     """Read ``ir``, write the object."""
     level = kernel.opt_level(action)
     # The name of the output is its kind, which is the step's to choose.
-    (target,) = action.outputs.values()
+    (target,) = (path for name, path in action.outputs.items() if name not in LISTINGS)
     backend.backend_of(action).compile_object(action, level, target)

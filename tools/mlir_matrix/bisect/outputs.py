@@ -1,0 +1,90 @@
+"""Find what tests computed at a point: digests of outputs, of the IR after a step, and times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.bisect.difference import normalised
+from mlir_matrix.bisect.signature import By
+from mlir_matrix.digest import digest_bytes, digest_value
+from mlir_matrix.errors import UsageError
+from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.names import check_known
+from mlir_matrix.plan.graph import Action, Graph, Produced
+from mlir_matrix.plan.planner import Plan
+
+
+def check_step(plan: Plan, by: By) -> None:
+    """Raise UsageError if ``ir:STEP`` names a step that no test of a plan has."""
+    if by.kind != "ir":
+        return
+    steps = [list(_steps(plan, test)) for test in plan.verdicts]
+    if not by.name.isdecimal():
+        check_known("step", [by.name], {name for each in steps for name in each}, f"--by ir:{by.name}: ")
+    elif not 0 < int(by.name) <= max(map(len, steps), default=0):
+        longest = max(steps, key=len, default=[])
+        raise UsageError(f"--by ir:{by.name}: the steps are {', '.join(f'{n} {s}' for n, s in enumerate(longest, 1))}")
+
+
+def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Callable[[str], bytes]) -> dict[str, str]:
+    """Return the digests that ``signature`` needs; empty where the test did not compute them.
+
+    IR that differs in names of values and spelling alone has one digest.
+    """
+    if by.kind == "output":
+        action = plan.graph.actions.get(plan.verdicts.get(test, ""))
+        return {
+            name: done[ref.action].result.outputs[ref.output]
+            for name, ref in (action.inputs if action else {}).items()
+            if isinstance(ref, Produced) and ref.action in done and ref.output in done[ref.action].result.outputs
+            if name.startswith("actual-") or name == "ir"
+        }
+    if by.kind != "ir":
+        return {}
+    steps = _steps(plan, test)
+    name = next((each for number, each in enumerate(steps, 1) if by.name in (each, str(number))), "")
+    if name not in steps or steps[name].id not in done:
+        return {}
+    outputs = done[steps[name].id].result.outputs
+    return {
+        f"{output} after {name}": digest_bytes(normalised(read(digest).decode("utf-8", "replace")).encode())
+        if steps[name].outputs[output].endswith(".mlir")
+        else digest
+        for output, digest in outputs.items()
+    }
+
+
+def _steps(plan: Plan, test: str) -> dict[str, Action]:
+    """Return the steps of a test by name, in their order."""
+    return {
+        each.id.rpartition("-")[0]: each
+        for each in _actions(plan.graph, plan.verdicts.get(test, ""))
+        if each.stage in (Stage.LOWER, Stage.CODEGEN) and each.tool not in BUILDING
+    }
+
+
+def _actions(graph: Graph, last: str) -> Iterator[Action]:
+    return map(graph.actions.__getitem__, graph.needed_by(last) if last else ())
+
+
+def repeated(plan: Plan, count: int) -> Plan:
+    """Return a plan whose kernels are called so many times, each call measured."""
+    actions = dict(plan.graph.actions)
+    for name, action in actions.items():
+        if action.tool == "run" and "draws" not in action.params:
+            params = {**action.params, "repeat": count}
+            actions[name] = replace(action, params=params, params_digest=digest_value(params))
+    return replace(plan, graph=Graph(actions))
+
+
+def seconds(plan: Plan, done: Mapping[str, Done], test: str) -> list[float]:
+    """Return the time of each call of a test's kernel; where a runtime does not measure that, the time that it ran."""
+    found: list[float] = []
+    for action in _actions(plan.graph, plan.verdicts.get(test, "")):
+        if action.stage == Stage.RUN and action.id in done and done[action.id].result.ok:
+            result = done[action.id].result
+            measured = [each * 1e-9 for each in result.metrics.get("kernel_ns", ())]
+            found += measured or [result.usage["wall_s"]]
+    return found

@@ -21,6 +21,11 @@ def harmless(text: str) -> str:
     return "".join(shown)
 
 
+def shortened(text: str, longest: int) -> str:
+    """Cut a text between words, where it is too long."""
+    return text if len(text) <= longest else f"{text[:longest].rpartition(' ')[0] or text[:longest]} …"
+
+
 def catalog_options(folders: Iterable[object]) -> list[str]:
     """Return the options that add these catalogs."""
     return [word for folder in folders for word in ("--catalog", str(folder))]

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.bisect.bisection import _changes
 from mlir_matrix.bisect.driver import Driver, Strategy
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.signature import signature
+from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
@@ -33,7 +32,7 @@ class Simulated(Prober):
             raise AssertionError(points)
 
         super().__init__(
-            tests_at=no_tests, observations=Observations(tests), by="behaviour", limits=Limits(jobs=2),
+            tests_at=no_tests, observations=Observations(tests), by=By(), limits=Limits(jobs=2),
             keep=self.kept.append, scratch=Path("/nonexistent"),
         )  # type: ignore[arg-type] # fmt: skip
         self._behaviour = behaviour
@@ -66,8 +65,7 @@ def drive(line: Axis, behaviour: Behaviour, tests: Sequence[str] = ("t",), **how
 
 
 def changed(driver: Driver, test: str = "t") -> list[tuple[int, int]]:
-    found = _changes(driver, test, driver.prober.observations.points(test))
-    return [(each.before, each.after) for each in found]
+    return [(each.change.before, each.change.after) for each in driver.changes(test)]
 
 
 def runs(driver: Driver) -> int:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import Literal
 
-from mlir_matrix.bisect.changes import Change, changes
+from mlir_matrix.bisect.changes import Change
 from mlir_matrix.bisect.commands import Commands, commands_of
 from mlir_matrix.bisect.difference import StepDifference, first_difference
-from mlir_matrix.bisect.driver import Driver, Found, word
+from mlir_matrix.bisect.driver import Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.signature import PASS, Signature
+from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import release_of
 
@@ -70,7 +70,7 @@ class Bisection:
 def shown(points: Sequence[Point]) -> Observation | None:
     """Return the observation that a report repeats: the newest failure, else the newest that is known."""
     known = [point.shown for point in reversed(points) if point.known]
-    return next((each for each in known if each.signature != PASS), known[0] if known else None)
+    return next((each for each in known if each.signature and not each.signature.passes), known[0] if known else None)
 
 
 def _letter(number: int) -> str:
@@ -79,68 +79,38 @@ def _letter(number: int) -> str:
 
 def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> Iterator[Bisection]:
     """Return the result of each test."""
-    observations, axis, prober = driver.prober.observations, driver.axis, driver.prober
-    found = {test: _changes(driver, test, observations.points(test)) for test in observations.tests}
-    wanted = {
-        test: {point for change in each for point in (change.before, change.after)} for test, each in found.items()
-    }
+    observations, axis, done = driver.prober.observations, driver.axis, driver.prober.done
+    found = {test: driver.changes(test) for test in observations.tests}
     repeated = {test: shown(observations.points(test)) for test in found}
+    wanted = {
+        test: {point for each in of for point in (each.change.before, each.change.after)} for test, of in found.items()
+    }
     for test, chosen in repeated.items():
         wanted[test] |= {chosen.point} if chosen else set()
-    plan = prober.plan({test: sorted(points) for test, points in wanted.items()})
-    ids = {
-        (each.test, each.point): each.result.id
-        for test in found
-        for point in observations.points(test)
-        for each in point.observations
-    }
-    for test, points in ((test, observations.points(test)) for test in found):
-        chosen, answer = repeated[test], driver.found.get(test)
+    plan = driver.prober.plan({test: sorted(points) for test, points in wanted.items()})
+
+    def explained(test: str, result: FoundChange) -> ExplainedChange:
+        change = result.change
+        points = [observations.at(test, point) for point in (change.before, change.after)]
+        before, after = (point.shown.result.id for point in points if point)
+        return ExplainedChange(
+            change=change,
+            difference=first_difference(plan, done, (before, after), read),
+            commits=_commits(catalog, axis, change),
+            candidates=result.answer.candidates[:_LISTED],
+            confidence=result.answer.confidence,
+        )
+
+    for test, changes in found.items():
+        chosen = repeated[test]
         yield Bisection(
             test=test,
             axis=axis,
-            points=points,
-            changes=[
-                ExplainedChange(
-                    change=change,
-                    difference=first_difference(
-                        plan, prober.done, (ids[test, change.before], ids[test, change.after]), read
-                    ),
-                    commits=_commits(catalog, axis, change),
-                    candidates=answer.answer.candidates[:_LISTED] if answer else (*change.between, change.after),
-                    confidence=answer.answer.confidence if answer else 1.0,
-                )
-                for change in found[test]
-            ],
-            commands=commands_of(catalog, plan, prober.done, chosen.result.id, read)
-            if chosen
-            else Commands(steps={}, files={}),
+            points=observations.points(test),
+            changes=[explained(test, each) for each in changes],
+            commands=commands_of(catalog, plan, done, chosen.result.id if chosen else "", read),
             problem=driver.problems.get(test, ""),
         )
-
-
-def _changes(driver: Driver, test: str, points: Sequence[Point]) -> list[Change[frozenset[Signature]]]:
-    """Return the changes of a test that are looked for."""
-    if driver.strategy.scan:
-        known = {point.index: point.known for point in points}
-        every = changes([known.get(index) for index in range(len(driver.axis))])
-        return [each for each in every if driver.strategy.find in ("change", word(each.was, each.becomes))]
-    found = driver.found.get(test)
-    return [_change(found, points)] if found else []
-
-
-def _change(found: Found, points: Sequence[Point]) -> Change[frozenset[Signature]]:
-    """Return the change that a search found, between the observed points that are nearest to the candidates."""
-    candidates = found.answer.candidates
-    first, last = min(candidates), max(candidates)
-    before = [point for point in points if found.old in point.behaviours and found.new not in point.behaviours]
-    after = [point for point in points if found.new in point.behaviours]
-    older = max((point for point in before if point.index < first), key=lambda point: point.index, default=before[0])
-    newer = min((point for point in after if point.index >= last), key=lambda point: point.index, default=after[-1])
-    known = (older.known, newer.known)
-    assert known[0]
-    assert known[1]
-    return Change(before=older.index, after=newer.index, was=known[0], becomes=known[1])
 
 
 def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from mlir_matrix.bisect.changes import Change, changes
 from mlir_matrix.bisect.history import History, Line, history
-from mlir_matrix.bisect.observations import Observation, Observations
+from mlir_matrix.bisect.observations import Observation, Observations, Point
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.search import Answer, ContradictionError, Search, Verdict
@@ -54,6 +55,14 @@ class Found:
     answer: Answer
 
 
+@dataclass(frozen=True, kw_only=True)
+class FoundChange:
+    """A change, and the points that may have made it."""
+
+    change: Change[frozenset[Signature]]
+    answer: Answer
+
+
 @dataclass(kw_only=True)
 class Driver:
     """Probes an axis for all tests."""
@@ -94,6 +103,19 @@ class Driver:
             if wanted:
                 self._probe(self._shared(wanted))
 
+    def changes(self, test: str) -> list[FoundChange]:
+        """Return the changes of a test: all that a scan finds, or the one that was searched."""
+        points = self.prober.observations.points(test)
+        if not self.strategy.scan:
+            return [_between(self.found[test], points)] if test in self.found else []
+        known = {point.index: point.known for point in points}
+        every = changes([known.get(index) for index in range(len(self.axis))])
+        return [
+            FoundChange(change=each, answer=Answer((*each.between, each.after), 1.0, True))
+            for each in every
+            if self.strategy.find in ("change", word(each.was, each.becomes))
+        ]
+
     def _scan(self, tests: Sequence[str]) -> None:
         observations = self.prober.observations
         points = [point for point in range(len(self.axis)) if point not in self.strategy.skipped]
@@ -105,6 +127,7 @@ class Driver:
                 test: [each.index for each in of if len(each.observations) < number + 2] for test, of in seen.items()
             }
             self._probe(few)
+        self.prober.level_times()
         if self.axis.good is not None and self.axis.bad is not None:
             for test in tests:
                 self._check_ends(test, self.axis.good, self.axis.bad)
@@ -250,11 +273,29 @@ class Driver:
             raise UsageError(f"{test} behaves alike at {' and '.join(ends)} ({words[0]}); choose other ends")
 
 
+def _between(found: Found, points: Sequence[Point]) -> FoundChange:
+    """Return the change that a search found, between the observed points that are nearest to the candidates."""
+    first, last = min(found.answer.candidates), max(found.answer.candidates)
+    old = [point for point in points if found.old in point.behaviours and found.new not in point.behaviours]
+    new = [point for point in points if found.new in point.behaviours]
+    before = max((point for point in old if point.index < first), key=lambda point: point.index, default=old[0])
+    after = min((point for point in new if point.index >= last), key=lambda point: point.index, default=new[-1])
+    return FoundChange(change=change_between(before, after), answer=found.answer)
+
+
+def change_between(before: Point, after: Point) -> Change[frozenset[Signature]]:
+    """Return the change from one point to another."""
+    return Change(
+        before=before.index, after=after.index, was=before.known or frozenset(), becomes=after.known or frozenset()
+    )
+
+
 def word(was: Set[Signature], becomes: Set[Signature]) -> Literal["broke", "fixed", "differs"]:
     """Name a change from some behaviours to others."""
-    if was == {PASS}:
-        return "broke"
-    return "fixed" if becomes == {PASS} else "differs"
+    passed, passes = (all(each.passes for each in known) for known in (was, becomes))
+    if passed == passes:
+        return "differs"
+    return "broke" if passed else "fixed"
 
 
 def verdict(seen: Signature | None, old: Signature, new: Signature) -> Verdict:

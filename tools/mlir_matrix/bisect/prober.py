@@ -9,16 +9,23 @@ from pathlib import Path
 from typing import Protocol
 
 from mlir_matrix.bisect.observations import Observation, Observations
-from mlir_matrix.bisect.signature import signature
+from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
+from mlir_matrix.bisect.signature import PASS, By, signature
+from mlir_matrix.bisect.times import time_levels
 from mlir_matrix.events import Event, Listener, ignore
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.plan.graph import Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
+
+#: What tells results apart that is known only when a run has ended.
+_LATE = ("output", "ir", "time")
+#: How often a kernel is called to measure its time.
+_CALLS = 50
 
 
 class TestsAt(Protocol):
@@ -33,7 +40,7 @@ class Prober:
 
     tests_at: TestsAt
     observations: Observations
-    by: str
+    by: By
     limits: Limits
     #: Gets each observation as soon as it is made.
     keep: Callable[[Observation], object]
@@ -44,6 +51,8 @@ class Prober:
     done: dict[str, Done] = field(default_factory=dict)
     #: What is being probed.
     running: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: With ``by`` time: what the calls of a kernel took, in seconds, by test and point.
+    samples: dict[str, dict[int, list[float]]] = field(default_factory=dict)
 
     def probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
         """Run tests at points. What was observed, or is named twice, is executed anew. Raise the interruption of a run."""
@@ -63,13 +72,27 @@ class Prober:
     def plan(self, wanted: Mapping[str, Sequence[int]]) -> Plan:
         """Return the plan of tests that were probed, whose actions are all in ``done``."""
         session, tests = self._select(wanted)
-        plan = session.plan(tests)
+        plan = self._plan(session, tests)
         if not plan.graph.actions.keys() <= self.done.keys():
             run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=_without_results(self.listener))
             self.done |= run.done
             if run.interruption is not None:
                 raise run.interruption
         return plan
+
+    def level_times(self) -> None:
+        """Tell passes apart by their times, once all points are known."""
+        for test, samples in self.samples.items():
+            levels = time_levels(samples)
+            for point in self.observations.points(test):
+                for seen in point.observations:
+                    if seen.signature == PASS:
+                        self.observations.replace(seen, replace(seen, signature=levels.get(point.index)))
+
+    def _plan(self, session: Session, tests: Sequence[Test]) -> Plan:
+        plan = session.plan(tests)
+        check_step(plan, self.by)
+        return repeated(plan, _CALLS) if self.by.kind == "time" else plan
 
     def _select(self, wanted: Mapping[str, Sequence[int]]) -> tuple[Session, list[Test]]:
         session, found = self.tests_at(sorted({point for points in wanted.values() for point in points}))
@@ -90,7 +113,7 @@ class Prober:
     ) -> None:
         places = [(test, point) for test, points in wanted.items() for point in points]
         waiting = dict(zip((each.id for each in tests), places, strict=True))
-        plan = session.plan(tests)
+        plan = self._plan(session, tests)
         runnable = [place for place, test in zip(places, tests, strict=True) if test.id in plan.verdicts]
         self.running = {test: [point for name, point in runnable if name == test] for test in wanted}
 
@@ -109,30 +132,22 @@ class Prober:
                 return
             # What a suite expects plays no part.
             self.listener(TestDone(replace(event.result, expected=True, expectation=None)))
-            if self.by != "output":
+            if self.by.kind not in _LATE:
                 note(event.result)
 
         run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=listen)
         if run.interruption is not None:
             # What is not noted by now was not run.
             raise run.interruption
+        read = ActionCache(session.home.actions).read_blob
         for result in run.results:
-            note(result, _outputs(plan, run.done, result.id) if self.by == "output" else None)
+            test, point = waiting.get(result.id, ("", 0))
+            if self.by.kind == "time" and test:
+                self.samples.setdefault(test, {})[point] = seconds(plan, run.done, result.id)
+            note(result, outputs_of(plan, run.done, result.id, self.by, read))
         if not anew:
             self.done |= run.done
 
 
 def _without_results(listener: Listener) -> Listener:
     return lambda event: None if isinstance(event, TestDone) else listener(event)
-
-
-def _outputs(plan: Plan, done: Mapping[str, Done], test: str) -> dict[str, str]:
-    """Return the digests of what a test computed."""
-    action = plan.verdicts.get(test)
-    inputs = plan.graph.actions[action].inputs if action else {}
-    return {
-        name: done[ref.action].result.outputs[ref.output]
-        for name, ref in inputs.items()
-        if isinstance(ref, Produced) and ref.action in done and ref.output in done[ref.action].result.outputs
-        if name.startswith("actual-") or name == "ir"
-    }

@@ -42,6 +42,10 @@ class Signature:
     #: For example ``y: 5 of 44 elements are wrong``, or the first line of an error without numbers and names of values.
     details: tuple[str, ...] = ()
 
+    @property
+    def passes(self) -> bool:
+        return self.outcome == Outcome.PASS
+
     def __str__(self) -> str:
         where = f"at {self.step or self.stage}" if self.outcome not in (Outcome.PASS, Outcome.MISMATCH) else ""
         by = f"by {self.signal}" if self.signal else ""

@@ -16,7 +16,7 @@ from mlir_matrix.bisect.log import Log, Past
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis, default_component, make_axis, release_place, tests_on
-from mlir_matrix.bisect.signature import BY
+from mlir_matrix.bisect.signature import BY, By
 from mlir_matrix.cli import options
 from mlir_matrix.cli.bisect_log import LAST, Continued, bisections
 from mlir_matrix.cli.bisect_questions import ask
@@ -68,10 +68,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--by",
-    type=click.Choice(BY),
     default=BY[0],
     show_default=True,
-    help="Tell results apart by all that is known of a failure, by the outcome alone, or by the bytes of the outputs.",
+    callback=lambda _context, _parameter, text: By.parse(text),
+    metavar="WHAT",
+    help=f"Tell results apart by {', '.join(BY[:-1])} or {BY[-1]}, by ir:STEP, or by a metric, e.g. 'max_ulp<=4'.",
 )
 @click.option("--bindings", is_flag=True, help="Also use releases that come as Python bindings.")
 @click.option("--skip", multiple=True, metavar="RELEASE", help="Do not probe RELEASE. Repeatable.")
@@ -193,7 +194,13 @@ class _Bisecting:
         given, interactive = self._given, self._given["interactive"]
         if interactive and given["scan"]:
             raise UsageError("--interactive asks for the verdicts of a search; leave out --scan")
-        scan = not interactive and (len(self._axis) <= SHORT if given["scan"] is None else given["scan"])
+        if given["by"].kind == "time" and (interactive or given["scan"] is False or given["repeats"]):
+            raise UsageError(
+                "--by time compares the times of all releases; leave out --search, --interactive and --repeats"
+            )
+        scan = given["by"].kind == "time" or (
+            not interactive and (len(self._axis) <= SHORT if given["scan"] is None else given["scan"])
+        )
         return Strategy(
             scan=scan,
             jobs=self._limits.jobs,
@@ -218,7 +225,9 @@ class _Bisecting:
         tests, is_new = self._observations.tests, not self._log.path.exists()
         if is_new:
             self._log.begin(self._arguments, self._axis.component, tests)
-        for each in self._past.observations(self._axis, tests, self._limits.timeout_s) if self._past else ():
+        # Times are in the action cache.
+        keeps = self._past is not None and self._given["by"].kind != "time"
+        for each in self._past.observations(self._axis, tests, self._limits.timeout_s) if self._past and keeps else ():
             self._observations.add(each)
             if is_new:
                 self._log.observed(each)

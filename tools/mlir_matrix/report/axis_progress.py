@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.bisect.driver import Driver
 from mlir_matrix.bisect.observations import Point
-from mlir_matrix.bisect.signature import PASS
 from mlir_matrix.events import Listener
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, shown
@@ -88,6 +87,7 @@ def _mark(points: list[Point]) -> tuple[str, str]:
     known = frozenset(each for point in points for each in point.behaviours)
     if not known:
         return "?", "dim"
-    if known == {PASS}:
+    passes = {each.passes for each in known}
+    if passes == {True}:
         return "●", "green"
-    return ("◐", "yellow") if PASS in known else ("●", "red")
+    return ("◐", "yellow") if True in passes else ("●", "red")

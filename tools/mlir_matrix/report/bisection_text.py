@@ -10,12 +10,13 @@ from rich.text import Text
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
-from mlir_matrix.bisect.signature import PASS
-from mlir_matrix.text import counted, harmless
+from mlir_matrix.text import counted, harmless, shortened
 
 _DIFF_LINES = 14
 #: Columns of an axis, and candidates that are listed.
 _WIDTH, _CANDIDATES = 100, 10
+#: Characters of a reason.
+_REASON = 140
 #: What is more probable is not called uncertain.
 _CERTAIN = 0.9995
 _COLOURS = {"broke": "red", "fixed": "green", "differs": "yellow"}
@@ -72,7 +73,8 @@ def _cell(found: Bisection, point: Point) -> tuple[str, str]:
     """Return the letters of a point, and their colour."""
     if not point.known:
         return "?", "dim"
-    colour = "green" if point.known == {PASS} else "yellow" if PASS in point.known else "red"
+    passes = {each.passes for each in point.known}
+    colour = "green" if passes == {True} else "yellow" if True in passes else "red"
     return found.letters(point.known), colour
 
 
@@ -84,7 +86,7 @@ def _unknown(found: Bisection) -> Iterator[str]:
         if not point.known:
             reasons.setdefault(point.shown.result.reason, []).append(labels[point.index])
     for reason, names in reasons.items():
-        yield f"  [dim]?  {', '.join(names)}: {escape(harmless(reason[:140]))}[/]"
+        yield f"  [dim]?  {', '.join(names)}: {escape(harmless(shortened(reason, _REASON)))}[/]"
 
 
 def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text]:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
+from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, write_manifest
 from mlir_matrix.environments.install.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
@@ -65,7 +65,9 @@ def build_source(build: SourceBuild, _interpreter: Interpreter, workshop: Worksh
             # Another process may have built it while this one waited.
             if not (workshop.packages / build.folder).is_dir():
                 with _slot(places) as free, _swept(free):
-                    _build(free, workshop)
+                    if not _is_copied(free, workshop):
+                        _build(free, workshop)
+                    os.rename(free.made, free.prefix(build.folder))
     except OSError as error:
         raise unwritable(f"{build.label} cannot be built", error) from None
 
@@ -88,6 +90,16 @@ def _check_compiler(places: Places) -> None:
             f"{by}: it has no {HOST.linked_loader}, with which its C library is linked; since Debian 13 the package base-files has "
             "that link (add it to 'alone')"
         )
+
+
+def _is_copied(places: Places, workshop: Workshop) -> bool:
+    """Copy the package from another home (``--from``) that has it, undamaged; return whether one does."""
+    for home in workshop.artifacts.others:
+        theirs = home / "packages" / places.build.folder
+        if theirs.is_dir() and not damaged_files(theirs, thorough=True):
+            shutil.copytree(theirs, places.made, symlinks=True)
+            return True
+    return False
 
 
 def _build(places: Places, workshop: Workshop) -> None:
@@ -115,7 +127,6 @@ def _build(places: Places, workshop: Workshop) -> None:
         if places.build.is_bisected and not _PASSING.search(str(error)):
             write_text(note, str(error))
         raise
-    os.rename(places.made, places.prefix(places.build.folder))
 
 
 def _failed_before(note: Path, limit_s: float | None) -> str:

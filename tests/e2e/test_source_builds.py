@@ -26,10 +26,11 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.repository import open_repository
 from mlir_matrix.events import ignore
 from mlir_matrix.execute.options import Limits
+from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.session import Session, session_of
 from support.downstream import Downstream
-from support.histories import TEST, Made, make_history, number_files, write_catalog
+from support.histories import Made, make_history, mlir_files, plain_files, write_catalog
 from support.house import REPOSITORY, House, new_home
 
 pytestmark = pytest.mark.skipif(
@@ -140,8 +141,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 def remove(house: House) -> None:
-    for name in ("count", "number"):
-        for folder in (house.home / "packages").glob(f"mlir-{name}-*"):
+    for name in ("mlir-count", "mlir-number", "plain-number"):
+        for folder in (house.home / "packages").glob(f"{name}-*"):
             shutil.rmtree(folder)
 
 
@@ -262,13 +263,13 @@ def test_an_action_runs_it(house: House, catalog: Path, tmp_path: Path) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A history with merges, of which the commit in the middle is the culprit."""
     folder = tmp_path_factory.mktemp("history") / "number"
-    return make_history(folder, 20, number_files(), culprit=11, seed=3)
+    return make_history(folder, 20, mlir_files(), culprit=11, seed=3)
 
 
 @pytest.fixture(scope="module")
 def bisected(house: House, catalog: Path, made: Made) -> tuple[Session, Source]:
     """A session with the catalog of the tool, and how its commits are built."""
-    write_catalog(Downstream(catalog), made)
+    write_catalog(Downstream(catalog), made, "mlir-number")
     session = session_of([REPOSITORY, catalog], house.folders)
     return session, find_source(session.catalog, "mlir-number")
 
@@ -282,6 +283,12 @@ def built_in(session: Session, names: list[str]) -> tuple[float, dict[str, str]]
         session.home.packages, Artifacts(session.home.artifacts), ignore,
     )  # fmt: skip
     return time.monotonic() - start, errors
+
+
+def run(session: Session, names: list[str]) -> list[TestResult]:
+    """Run tests; return their results in this order."""
+    done = run_plan(session, session.plan(session.tests(names)), limits=Limits(jobs=2), fail_fast=False)
+    return [{each.id: each for each in done.results}[name] for name in names]
 
 
 def test_commits_of_a_history(bisected: tuple[Session, Source], made: Made, house: House) -> None:
@@ -308,16 +315,26 @@ def test_commits_of_a_history(bisected: tuple[Session, Source], made: Made, hous
     assert "error: #error it cannot be built; see the log " in error
     _, again = built_in(session, [broken, before, after])
     assert [*again.values()] == [f"{error} (tried before; to try again: matrix toolchain gc)"]
-    tests = session.tests([f"{TEST}@mlir-number={name}" for name in names])
-    run = run_plan(session, session.plan(tests), limits=Limits(jobs=2), fail_fast=False)
-    outcomes = {each.id.partition("=")[2]: each for each in run.results}
-    assert outcomes[before].outcome == "pass"
-    assert outcomes[after].outcome == "mismatch"
-    assert outcomes[broken].outcome == "infra-error"
-    assert "it cannot be built" in outcomes[broken].reason
+    results = run(session, [f"mlir/mlir-number/ir/four@mlir-number={name}" for name in names])
+    assert [each.outcome for each in results] == ["pass", "mismatch", "infra-error"]
+    assert "it cannot be built" in results[-1].reason
     said = house("toolchain", "gc", "--dry-run").stdout
     assert f"would be removed: build folder {folder.name}" in said
     assert f"would be removed: mlir-number-{before}-" in said
+
+
+def test_by_the_machines_compiler(tmp_path: Path, house: House) -> None:
+    """A program that a command builds needs the machine's libraries: actions see these."""
+    made = make_history(tmp_path / "plain", 4, plain_files(), culprit=2)
+    catalog = Downstream(tmp_path / "theirs")
+    test = write_catalog(catalog, made, "plain-number")
+    session = session_of([REPOSITORY, catalog.root], house.folders)
+    source = find_source(session.catalog, "plain-number")
+    repository = open_repository(source.repository, session.home.cache, [])
+    session, names = with_commits(session, source, repository, made.ids)
+    assert names[0] == "1.0.0", "a release that the component has"
+    results = run(session, [f"{test}@plain-number={name}" for name in names])
+    assert [each.outcome for each in results] == ["pass", "pass", "mismatch", "mismatch"]
 
 
 def test_llvm_itself(tmp_path: Path) -> None:

@@ -48,37 +48,52 @@ int main(int, char **argv) {
   module->print(file);
 }
 """
+#: The same in plain C, which the machine's compiler builds in a moment: it counts the lines of a text.
+PLAIN = """\
+#include <stdio.h>
+int number(int lines);
+int main(int count, char **argv) {
+  FILE *from = fopen(argv[1], "r"), *to = fopen(argv[2], "w");
+  int lines = 0;
+  if (count < 3 || !from || !to)
+    return 1;
+  for (int each; (each = getc(from)) != EOF;)
+    lines += each == '\\n';
+  fprintf(to, "// test.number = %d\\n", number(lines));
+  return fclose(to);
+}
+"""
+NEEDS = """\
+  needs: {mlir-dev: {MLIR_DIR: "usr/lib/llvm-{major}/lib/cmake/mlir"}}
+"""
+#: ``--build`` of the program in plain C.
+COMMAND = 'mkdir "$PREFIX/bin" && "$CC" -o "$PREFIX/bin/plain-number" main.c number.c'
 COMPONENT = """\
 description: Numbers what is in a module.
 provider: source
-tools: [mlir-number]
+tools: [{name}]
 build:
   repository: {repository}
-  needs: {{mlir-dev: {{MLIR_DIR: "usr/lib/llvm-{{major}}/lib/cmake/mlir"}}}}
-releases:
+{build}releases:
   - {{release: 1.0.0, commit: {first}}}
 """
-ENVIRONMENT = "description: The tool\ncomponents: [mlir-number]\n"
 STEP = """\
-description: Numbers operations.
-environment: mlir-number
+description: Numbers what is in a module.
+environment: {name}
 accepts: [linalg]
 gives: linalg
-command: [mlir-number, "${ir}", "${out}"]
+command: [{name}, "${{ir}}", "${{out}}"]
 """
-#: The module itself, the function, an addition and the return.
+#: Four lines, and four operations: the module itself, the function, an addition and the return.
 CASE = """\
-// CHECK: test.number = 4
 func.func @main(%a: i32) -> i32 {
   %0 = arith.addi %a, %a : i32
   return %0 : i32
-}
+} // CHECK: test.number = 4
 """
-#: The test that fails from the culprit on.
-TEST = "mlir/numbered/ir/four"
-#: What differs from commit to commit: the files, by the number of the commit and what is wrong with it.
+#: The files of a commit, by its number and what is wrong with it: nothing, ``bad`` or ``unbuildable``.
 Files = Callable[[int, str], Mapping[str, str]]
-#: In nanoseconds: how often a flaky commit looks at the clock.
+#: Flaky commits fail by the nanoseconds of the clock, of which there are so many different ones.
 _CLOCK = 1000
 
 
@@ -95,18 +110,28 @@ class Made:
     bad: frozenset[int]
 
 
-def number_files(flaky: float = 1) -> Files:
+def mlir_files(flaky: float = 1) -> Files:
     """Return the files of the program on MLIR, of which one changes; ``flaky``: how often a bad commit fails."""
+    return lambda commit, wrong: {
+        "CMakeLists.txt": CMAKE,
+        "main.cpp": MAIN,
+        "number.cpp": _changing(commit, wrong, flaky),
+    }
 
-    def files(commit: int, wrong: str) -> Mapping[str, str]:
-        lines = ["#include <chrono>", f"// Commit {commit}"]
-        lines += ["#error it cannot be built"] if wrong == "unbuildable" else []
-        now = f"std::chrono::system_clock::now().time_since_epoch().count() % {_CLOCK}"
-        more = f" + ({now} < {flaky * _CLOCK:.0f})" if wrong == "bad" else ""
-        lines += [f"int number(int operations) {{ return operations{more}; }}"]
-        return {"CMakeLists.txt": CMAKE, "main.cpp": MAIN, "number.cpp": "\n".join(lines) + "\n"}
 
-    return files
+def plain_files(flaky: float = 1) -> Files:
+    """Return the files of the program in plain C."""
+    return lambda commit, wrong: {"main.c": PLAIN, "number.c": _changing(commit, wrong, flaky)}
+
+
+def _changing(commit: int, wrong: str, flaky: float) -> str:
+    more = f" + (now.tv_nsec % {_CLOCK} < {flaky * _CLOCK:.0f})" if wrong == "bad" else ""
+    return (
+        f"// Commit {commit}\n#include <time.h>\n"
+        + ("#error it cannot be built\n" if wrong == "unbuildable" else "")
+        + "int number(int found) {\n  struct timespec now;\n  clock_gettime(CLOCK_REALTIME, &now);\n"
+        + f"  return found{more};\n}}\n"
+    )
 
 
 def make_history(
@@ -167,10 +192,15 @@ def _commit(number: int, subject: str, parents: tuple[int, ...], files: Mapping[
     return "".join(lines).encode()
 
 
-def write_catalog(catalog: Downstream, made: Made) -> None:
-    """Write the component of the program on MLIR, a step that runs it, and its test; ``mlir-dev`` is there."""
-    text = COMPONENT.format(repository=made.folder, first=made.ids[0])
-    catalog.write("toolchains/components/mlir-number.yaml", text)
-    catalog.write("toolchains/environments/mlir-number.yaml", ENVIRONMENT)
-    catalog.write("recipes/steps/numbered/step.yaml", STEP)
-    catalog.write("recipes/steps/numbered/tests/four.mlir", CASE)
+def write_catalog(catalog: Downstream, made: Made, name: str = "mlir-number") -> str:
+    """Write a component, ``mlir-number`` or ``plain-number``, and a step that runs it; return the step's test.
+
+    The catalog has ``mlir-dev``, which the first one needs.
+    """
+    build = NEEDS if name == "mlir-number" else f"  command: '{COMMAND}'\n"
+    text = COMPONENT.format(name=name, repository=made.folder, build=build, first=made.ids[0])
+    catalog.write(f"toolchains/components/{name}.yaml", text)
+    catalog.write(f"toolchains/environments/{name}.yaml", f"description: The tool\ncomponents: [{name}]\n")
+    catalog.write(f"recipes/steps/{name}/step.yaml", STEP.format(name=name))
+    catalog.write(f"recipes/steps/{name}/tests/four.mlir", CASE)
+    return f"mlir/{name}/ir/four"

@@ -6,19 +6,31 @@ in ``tests/e2e/source`` names (300 MB to fetch, once). Where packages of it have
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mlir_matrix.bisect.commit_releases import Source, find_source, plan_of_commands, with_commits
+from mlir_matrix.bisect.commits import list_commits
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.install.prefix import command
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.source.repository import open_repository
+from mlir_matrix.events import ignore
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.run import run_plan
+from mlir_matrix.session import Session, session_of
 from support.downstream import Downstream
+from support.histories import Made, make_history, mlir_files, plain_files, write_catalog
 from support.house import REPOSITORY, House, new_home
 
 pytestmark = pytest.mark.skipif(
@@ -129,8 +141,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 def remove(house: House) -> None:
-    for folder in (house.home / "packages").glob("mlir-count-*"):
-        shutil.rmtree(folder)
+    for name in ("mlir-count", "mlir-number", "plain-number"):
+        for folder in (house.home / "packages").glob(f"{name}-*"):
+            shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
@@ -246,29 +259,102 @@ def test_an_action_runs_it(house: House, catalog: Path, tmp_path: Path) -> None:
     assert done.stdout.strip() == "MLIR 19.1.7: 4 kinds"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A history with merges, of which the commit in the middle is the culprit."""
+    folder = tmp_path_factory.mktemp("history") / "number"
+    return make_history(folder, 20, mlir_files(), culprit=11, seed=3)
+
+
+@pytest.fixture(scope="module")
+def bisected(house: House, catalog: Path, made: Made) -> tuple[Session, Source]:
+    """A session with the catalog of the tool, and how its commits are built."""
+    write_catalog(Downstream(catalog), made, "mlir-number")
+    session = session_of([REPOSITORY, catalog], house.folders)
+    return session, find_source(session.catalog, "mlir-number")
+
+
+def built_in(session: Session, names: list[str]) -> tuple[float, dict[str, str]]:
+    """Install releases; return the seconds, and the errors by package."""
+    environments = [session.environment(f"mlir-number@mlir-number={name}") for name in names]
+    start = time.monotonic()
+    errors = install_all(
+        [each for each in environments if isinstance(each, ResolvedEnvironment)],
+        session.home.packages, Artifacts(session.home.artifacts), ignore,
+    )  # fmt: skip
+    return time.monotonic() - start, errors
+
+
+def run(session: Session, names: list[str]) -> list[TestResult]:
+    """Run tests; return their results in this order."""
+    done = run_plan(session, session.plan(session.tests(names)), limits=Limits(jobs=2), fail_fast=False)
+    return [{each.id: each for each in done.results}[name] for name in names]
+
+
+def test_commits_of_a_history(bisected: tuple[Session, Source], made: Made, house: House) -> None:
+    """Built one after the other in one folder, then run as the program of a step; one cannot be built."""
+    session, source = bisected
+    repository = open_repository(source.repository, session.home.cache, ["main"])
+    commits = list_commits(repository, [made.ids[0]], "main")
+    assert len(commits.ids) == 20
+    assert any(len(parents) > 1 for parents in commits.parents)
+    unbuildable = min(made.unbuildable)
+    asked = [made.ids[each] for each in (made.culprit - 1, made.culprit, unbuildable)]
+    session, names = with_commits(session, source, repository, asked)
+    assert names == [f"1.0.0+git.{each[:12]}" for each in asked]
+    before, after, broken = names
+    first, none = built_in(session, [before])
+    second, still = built_in(session, [after])
+    assert not none
+    assert not still
+    assert second < first / 2, f"the first took {first:.1f} s, its neighbour {second:.1f} s"
+    (folder,) = (house.home / "builds").iterdir()
+    assert [each.name for each in sorted(folder.iterdir())] == ["0", "0.lock"], "both in one folder"
+    _, errors = built_in(session, [broken])
+    (error,) = errors.values()
+    assert "error: #error it cannot be built; see the log " in error
+    _, again = built_in(session, [broken, before, after])
+    assert [*again.values()] == [f"{error} (tried before; to try again: matrix toolchain gc)"]
+    results = run(session, [f"mlir/mlir-number/ir/four@mlir-number={name}" for name in names])
+    assert [each.outcome for each in results] == ["pass", "mismatch", "infra-error"]
+    assert "it cannot be built" in results[-1].reason
+    said = house("toolchain", "gc", "--dry-run").stdout
+    assert f"would be removed: build folder {folder.name}" in said
+    assert f"would be removed: mlir-number-{before}-" in said
+
+
+def test_by_the_machines_compiler(tmp_path: Path, house: House) -> None:
+    """A program that a command builds needs the machine's libraries: actions see these."""
+    made = make_history(tmp_path / "plain", 4, plain_files(), culprit=2)
+    catalog = Downstream(tmp_path / "theirs")
+    test = write_catalog(catalog, made, "plain-number")
+    session = session_of([REPOSITORY, catalog.root], house.folders)
+    source = find_source(session.catalog, "plain-number")
+    repository = open_repository(source.repository, session.home.cache, [])
+    session, names = with_commits(session, source, repository, made.ids)
+    assert names[0] == "1.0.0", "a release that the component has"
+    results = run(session, [f"{test}@plain-number={name}" for name in names])
+    assert [each.outcome for each in results] == ["pass", "pass", "mismatch", "mismatch"]
+
+
 def test_llvm_itself(tmp_path: Path) -> None:
     """Shown, not built: that takes hours."""
-    house = House(new_home(tmp_path / "home"))
-    done = house("toolchain", "fetch", "llvm-source@21.1.8", "--dry-run")
-    assert done.code == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
-    words = [shlex.split(line) for line in lines]
-    commit = "2078da43e25a4623cab2d0d60decddf709aaea28"
-    (fetch,) = [each for each in words if "fetch" in each]
-    assert {"--depth=1", "https://github.com/llvm/llvm-project"} <= set(fetch)
-    assert fetch[-1] == f"+{commit}:refs/matrix/{commit}"
+    home = new_home(tmp_path / "home")
+    session = session_of([REPOSITORY], House(home).folders)
+    source = find_source(session.catalog, "llvm")
+    lines = list(plan_of_commands(session, source, "llvmorg-21.1.0", "llvmorg-22.1.0"))
+    words = [shlex.split(line) for line in lines if not line.startswith("#")]
+    (clone,) = [each for each in words if "clone" in each]
+    assert {"--filter=blob:none", "https://github.com/llvm/llvm-project"} <= set(clone)
+    (listing,) = [each for each in words if "rev-list" in each]
+    assert listing[-1] == "llvmorg-21.1.0..llvmorg-22.1.0"
+    (checkout,) = [each for each in words if "read-tree" in each]
+    assert checkout[-1] == "$commit"
     (configure,) = [each for each in words if "-S" in each]
     assert configure[configure.index("-S") + 1].endswith("/source/llvm")
     wanted = {"-DLLVM_ENABLE_PROJECTS=mlir", "-DLLVM_TARGETS_TO_BUILD=X86;AArch64", "-DCMAKE_BUILD_TYPE=Release"}
     assert wanted <= set(configure)
     (ninja,) = [each for each in words if "ninja" in each]
-    assert ninja[-5:] == ["mlir-opt", "mlir-translate", "mlir-runner", "llc", "opt"]
-    assert not list((house.home / "packages").glob("*llvm-source*")), "nothing was run"
-    assert not (house.home / "git").exists()
-
-
-def test_llvms_source_is_nobodys_default(house: House) -> None:
-    done = house("toolchain", "list", "llvm", "llvm-source", "--format", "json")
-    rows = {row["release"]: row for row in done.document["releases"] if row["component"] == "llvm"}
-    assert not [name for name, row in rows.items() if row["provider"] == "source"]
-    assert "llvm-source" not in json.dumps(house.plan("smoke")["environments"])
+    assert {"mlir-opt", "mlir-translate", "mlir-runner", "llc", "opt"} <= set(ninja)
+    assert not list((home / "packages").glob("*llvm-*+git*")), "nothing was run"
+    assert not (home / "git").exists()

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.models.base import PYTHON_FILE
+from mlir_matrix.environments.package import with_needs
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
 from mlir_matrix.plan.graph import Action
@@ -42,6 +44,11 @@ def worker_command(
     folders += [word for program in environment.host_programs() for word in ("--program", program)]
     if environment.interpreter.prefix:
         folders += ["--bind", str(there / environment.interpreter.prefix.folder)]
+    # What was built from source has the loader and the libraries of what it was built with.
+    for need in with_needs(
+        need for unit in environment.prefixes if isinstance(unit, SourceBuild) for need in unit.needs
+    ):
+        folders += ["--bind", str(there / need.folder_for(""))]
     python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
     return [*python, str(actions / "runtime" / "bootstrap.py"), *folders, *arguments]
 

@@ -109,9 +109,9 @@ def build(repository: Repository | Path | str, commit: str, **changed: object) -
     return replace(found, **changed)  # type: ignore[arg-type]
 
 
-def provide(home: Path, *builds: SourceBuild) -> list[PackageProgress]:
+def provide(home: Path, *builds: SourceBuild, others: tuple[Path, ...] = ()) -> list[PackageProgress]:
     events: list[PackageProgress] = []
-    installer = Installer(home / "packages", events.append, artifacts=Artifacts(home / "artifacts"))
+    installer = Installer(home / "packages", events.append, artifacts=Artifacts(home / "artifacts", others))
     installer.request([ResolvedEnvironment(name="x", interpreter=own(), packages=(), prefixes=builds)])
     installer.finish()
     return events
@@ -427,3 +427,119 @@ def test_a_server_that_gives_no_single_commits(home: Path, repository: Repositor
     finally:
         environment.undo()
     assert said(home, found) == "one\n"
+
+
+def bisected(repository: Repository, commit: str, **changed: object) -> SourceBuild:
+    """A build as bisections make it up."""
+    return build(repository, commit, release=f"0.1.0+git.{commit[:12]}", **changed)
+
+
+def steps(events: list[PackageProgress]) -> int:
+    """How many steps Ninja had to take."""
+    return max((event.total for event in events if event.building), default=0)
+
+
+@needs_compiler
+def test_neighbours_are_built_in_one_folder(home: Path, repository: Repository) -> None:
+    """Only what differs is built, also backwards; what a commit lacks is gone; each is kept and built once."""
+    first = bisected(repository, repository.says("one"))
+    git(repository.folder, "rm", "-q", "say.cpp")
+    other = {"CMakeLists_txt": CMAKE.replace("say.cpp", "new.cpp"), "new_cpp": SAY.replace("\\n", "?\\n")}
+    second = bisected(repository, repository.commit(**other))
+    third = bisected(repository, repository.commit(word_cpp='const char *word() { return "three"; }\n'))
+    fourth = bisected(repository, repository.commit(README_md="three"))
+    before = git(repository.folder, "count-objects", "-v")
+    assert steps(provide(home, first)) == 6
+    assert said(home, first) == "one\n"
+    assert not [event.error for event in provide(home, third) if event.error]
+    assert steps(provide(home, second)) <= 4, "one object and what is linked with it"
+    assert not [event.error for event in provide(home, fourth) if event.error]
+    assert [said(home, each) for each in (first, second, third)] == ["one\n", "one?\n", "three?\n"]
+    (folder,) = (home / "builds").iterdir()
+    assert not (folder / "0" / "source" / "say.cpp").exists()
+    assert sorted(each.name for each in folder.iterdir()) == ["0", "0.lock"]
+    (home / "packages" / fourth.folder).rename(home / "fourth")
+    assert steps(provide(home, fourth)) == 0, "what differs is no part of the build"
+    assert provide(home, first, second, third, fourth) == []
+    assert left(home) == {first.folder, second.folder, third.folder, fourth.folder}
+    assert not (home / "git").exists(), "the clone is read as it is"
+    assert git(repository.folder, "count-objects", "-v") == before
+    assert git(repository.folder, "status", "--porcelain") == ""
+
+
+@needs_compiler
+def test_options_are_those_of_the_commit(home: Path, repository: Repository) -> None:
+    """Not those that CMake remembers of another commit."""
+    silent = bisected(repository, repository.says("one"))
+    text = CMAKE.replace('"" OFF', '"" ON')
+    assert text != CMAKE
+    loud = bisected(repository, repository.commit(CMakeLists_txt=text))
+    for found, expected in ((silent, "one\n"), (loud, "one!\n")):
+        assert not [event.error for event in provide(home, found) if event.error]
+        assert said(home, found) == expected
+
+
+@needs_compiler
+def test_builds_at_once_have_folders_of_their_own(home: Path, repository: Repository) -> None:
+    builds = [bisected(repository, repository.says(word)) for word in ("one", "two")]
+    assert not [event.error for event in provide(home, *builds) if event.error]
+    assert [said(home, each) for each in builds] == ["one\n", "two\n"]
+    (folder,) = (home / "builds").iterdir()
+    assert {each.name for each in folder.iterdir()} == {"0", "0.lock", "1", "1.lock"}
+
+
+@needs_compiler
+def test_targets_that_a_commit_lacks_are_left_out(home: Path, repository: Repository) -> None:
+    none = bisected(repository, repository.says("one"), targets=("shout",))
+    assert "error: no target of the build is there" in failure(home, none)
+    found = replace(none, targets=("shout", "say"))
+    assert not [event.error for event in provide(home, found) if event.error]
+    assert set(read_prefix(home / "packages" / found.folder).programs) == {"say"}
+
+
+def test_a_command_of_ones_own(home: Path, repository: Repository) -> None:
+    """Run by a shell in the checkout; what it leaves there helps the next one."""
+    command = 'echo "$JOBS" >> built; mkdir "$PREFIX/bin" && cp say.sh "$PREFIX/bin/say" && chmod +x "$PREFIX/bin/say"'
+    nothing = bisected(repository, repository.commit(code="x"), command="true")
+    assert failure(home, nothing).endswith("was built, but has no programs in bin")
+    shutil.rmtree(home / "builds")
+    words = [bisected(repository, repository.commit(say_sh=f"#!/bin/sh\necho {w}\n"), command=command) for w in "ab"]
+    for found in words:
+        assert not [event.error for event in provide(home, found) if event.error]
+    assert [said(home, found) for found in words] == ["a\n", "b\n"]
+    (folder,) = (home / "builds").iterdir()
+    assert (folder / "0" / "source" / "built").read_text() == f"{len(os.sched_getaffinity(0))}\n" * 2
+
+
+def test_commits_that_cannot_be_built_are_remembered(home: Path, repository: Repository) -> None:
+    """Until their folders are removed; one that took too long, unless it gets more time."""
+    commit = repository.commit(code="x")
+    broken = bisected(repository, commit, command="echo x >> ran; echo 'code:1: error: it is wrong' >&2; false")
+    error = failure(home, broken)
+    assert error.endswith(f"cannot be built: code:1: error: it is wrong; see the log {home}/logs/{broken.folder}.log")
+    assert failure(home, broken) == f"{error} (tried before; to try again: matrix toolchain gc)"
+    assert [path.read_text() for path in (home / "builds").rglob("ran")] == ["x\n"]
+    command = f"read answer; echo x >> ran; sleep {FOREVER}"
+    slow = bisected(repository, commit, command=command, timeout=0.5)
+    assert "cannot be built: not done after 0.5 s, the limit; see the log" in failure(home, slow)
+    assert not _sleeping()
+    assert "(tried before;" in failure(home, replace(slow, timeout=0.2))
+    assert "not done after 0.6 s, the limit; see the log" in failure(home, replace(slow, timeout=0.6))
+    runs = [path.read_text() for path in (home / "builds").rglob("ran")]
+    assert sorted(runs) == ["x\n", "x\nx\n"]
+
+
+def test_what_another_home_has_built(home: Path, repository: Repository, tmp_path: Path) -> None:
+    """It is copied (``--from``), unless it is damaged there."""
+    command = 'echo >> ran; mkdir "$PREFIX/bin" && cp "$0/say.sh" "$PREFIX/bin/say" && chmod +x "$PREFIX/bin/say"'
+    one, two = (
+        bisected(repository, repository.commit(say_sh=f"#!/bin/sh\necho {word}\n"), command=command) for word in "ab"
+    )
+    theirs = tmp_path / "theirs"
+    for found in (one, two):
+        provide(theirs, found)
+    (theirs / "packages" / two.folder / "bin" / "say").write_text("#!/bin/sh\necho no\n")
+    assert not [event.error for event in provide(home, one, two, others=(theirs,)) if event.error]
+    assert [said(home, found) for found in (one, two)] == ["a\n", "b\n"]
+    assert [path.read_text() for path in (home / "builds").rglob("ran")] == ["\n"], "only the damaged one"
+    assert not damaged_files(home / "packages" / one.folder, thorough=True)

@@ -51,6 +51,7 @@ if __name__ == "__main__":
     sys.path.extend(_sites)
     from mlir_matrix.actions.runtime.contract import prefixes, programs, sites
     from mlir_matrix.actions.runtime.integrity import damage, lost
+    from mlir_matrix.actions.runtime.programs import needed_of_machine
     from mlir_matrix.actions.runtime.root import needed_by
     from mlir_matrix.actions.runtime.worker import main
 
@@ -64,7 +65,7 @@ if __name__ == "__main__":
         if not _checked and (_what := lost(_path)):
             sys.exit(f"the prefix in {_path} is damaged: {_what}; remove that folder to have it installed again")
         prefixes[_path] = _release
-        _bound.append(_path)
+        _bound += [_path] if _checked else [_path, *needed_of_machine(_path)]
     for _program in _programs:
         _name, _, _release = _program.partition("@")
         _release, _, _path = _release.partition("=")

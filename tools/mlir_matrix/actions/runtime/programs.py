@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
@@ -26,6 +26,7 @@ from mlir_matrix.actions.runtime.contract import (
     signal_name,
     sites,
 )
+from mlir_matrix.actions.runtime.root import needed_by
 
 #: Folders with programs in the environment's wheels, as component files name them.
 folders: list[str] = []
@@ -49,6 +50,13 @@ def _described(prefix: str) -> dict[str, Any]:
     with open(f"{prefix}/.matrix/prefix.json", encoding="utf-8") as file:
         found: dict[str, Any] = json.load(file)
     return found
+
+
+def needed_of_machine(prefix: str) -> Iterator[str]:
+    """Yield what programs of a prefix without a loader need: the machine's compiler has built them."""
+    if os.path.isdir(prefix) and not _described(prefix)["loader"]:
+        for program in _described(prefix)["programs"].values():
+            yield from needed_by(f"{prefix}/{program['path']}")
 
 
 def release(program: str) -> str:

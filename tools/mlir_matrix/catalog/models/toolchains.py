@@ -51,7 +51,7 @@ PackageFiles = Annotated[
 
 
 class Build(Document):
-    """How the provider ``source`` builds a release: from a commit of a git repository, by CMake and Ninja."""
+    """How the provider ``source`` builds a release: from a commit of a git repository, by CMake and Ninja or a command."""
 
     repository: Text
     """An address for ``git fetch``; a path that begins with ``./`` or ``../`` is relative to the catalog."""
@@ -60,7 +60,12 @@ class Build(Document):
     options: dict[StrictStr, Scalar] = Field(default={})
     """CMake's cache variables, ``-DNAME=VALUE``; ``${NAME}`` stands for the folder of a variable of ``needs``."""
     targets: tuple[Name, ...] = ()
-    """The programs that Ninja builds. Empty: it builds everything and installs it."""
+    """The programs that Ninja builds; a commit needs to have one of them. Empty: it builds everything and installs it."""
+    command: Text | None = None
+    """Instead of CMake and Ninja: a command that ``sh`` runs in a checkout. It installs programs in ``$PREFIX/bin`` by
+    ``$JOBS`` processes; ``needs`` are variables of its environment."""
+    timeout: Annotated[StrictInt, Field(ge=1)] | None = None
+    """The seconds after which a command of the build is ended. Absent: never; four hours for the commits of a bisection."""
     needs: dict[Name, dict[StrictStr, StrictStr]] = Field(default={})
     """Components that the build needs, each with CMake's variables for folders of its prefix; ``{major}`` stands for the first
     number of its release."""
@@ -88,7 +93,7 @@ class Release(Document):
     version: StrictStr | None = None
     """``deb``: the upstream part of the version, if it differs from the release."""
     programs: tuple[ProgramPlace, ...] = ()
-    """``host``: its programs. Absent: the component's."""
+    """``host``, ``source``: its programs, as for the component. Absent: the component's."""
     link: StrictStr | None = None
 
 

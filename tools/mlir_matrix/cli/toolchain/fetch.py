@@ -31,7 +31,6 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
     "matrix toolchain fetch llvm@19 llvm@23",
     "matrix toolchain fetch llvm-releases",
     "matrix toolchain fetch 'llvm@*' --from /mnt/colleague/.cache/mlir-matrix",
-    "matrix toolchain fetch llvm-source --dry-run",
 )
 @names_argument
 @click.option(

@@ -1,4 +1,4 @@
-"""``matrix toolchain gc``: remove packages that no lock file names."""
+"""``matrix toolchain gc``: remove packages that no lock file names, and the build folders of bisections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import click
@@ -40,6 +40,9 @@ _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
 def command(dry_run: bool, artifacts: bool, alone: bool, form: str, current: Session) -> None:
     """Remove packages, prefixes and artifacts that no lock file names, and incomplete files.
 
+    That includes what bisections have built, with the folders that they build in and their records of commits that cannot be
+    built.
+
     Files in use are kept. Archives that a lock file names are kept, unless --artifacts is given. Files that other catalogs or
     checkouts with the same cache folder need are kept, unless --alone is given.
     """
@@ -56,12 +59,12 @@ def command(dry_run: bool, artifacts: bool, alone: bool, form: str, current: Ses
         units |= _needed_elsewhere(current, units, tell)
     word = "would be removed" if dry_run else "removed"
     folders = freed = 0
-    for path in sorted(packages.iterdir()) if packages.is_dir() else ():
-        if path.name in units or path.name == ".locks" or not path.is_dir():
-            continue
+    unnamed = [path for path in packages.glob("*") if path.name not in {*units, ".locks"} and path.is_dir()]
+    builds = current.home.cache / "builds"
+    for path in (*sorted(unnamed), *sorted(builds.glob("*"))):
         size = bytes_in(path)
-        removed = _removed(path, dry_run)
-        tell(word if removed else "in use", path.name)
+        removed = _removed_builds(path, dry_run) if path.parent == builds else _removed(path, dry_run)
+        tell(word if removed else "in use", path.name if path.parent == packages else f"build folder {path.name}")
         folders += removed
         freed += size if removed else 0
     # With --artifacts, an installed package needs no archives.
@@ -124,6 +127,19 @@ def _removed(path: Path, dry_run: bool) -> bool:
     except Cancelled:
         return False
     return True
+
+
+def _removed_builds(path: Path, dry_run: bool) -> bool:
+    """Remove the folders that bisections build a component in and return True, unless a process builds in one of them."""
+    with ExitStack() as stack:
+        try:
+            for lock in path.glob("*.lock"):
+                stack.enter_context(locked(lock, AT_ONCE))
+        except Cancelled:
+            return False
+        if not dry_run:
+            shutil.rmtree(path, ignore_errors=True)
+        return True
 
 
 def _unlinked(path: Path) -> int:

@@ -39,7 +39,7 @@ class Artifacts:
 
     def __init__(self, folder: Path, others: Sequence[Path] = ()) -> None:
         self.folder = folder
-        self._others = tuple(others)
+        self.others = tuple(others)
         self._hashed: dict[Path, str] = {}
         #: Warnings by path: files of ``others`` with the right name and another hash.
         self.passed_over: dict[Path, str] = {}
@@ -74,7 +74,7 @@ class Artifacts:
         """
         if self.has(sha256, size):
             return self.path(sha256)
-        named = [path for other in self._others for path in (other / sha256, other / "artifacts" / sha256)]
+        named = [path for other in self.others for path in (other / sha256, other / "artifacts" / sha256)]
         for path in (*named, *self._plain):
             if _is_file(path, size) and self._digest(path) == sha256:
                 # It was found before as another build of the same wheel.
@@ -143,7 +143,7 @@ class Artifacts:
     @cached_property
     def _plain(self) -> list[Path]:
         # Files of the others under other names: a cache of apt, a folder of wheels.
-        paths = (path for other in self._others if other.is_dir() for path in sorted(other.iterdir()))
+        paths = (path for other in self.others if other.is_dir() for path in sorted(other.iterdir()))
         return [path for path in paths if _NAME.fullmatch(path.name) is None and _is_file(path, None)]
 
     def _digest(self, path: Path) -> str:

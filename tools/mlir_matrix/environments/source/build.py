@@ -1,4 +1,7 @@
-"""Build a commit of a git repository by CMake and Ninja into a prefix.
+"""Build a commit of a git repository into a prefix.
+
+Commits of a bisection are built in folders that stay, so that only what differs between two of them is built. A commit that
+cannot be built is remembered, until ``matrix toolchain gc`` removes these folders.
 
 If a needed package has a compiler, it compiles, with the C library of its prefix; otherwise the host's compiler does.
 Programs that need prefixes run by the loader of these: their libraries may be newer than the host's.
@@ -7,14 +10,16 @@ Programs that need prefixes run by the loader of these: their libraries may be n
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
-from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
+from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, write_manifest
 from mlir_matrix.environments.install.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
@@ -25,7 +30,7 @@ from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.process import Runner
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
-from mlir_matrix.files import locked, unwritable
+from mlir_matrix.files import AT_ONCE, Cancelled, locked, unwritable, write_text
 
 _ADVICE = {
     "git": "a git on PATH",
@@ -33,11 +38,16 @@ _ADVICE = {
     "ninja": "a ninja on PATH (Debian's package ninja-build; or pip install ninja)",
 }
 
+#: Failures of the machine, not of the commit.
+_PASSING = re.compile(r"No space left|Killed|the disk is full")
+_LIMIT = re.compile(r"not done after (\S+) s")
+
 
 def check_tools(build: SourceBuild) -> None:
     """Raise InfrastructureError if this host lacks a program that the build runs."""
-    missing = [advice for name, advice in _ADVICE.items() if shutil.which(name) is None]
-    if not build.compiler.cxx:
+    needed = ("git",) if build.command else tuple(_ADVICE)
+    missing = [_ADVICE[name] for name in needed if shutil.which(name) is None]
+    if not build.compiler.cxx and not build.command:
         missing.append(
             "a C++ compiler on PATH (c++, g++ or clang++), or in 'needs' (a component of Debian packages with g++-12, "
             "libc6-dev and the folders of their programs)"
@@ -54,8 +64,10 @@ def build_source(build: SourceBuild, _interpreter: Interpreter, workshop: Worksh
         with locked(workshop.packages / ".locks" / build.folder, workshop.cancelled):
             # Another process may have built it while this one waited.
             if not (workshop.packages / build.folder).is_dir():
-                with _swept(places):
-                    _build(places, workshop)
+                with _slot(places) as free, _swept(free):
+                    if not _is_copied(free, workshop):
+                        _build(free, workshop)
+                    os.rename(free.made, free.prefix(build.folder))
     except OSError as error:
         raise unwritable(f"{build.label} cannot be built", error) from None
 
@@ -80,21 +92,48 @@ def _check_compiler(places: Places) -> None:
         )
 
 
+def _is_copied(places: Places, workshop: Workshop) -> bool:
+    """Copy the package from another home (``--from``) that has it, undamaged; return whether one does."""
+    for home in workshop.artifacts.others:
+        theirs = home / "packages" / places.build.folder
+        if theirs.is_dir() and not damaged_files(theirs, thorough=True):
+            shutil.copytree(theirs, places.made, symlinks=True)
+            return True
+    return False
+
+
 def _build(places: Places, workshop: Workshop) -> None:
     label = places.build.label
 
     def steps(done: int, total: int) -> None:
         workshop.listener(PackageProgress(package=label, received=done, total=total, building=True))
 
+    note = places.work.parent / f"{places.build.folder}.failed"
+    if places.build.is_bisected and (failed := _failed_before(note, places.build.timeout)):
+        raise InfrastructureError(f"{failed} (tried before; to try again: matrix toolchain gc)")
     steps(0, 0)
     places.log.unlink(missing_ok=True)
     runner = Runner(places.log, workshop.cancelled, steps)
-    with locked(places.mirror.with_suffix(".lock"), workshop.cancelled):
-        _fetch_commit(places, runner)
-    for command in (*commands.checkout_commands(places), *commands.build_commands(places)):
-        runner.run(command, f"{label} cannot be built")
-    _make_prefix(places)
-    os.rename(places.made, places.prefix(places.build.folder))
+    if not places.build.is_bisected:
+        with locked(places.mirror.with_suffix(".lock"), workshop.cancelled):
+            _fetch_commit(places, runner)
+    for command in commands.checkout_commands(places):
+        runner.run(command, f"{label} cannot be checked out")
+    try:
+        for command in commands.build_commands(places):
+            runner.run(command, f"{label} cannot be built", places.build.timeout)
+        _make_prefix(places)
+    except InfrastructureError as error:
+        if places.build.is_bisected and not _PASSING.search(str(error)):
+            write_text(note, str(error))
+        raise
+
+
+def _failed_before(note: Path, limit_s: float | None) -> str:
+    """Return why the commit could not be built, unless more time might help; else nothing."""
+    failed = note.read_text() if note.is_file() else ""
+    late = _LIMIT.search(failed)
+    return "" if late and (limit_s is None or float(late[1]) < limit_s) else failed
 
 
 def _fetch_commit(places: Places, runner: Runner) -> None:
@@ -113,11 +152,28 @@ def _fetch_commit(places: Places, runner: Runner) -> None:
 
 
 @contextmanager
+def _slot(places: Places) -> Iterator[Places]:
+    """Hold a folder to build in: for commits of a bisection the first one that no other build uses."""
+    with ExitStack() as stack:
+        for number in count() if places.build.is_bisected else ():
+            places = replace(places, slot=number)
+            try:
+                stack.enter_context(locked(places.work.with_suffix(".lock"), AT_ONCE))
+            except Cancelled:
+                continue
+            break
+        yield places
+
+
+@contextmanager
 def _swept(places: Places) -> Iterator[None]:
-    """Remove the working folders before and after; the lock of the build is held."""
+    """Remove the working folders before and after, except one that stays; the lock of the build is held."""
+    stays = places.build.is_bisected
+    if stays:
+        (places.work / "index.lock").unlink(missing_ok=True)
 
     def sweep() -> None:
-        for folder in (places.work, places.made):
+        for folder in (places.made,) if stays else (places.work, places.made):
             shutil.rmtree(folder, ignore_errors=True)
 
     sweep()

@@ -1,4 +1,4 @@
-"""The commands that build a commit: git, CMake, Ninja. A dry run prints the same commands."""
+"""The commands that build a commit: git, CMake, Ninja, or one's own. A dry run prints the same commands."""
 
 from __future__ import annotations
 
@@ -14,17 +14,28 @@ from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.install.prefix import read_prefix, wrapper
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.source.package import SourceBuild
+from mlir_matrix.environments.source.repository import GIT, history_folder
 
 Command = Sequence[str]
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 #: Stands for the loader of a prefix that is not installed, in commands that are only printed.
 _LOADER = "LOADER"
-#: No prompts, no remote helpers (``ext::``), no hooks.
-_GIT = (
-    "env", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh",
-    "git", "-c", "protocol.ext.allow=never", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0",
-)  # fmt: skip
+#: Stands for a commit in commands that are printed for any.
+ANY_COMMIT = "$commit"
+#: Builds those of the targets that there are, as some are renamed over the years, and copies them.
+_TARGETS = """\
+folder=$1 made=$2; shift 2
+for each do
+  shift
+  if ninja -C "$folder" -t query "$each" >/dev/null 2>&1; then set -- "$@" "$each"; fi
+done
+if [ $# = 0 ]; then echo "error: no target of the build is there"; exit 1; fi
+ninja -C "$folder" "$@" || exit
+mkdir -p "$made/bin" "$made/lib" "$folder/lib"
+for each do cp -a "$folder/bin/$each" "$made/bin/" || exit; done
+find "$folder/lib" -name "*.so*" -exec cp -a -t "$made/lib" {} +
+"""
 
 
 @dataclass(frozen=True)
@@ -34,15 +45,21 @@ class Places:
     packages: Path
     cache: Path
     build: SourceBuild
+    #: Of the build folders of a bisection, which one.
+    slot: int = 0
 
     @property
     def mirror(self) -> Path:
         """Git objects of the repository, shared by all of its commits."""
+        if self.build.is_bisected:
+            return history_folder(self.build.repository, self.cache)
         return self.cache / "git" / f"{digest_value(self.build.repository)[:16]}.git"
 
     @property
     def work(self) -> Path:
-        """Sources and objects, removed after the build."""
+        """Sources and objects: removed after the build, except those of bisections."""
+        if self.build.is_bisected:
+            return self.cache / "builds" / self.build.build_folder / str(self.slot)
         return self.packages / f".new-{self.build.folder}-build"
 
     @property
@@ -61,7 +78,7 @@ class Places:
 def mirror_commands(places: Places) -> Iterator[Command]:
     """Fetch the one commit."""
     commit = places.build.commit
-    yield (*_GIT, "init", "--quiet", "--bare", str(places.mirror))
+    yield (*GIT, "init", "--quiet", "--bare", str(places.mirror))
     yield _fetch(places, "--depth=1", f"+{commit}:refs/matrix/{commit}")
 
 
@@ -74,21 +91,26 @@ def _fetch(places: Places, *words: str) -> Command:
     options, refs = [word for word in words if word[0] == "-"], [word for word in words if word[0] != "-"]
     folder = f"--git-dir={places.mirror}"
     quiet = ("--quiet", "--no-tags", "--no-recurse-submodules")
-    return (*_GIT, folder, "fetch", *quiet, *options, "--", places.build.repository, *refs)
+    return (*GIT, folder, "fetch", *quiet, *options, "--", places.build.repository, *refs)
 
 
 def has_commit_command(places: Places) -> Command:
     """Succeed if the mirror has the commit."""
-    return (*_GIT, f"--git-dir={places.mirror}", "cat-file", "-e", f"{places.build.commit}^{{commit}}")
+    return (*GIT, f"--git-dir={places.mirror}", "cat-file", "-e", f"{places.build.commit}^{{commit}}")
 
 
 def checkout_commands(places: Places) -> Iterator[Command]:
-    """Check out the commit."""
+    """Check out the commit; files that are the same in the commit before keep their times."""
     source = places.work / "source"
     index = f"GIT_INDEX_FILE={places.work / 'index'}"
     yield ("mkdir", "-p", str(source))
-    words = (f"--git-dir={places.mirror}", f"--work-tree={source}", "checkout", "--quiet", "--force")
-    yield ("env", index, *_GIT[1:], *words, places.build.commit, "--", ".")
+    git = ("env", index, *GIT[1:], f"--git-dir={places.mirror}", f"--work-tree={source}")
+    if places.build.is_bisected and not places.build.command:
+        # CMake keeps values of options, although another commit may have other defaults.
+        differs = ("diff-index", "--cached", "--quiet", places.build.commit, "--", "*CMakeLists.txt", "*.cmake", "*.in")
+        cache = str(places.work / "build" / "CMakeCache.txt")
+        yield ("sh", "-c", '"$@" || rm -f "$0"', cache, *git, *differs)
+    yield (*git, "read-tree", "--reset", "-u", places.build.commit)
 
 
 def build_commands(places: Places) -> Iterator[Command]:
@@ -97,15 +119,31 @@ def build_commands(places: Places) -> Iterator[Command]:
     clean = _environment(places)
     folder = places.work / "build"
     source = os.path.normpath(places.work / "source" / build.subfolder)
+    if build.command:
+        yield ("mkdir", "-p", str(places.made))
+        yield (*clean, *_variables(places), "sh", "-c", 'cd "$0" && eval "$1"', source, build.command)
+        return
     yield (*clean, "cmake", "-G", "Ninja", "-S", source, "-B", str(folder), *_definitions(places))
-    yield (*clean, "NINJA_STATUS=[%f/%t] ", "ninja", "-C", str(folder), *build.targets)
+    status = "NINJA_STATUS=[%f/%t] "
     if build.targets:
-        programs, libraries = places.made / "bin", places.made / "lib"
-        yield ("mkdir", "-p", str(programs), str(libraries), str(folder / "lib"))
-        yield ("cp", "-a", *(str(folder / "bin" / target) for target in build.targets), f"{programs}/")
-        yield ("find", str(folder / "lib"), "-name", "*.so*", "-exec", "cp", "-a", "-t", str(libraries), "{}", "+")
+        yield (*clean, status, "sh", "-c", _TARGETS, "ninja", str(folder), str(places.made), *build.targets)
     else:
+        yield (*clean, status, "ninja", "-C", str(folder))
         yield (*clean, "cmake", "--install", str(folder), "--prefix", str(places.made))
+
+
+def _variables(places: Places) -> Iterator[str]:
+    """Yield the variables of one's own command."""
+    build, flags = places.build, _flags(places)
+    yield f"PREFIX={places.made}"
+    yield f"JOBS={len(os.sched_getaffinity(0))}"
+    for name, compiler in (("CC", build.compiler.c), ("CXX", build.compiler.cxx)):
+        folder = build.compiler.folder
+        yield f"{name}={wrapper(places.prefix(folder), compiler) if folder else compiler}"
+    for name, ours in (("CFLAGS", "C"), ("CXXFLAGS", "CXX"), ("LDFLAGS", "EXE_LINKER")):
+        if f"CMAKE_{ours}_FLAGS" in flags:
+            yield f"{name}={flags[f'CMAKE_{ours}_FLAGS']}"
+    yield from (f"{name}={places.prefix(need) / inside}" for name, need, inside in build.variables)
 
 
 def _environment(places: Places) -> Command:
@@ -128,7 +166,8 @@ def _definitions(places: Places) -> Iterator[str]:
     build = places.build
     found: dict[str, str] = {
         "CMAKE_BUILD_TYPE": "Release",
-        "CMAKE_INSTALL_PREFIX": str(places.prefix(build.folder)),
+        # The same for all commits of a bisection: else each would be configured anew.
+        "CMAKE_INSTALL_PREFIX": str(places.work / "prefix" if build.is_bisected else places.prefix(build.folder)),
         "CMAKE_RUNTIME_OUTPUT_DIRECTORY": str(places.work / "build" / "bin"),
         "CMAKE_LIBRARY_OUTPUT_DIRECTORY": str(places.work / "build" / "lib"),
         # The folder of the build has the layout of the prefix.
@@ -186,7 +225,12 @@ def shown(commands: Iterator[Command]) -> Iterator[str]:
     """Yield commands as lines for a shell."""
     path = f"PATH={os.environ.get('PATH', os.defpath)}"
     for command in commands:
-        yield " ".join('PATH="$PATH"' if word == path else shlex.quote(word) for word in command)
+        yield " ".join('PATH="$PATH"' if word == path else _quoted(word) for word in command)
+
+
+def _quoted(word: str) -> str:
+    quoted = shlex.quote(word)
+    return quoted.replace(ANY_COMMIT, f"'\"{ANY_COMMIT}\"'").replace("''", "") if ANY_COMMIT in word else quoted
 
 
 def dry_run(places: Places) -> Iterator[str]:
@@ -198,7 +242,8 @@ def dry_run(places: Places) -> Iterator[str]:
     compiler = places.prefix(build.compiler.folder)
     if build.compiler.folder and not compiler.is_dir():
         yield f"# {_LOADER}: see {compiler}/.matrix/prefix.json once it is installed"
-    yield from shown(mirror_commands(places))
+    if not build.is_bisected:
+        yield from shown(mirror_commands(places))
     yield from shown(checkout_commands(places))
     yield from shown(build_commands(places))
     yield f"# then write .matrix/prefix.json there, and move the folder to {places.prefix(build.folder)}"

@@ -19,6 +19,8 @@ from mlir_matrix.environments.package import Package, filled, with_needs
 
 #: Raise it when a build of the same sources gives other files.
 _LAYOUT = 1
+#: Between the number of a release that a bisection makes up and the digits of its commit.
+COMMIT_MARK = "+git."
 _GXX = re.compile(r"g\+\+-\d+")
 
 
@@ -45,11 +47,15 @@ class SourceBuild:
     subfolder: str
     options: tuple[tuple[str, str], ...]
     targets: tuple[str, ...]
+    #: What ``sh`` runs instead of CMake and Ninja.
+    command: str = ""
     programs: tuple[str, ...]
     #: CMake variable, folder of a needed package, folder in that.
     variables: tuple[tuple[str, str, str], ...]
     needs: tuple[Package, ...]
     compiler: Compiler
+    #: Seconds for each command; None: no limit.
+    timeout: float | None = None
 
     size = installed = None
     archives = ()
@@ -60,12 +66,26 @@ class SourceBuild:
 
     @cached_property
     def digest(self) -> str:
+        return self._digest(self.commit)
+
+    def _digest(self, of: str) -> str:
         return digest_value(
             [
-                _LAYOUT, self.commit, self.subfolder, self.options, self.targets, self.programs, self.variables,
+                _LAYOUT, of, self.subfolder, self.options, self.targets, self.programs, self.variables,
                 [[*need.identity, need.folder_for("")] for need in self.needs], self.compiler.identity,
+                *([self.command] if self.command else []),
             ]
         )  # fmt: skip
+
+    @property
+    def is_bisected(self) -> bool:
+        """Return whether a bisection made it up: then its neighbours are built in the same folder."""
+        return COMMIT_MARK in self.release
+
+    @property
+    def build_folder(self) -> str:
+        """Return the name of the folder that builds of other commits share: repository and options determine it."""
+        return f"{self.component}-{self._digest(self.repository)[:12]}"
 
     @property
     def folder(self) -> str:
@@ -124,10 +144,12 @@ def source_build(entry: Entry[Component], release: Release, needs: Mapping[str, 
             for name, value in build.options.items()
         ),
         targets=build.targets,
-        programs=filled(entry.document.programs, release.release),
+        command=build.command or "",
+        programs=filled(release.programs or entry.document.programs, release.release),
         variables=tuple(variables),
         needs=packages,
         compiler=_compiler(packages),
+        timeout=build.timeout,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import selectors
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
@@ -42,6 +44,12 @@ _OF_HOOKS = frozenset(
 )  # fmt: skip
 
 
+def clean_environment() -> dict[str, str]:
+    """Return the environment for git: without other repositories, and without questions."""
+    found = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
+    return {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes", **found}
+
+
 class Runner:
     """Runs commands one after the other; the methods raise InfrastructureError, Cancelled."""
 
@@ -50,28 +58,32 @@ class Runner:
         self._cancelled = cancelled
         self._steps = steps
 
-    def run(self, command: Sequence[str], failure: str) -> None:
-        """Run a command; ``failure`` is the first part of the error message."""
-        output = self.output(command)
-        if output is not None:
-            raise InfrastructureError(f"{failure}: {_reason(output)}; see the log {self._log}")
+    def run(self, command: Sequence[str], failure: str, limit_s: float | None = None) -> None:
+        """Run a command, at most for ``limit_s``; ``failure`` is the first part of the error message."""
+        try:
+            output = self.output(command, limit_s)
+        except TimeoutError:
+            reason = f"not done after {limit_s:g} s, the limit"
+        else:
+            if output is None:
+                return
+            reason = _reason(output)
+        raise InfrastructureError(f"{failure}: {reason}; see the log {self._log}")
 
-    def output(self, command: Sequence[str]) -> str | None:
-        """Run a command; return its output if it fails, else None."""
+    def output(self, command: Sequence[str], limit_s: float | None = None) -> str | None:
+        """Run a command; return its output if it fails, else None. Raise TimeoutError if it takes longer than ``limit_s``."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with open(self._log, "a+b") as log:
             begin = log.seek(0, os.SEEK_END)
-            code = self._run(command, log)
+            code = self._run(command, log, time.monotonic() + (limit_s or math.inf))
             log.seek(begin)
             return log.read().decode("utf-8", "replace") if code else None
 
-    def _run(self, command: Sequence[str], log: IO[bytes]) -> int:
-        environment = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
-        environment.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
+    def _run(self, command: Sequence[str], log: IO[bytes], deadline: float) -> int:
         if self._cancelled.is_set():
             raise Cancelled
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _UNTIL_WE_END, str(os.getpid()), *command], env=environment, cwd="/",
+            [sys.executable, "-I", "-S", "-c", _UNTIL_WE_END, str(os.getpid()), *command], env=clean_environment(), cwd="/",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
@@ -81,6 +93,8 @@ class Runner:
                 while True:
                     if self._cancelled.is_set():
                         raise Cancelled
+                    if time.monotonic() > deadline:
+                        raise TimeoutError
                     if selector.select(_POLL_S):
                         chunk = os.read(process.stdout.fileno(), 1 << 16)
                         if not chunk:

@@ -1,0 +1,113 @@
+"""The commits between the ends of a bisection, as a history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mlir_matrix.environments.source.repository import Repository
+from mlir_matrix.errors import UsageError
+
+#: Digits of a commit that people are shown.
+SHORT = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commits:
+    """Commits in topological order, the oldest first, with the indices of their parents among them."""
+
+    repository: Repository
+    ids: tuple[str, ...]
+    parents: tuple[tuple[int, ...], ...]
+    subjects: tuple[str, ...]
+    #: The indices of the good ends, and of the bad one.
+    good: tuple[int, ...]
+    bad: int
+    #: Each merge stands for all that it merged.
+    first_parent: bool
+    #: What a person should know before the search.
+    warnings: tuple[str, ...] = ()
+
+    def line(self, index: int) -> str:
+        """Return a commit as people are shown it: its first digits and its subject."""
+        return f"{self.ids[index][:SHORT]} {self.subjects[index]}"
+
+    def touching(self, paths: Iterable[str]) -> frozenset[int]:
+        """Return the indices of the commits that change files; ``paths``: files, folders or patterns, as git takes them."""
+        ends = [self.ids[self.bad], "--not", *(self.ids[each] for each in self.good)]
+        # A merge changes what a branch did, which has commits of its own, unless it stands for these.
+        kinds = ("--first-parent",) if self.first_parent else ("--full-history", "--no-merges")
+        found = set(self.repository.git("rev-list", *kinds, *ends, "--", *paths).split())
+        return frozenset(index for index, each in enumerate(self.ids) if each in found)
+
+
+def list_commits(repository: Repository, good: Sequence[str], bad: str, *, first_parent: bool = False) -> Commits:
+    """Return the good ends and all ancestors of the bad end that are no ancestors of a good one.
+
+    With ``first_parent``, a merge counts as one commit, and what it merged does not. Raise UsageError for ends that are unknown
+    or between which there is nothing, InfrastructureError.
+    """
+    last = repository.commit(bad)
+    first = {repository.commit(each): each for each in good}
+    for commit, name in first.items():
+        _check_ends(repository, name, commit, bad, last)
+    only = ("--first-parent",) if first_parent else ()
+    # Without parents of the good ends, but with these.
+    excluded = [f"{each}^@" for each in first]
+    text = repository.git("rev-list", "--topo-order", "--reverse", *only, "--format=%P%x09%s", last, "--not", *excluded)
+    lines = text.split("\n")
+    pairs = zip(lines[::2], lines[1::2], strict=False)
+    listed = {line.removeprefix("commit "): more.partition("\t")[::2] for line, more in pairs}
+    _check_depth(repository, listed, first)
+    if first_parent and not first.keys() & listed.keys():
+        # It is on a branch that was merged: every commit of the line comes after it.
+        listed = {
+            (anchor := next(iter(first))): ("", repository.git("log", "-1", "--format=%s", anchor).strip()),
+            **listed,
+        }
+    places = {commit: index for index, commit in enumerate(listed)}
+    before = ((index - 1,) if index else () for index in range(len(listed)))
+    among = (tuple(places[each] for each in names.split() if each in places) for names, _ in listed.values())
+    return Commits(
+        repository=repository,
+        ids=tuple(listed),
+        parents=tuple(before if first_parent else among),
+        subjects=tuple(subject for _, subject in listed.values()),
+        good=tuple(sorted(places[each] for each in first if each in places)),
+        bad=places[last],
+        first_parent=first_parent,
+        warnings=tuple(_warnings(repository)),
+    )
+
+
+def _check_ends(repository: Repository, good: str, first: str, bad: str, last: str) -> None:
+    """Raise UsageError unless one commit is an ancestor of the other one."""
+    if first == last:
+        raise UsageError(f"--good {good} and --bad {bad} are the same commit, {first[:SHORT]}; name two")
+    if repository.succeeds("merge-base", "--is-ancestor", first, last):
+        return
+    if repository.succeeds("merge-base", "--is-ancestor", last, first):
+        raise UsageError(f"--good {good} comes after --bad {bad}; swap them")
+    if repository.is_shallow:
+        raise UsageError(f"--good {good} is not known to come before --bad {bad}: {repository.deepen}")
+    reason = f"--good {good} is no ancestor of --bad {bad}"
+    if not repository.succeeds("merge-base", first, last):
+        raise UsageError(f"{reason}, and they have no ancestor in common; choose another good end")
+    base = repository.git("merge-base", first, last).strip()
+    subject = repository.git("log", "-1", "--format=%s", base).strip()
+    raise UsageError(f"{reason}; where they part is {base[:SHORT]} ({subject}): try --good {base[:SHORT]}")
+
+
+def _check_depth(repository: Repository, listed: Iterable[str], good: Iterable[str]) -> None:
+    """Raise UsageError if the history is cut off between the ends."""
+    if not repository.is_shallow:
+        return
+    cut = (repository.folder / repository.git("rev-parse", "--git-path", "shallow").strip()).read_text().split()
+    if (set(cut) - set(good)) & set(listed):
+        raise UsageError(f"{repository.address} lacks commits between the ends: {repository.deepen}")
+
+
+def _warnings(repository: Repository) -> Iterable[str]:
+    if changed := repository.changed_files:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        yield f"{repository.address} has changes that are not committed ({changed[0]}{more}); they are not used"

@@ -1,0 +1,166 @@
+"""Read the history of git repositories: of a local clone as it is, or of a mirror of a remote one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir_matrix.digest import digest_value
+from mlir_matrix.environments.source.process import clean_environment
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.files import beside, locked, unwritable
+from mlir_matrix.names import printable
+
+#: No prompts, no remote helpers (``ext::``), no hooks; nothing of the settings that a clone has for its own work tree.
+GIT = (
+    "env", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh", "GIT_OPTIONAL_LOCKS=0",
+    "git", "-c", "protocol.ext.allow=never", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "log.showSignature=false",
+    "-c", "core.sparseCheckout=false", "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false",
+)  # fmt: skip
+#: Branches and tags have in the mirror the names that they have there.
+_REFERENCES = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+_DIGITS = re.compile("[0-9a-f]{7,40}")
+
+
+class GitError(InfrastructureError):
+    """A git command that fails."""
+
+
+def local_folder(address: str) -> Path | None:
+    """Return the git folder of a local clone, also of a folder in it; None for an address."""
+    folder = Path(os.path.abspath(os.path.expanduser(address)))
+    if not folder.is_dir():
+        return None
+    for each in (folder, *folder.parents):
+        if (each / ".git").exists():
+            return each / ".git"
+        if (each / "HEAD").is_file() and (each / "objects").is_dir():
+            return each
+    return None
+
+
+def history_folder(address: str, cache: Path) -> Path:
+    """Return the git folder with the history of a repository: the clone itself, or its mirror in the cache."""
+    return local_folder(address) or cache / "git" / f"{digest_value(address)[:16]}-history.git"
+
+
+def mirror_command(address: str, folder: Path) -> Sequence[str]:
+    """Clone commits and folders; files come when they are checked out, where the server allows that."""
+    return (*GIT, "clone", "--quiet", "--bare", "--filter=blob:none", "--", address, str(folder))
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository whose history is here."""
+
+    address: str
+    folder: Path
+
+    def git(self, *words: str) -> str:
+        """Return the output of a git command. Raise GitError."""
+        return _run((*GIT, f"--git-dir={self.folder}", *words), f"git {words[0]} in {self.address}")
+
+    def succeeds(self, *words: str) -> bool:
+        """Return whether a git command succeeds."""
+        try:
+            self.git(*words)
+        except GitError:
+            return False
+        return True
+
+    def commit(self, revision: str) -> str:
+        """Return the full name of the commit that a tag, a branch or some digits stand for. Raise UsageError."""
+        try:
+            return self.git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
+        except GitError as error:
+            shown = printable(revision)
+            if "ambiguous" in str(error):
+                raise UsageError(f"'{shown}' begins several commits of {self.address}; write more digits") from None
+            hint = f"; {self.deepen}" if self.is_shallow else ""
+            raise UsageError(f"'{shown}' is no commit, tag or branch of {self.address}{hint}") from None
+
+    @property
+    def is_shallow(self) -> bool:
+        """Return whether its history is cut off."""
+        return self.git("rev-parse", "--is-shallow-repository").strip() == "true"
+
+    @property
+    def deepen(self) -> str:
+        """Return what to do about a history that is cut off."""
+        return f"its history is cut off; fetch all of it: git -C {self.address} fetch --unshallow"
+
+    @property
+    def changed_files(self) -> list[str]:
+        """Return the tracked files of a clone's work tree that are not as committed."""
+        if self.folder.name != ".git":
+            return []
+        top = str(self.folder.parent)
+        words = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
+        return [line[3:] for line in _run((*GIT, "-C", top, *words), f"git status in {top}").splitlines()]
+
+    def tag_before(self, commit: str, patterns: Iterable[str]) -> str:
+        """Return the name of the nearest tag before a commit that matches any of these patterns; empty if none does."""
+        words = [f"--match={pattern}" for pattern in patterns]
+        try:
+            return self.git("describe", "--tags", "--abbrev=0", *words, commit).strip()
+        except GitError:
+            return ""
+
+
+def open_repository(
+    address: str, cache: Path, revisions: Sequence[str], tell: Callable[[str], object] = lambda _: None
+) -> Repository:
+    """Open a repository that has these revisions: a local clone as it is, else a mirror, which is made or brought up to date.
+
+    ``tell`` gets a message before something takes long. Raise UsageError, InfrastructureError.
+    """
+    if shutil.which("git") is None:
+        raise InfrastructureError("no git on PATH, which reads the history; install it (Debian's package git)")
+    if (address.startswith("-") or "::" in address or not address.isprintable()) and not os.path.isdir(address):
+        raise UsageError(f"'{printable(address)}' is no address or folder that git fetches from")
+    local = local_folder(address)
+    if local is None and os.path.isdir(address):
+        raise UsageError(f"{address} is no git repository")
+    found = Repository(address, history_folder(address, cache))
+    if local is None:
+        with locked(found.folder.with_suffix(".lock")):
+            _update(found, revisions, tell)
+    return found
+
+
+def _update(mirror: Repository, revisions: Sequence[str], tell: Callable[[str], object]) -> None:
+    """Clone a mirror, whose lock is held; or fetch what is new, if it lacks a revision or that is a branch, which moves on."""
+    address, folder = mirror.address, mirror.folder
+    if not folder.is_dir():
+        tell(f"cloning {address}, once")
+        try:
+            with beside(folder) as scratch:
+                _run(mirror_command(address, scratch / "git"), f"{address} cannot be cloned")
+                os.rename(scratch / "git", folder)
+        except OSError as error:
+            raise unwritable(f"{address} cannot be cloned", error) from None
+    elif not all(_is_fixed(mirror, revision) for revision in revisions):
+        tell(f"fetching what is new in {address}")
+        for left in folder.rglob("*.lock"):
+            left.unlink(missing_ok=True)
+        mirror.git("fetch", "--quiet", "--prune", "--no-recurse-submodules", "--", address, *_REFERENCES)
+
+
+def _is_fixed(mirror: Repository, revision: str) -> bool:
+    """Return whether a mirror has a revision that does not move on: a tag, or digits of a commit."""
+    name = revision if _DIGITS.fullmatch(revision) else f"refs/tags/{revision}"
+    return mirror.succeeds("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+
+
+def _run(command: Sequence[str], what: str) -> str:
+    done = subprocess.run(command, env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no output"]
+        said = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1])
+        raise GitError(f"{what}: {said}")
+    return done.stdout.decode("utf-8", "replace")

@@ -519,6 +519,8 @@ def test_commits_that_cannot_be_built_are_remembered(home: Path, repository: Rep
     assert error.endswith(f"cannot be built: code:1: error: it is wrong; see the log {home}/logs/{broken.folder}.log")
     assert failure(home, broken) == f"{error} (tried before; to try again: matrix toolchain gc)"
     assert [path.read_text() for path in (home / "builds").rglob("ran")] == ["x\n"]
+    full = bisected(repository, commit, command="echo 'x.o: No space left on device'; false")
+    assert failure(home, full) == failure(home, full), "that passes"
     command = f"read answer; echo x >> ran; sleep {FOREVER}"
     slow = bisected(repository, commit, command=command, timeout=0.5)
     assert "cannot be built: not done after 0.5 s, the limit; see the log" in failure(home, slow)

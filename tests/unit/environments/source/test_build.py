@@ -480,12 +480,17 @@ def test_options_are_those_of_the_commit(home: Path, repository: Repository) -> 
 
 
 @needs_compiler
-def test_builds_at_once_have_folders_of_their_own(home: Path, repository: Repository) -> None:
+@pytest.mark.parametrize("cores", [2, 64])
+def test_builds_at_once_have_folders_of_their_own(
+    home: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    """As many as the machine has cores for: a small one builds one after the other."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: range(cores))
     builds = [bisected(repository, repository.says(word)) for word in ("one", "two")]
     assert not [event.error for event in provide(home, *builds) if event.error]
     assert [said(home, each) for each in builds] == ["one\n", "two\n"]
     (folder,) = (home / "builds").iterdir()
-    assert {each.name for each in folder.iterdir()} == {"0", "0.lock", "1", "1.lock"}
+    assert {each.name for each in folder.iterdir()} == {"0", "0.lock", *(["1", "1.lock"] if cores > 2 else [])}
 
 
 @needs_compiler
@@ -508,7 +513,8 @@ def test_a_command_of_ones_own(home: Path, repository: Repository) -> None:
         assert not [event.error for event in provide(home, found) if event.error]
     assert [said(home, found) for found in words] == ["a\n", "b\n"]
     (folder,) = (home / "builds").iterdir()
-    assert (folder / "0" / "source" / "built").read_text() == f"{len(os.sched_getaffinity(0))}\n" * 2
+    jobs, again = (folder / "0" / "source" / "built").read_text().split()
+    assert int(jobs) == int(again) >= 1
 
 
 def test_commits_that_cannot_be_built_are_remembered(home: Path, repository: Repository) -> None:

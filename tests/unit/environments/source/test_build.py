@@ -22,6 +22,7 @@ from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.commands import Places, build_commands, dry_run, mirror_commands
 from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
+from mlir_matrix.environments.source.repository import open_repository
 from mlir_matrix.events import PackageProgress
 
 NEEDED = ("cmake", "ninja", "c++", "git")
@@ -551,3 +552,22 @@ def test_what_another_home_has_built(home: Path, repository: Repository, tmp_pat
     assert [said(home, found) for found in (one, two)] == ["a\n", "b\n"]
     assert [path.read_text() for path in (home / "builds").rglob("ran")] == ["\n"], "only the damaged one"
     assert not damaged_files(home / "packages" / one.folder, thorough=True)
+
+
+def test_files_come_when_they_are_checked_out(home: Path, repository: Repository) -> None:
+    """From a server that allows it, the mirror of a bisection has commits and folders first."""
+    commits = [repository.commit(say_sh=f"#!/bin/sh\necho {word}\n", **{word: word * 99}) for word in "ab"]
+    git(repository.folder, "config", "uploadpack.allowFilter", "true")
+    address = f"file://{repository.folder}"
+    mirror = open_repository(address, home, [commits[0]]).folder
+
+    def blobs() -> int:
+        listed = git(mirror, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
+        return listed.count("blob")
+
+    assert blobs() == 0
+    command = 'mkdir "$PREFIX/bin" && cp say.sh "$PREFIX/bin/say" && chmod +x "$PREFIX/bin/say"'
+    found = replace(bisected(repository, commits[0], command=command), repository=address)
+    assert not [event.error for event in provide(home, found) if event.error]
+    assert said(home, found) == "a\n"
+    assert blobs() == 2, "those of this commit"

@@ -16,6 +16,7 @@ import pytest
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.lockfiles.debian import debian_lock_file
 from mlir_matrix.environments.lockfiles.wheels import read_lock
+from mlir_matrix.files import locked
 from support.downstream import tree
 from support.house import REPOSITORY, wait_until
 from support.shop import NOWHERE, Shop, flip, open_shop
@@ -171,6 +172,17 @@ def test_gc(shop: Shop) -> None:
     shop("gc", "--artifacts")
     assert list((shop.house.home / "artifacts").iterdir()) == []
     shop("verify")
+
+
+def test_gc_removes_the_build_folders_of_bisections(shop: Shop) -> None:
+    builds = shop.house.home / "builds" / "tool-0123456789ab"
+    (builds / "0" / "source").mkdir(parents=True)
+    with locked(builds / "0.lock"):
+        assert shop("gc").stdout.startswith(f"in use: build folder {builds.name}\n0 folders and 0 artifacts removed")
+    for options, word in ((["--dry-run"], "would be removed"), ([], "removed")):
+        assert builds.exists()
+        assert shop("gc", *options).stdout.startswith(f"{word}: build folder {builds.name}\n1 folder and 0 artifacts ")
+    assert not builds.exists()
 
 
 def test_gc_keeps_what_other_catalogs_need(shop: Shop, tmp_path: Path) -> None:

@@ -115,9 +115,9 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> I
 
 def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> str:
     """Return the page that compares the sources of two releases, where these are on GitHub."""
-    entry = catalog.components[axis.component]
     if axis.noun != "release":
         return ""
+    entry = catalog.components[axis.component]
     before, after = (release_of(entry, axis.names[point]).commit for point in (change.before, change.after))
     link = entry.document.link or ""
     known = before and after and link.startswith("https://github.com/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mlir_matrix.environments.source.repository import Repository
+from mlir_matrix.environments.source.repository import GitError, Repository
 from mlir_matrix.errors import UsageError
 
 #: Digits of a commit that people are shown.
@@ -80,6 +80,14 @@ def list_commits(repository: Repository, good: Sequence[str], bad: str, *, first
     )
 
 
+def fork(repository: Repository, one: str, other: str) -> str:
+    """Return the newest common ancestor of two commits, for example of tags on release branches; empty if there is none."""
+    try:
+        return repository.git("merge-base", one, other).strip()
+    except GitError:
+        return ""
+
+
 def _check_ends(repository: Repository, good: str, first: str, bad: str, last: str) -> None:
     """Raise UsageError unless one commit is an ancestor of the other one."""
     if first == last:
@@ -91,9 +99,9 @@ def _check_ends(repository: Repository, good: str, first: str, bad: str, last: s
     if repository.is_shallow:
         raise UsageError(f"--good {good} is not known to come before --bad {bad}: {repository.deepen}")
     reason = f"--good {good} is no ancestor of --bad {bad}"
-    if not repository.succeeds("merge-base", first, last):
+    base = fork(repository, first, last)
+    if not base:
         raise UsageError(f"{reason}, and they have no ancestor in common; choose another good end")
-    base = repository.git("merge-base", first, last).strip()
     subject = repository.git("log", "-1", "--format=%s", base).strip()
     raise UsageError(f"{reason}; where they part is {base[:SHORT]} ({subject}): try --good {base[:SHORT]}")
 

@@ -260,7 +260,10 @@ class Driver:
     def _check_ends(self, test: str, good: int, bad: int) -> None:
         """Raise UsageError unless a test behaves differently at its ends, and passes at the good one if it does at the bad."""
         known = [self.prober.observations.at(test, point) for point in (good, bad)]
-        ends = [f"--good {self.axis.names[good]}", f"--bad {self.axis.names[bad]}"]
+        names = [self.axis.names[point] for point in (good, bad)]
+        ends = ["--good", "--bad"]
+        if self.axis.noun != "pin set":
+            ends = [f"{option} {name}" for option, name in zip(ends, names, strict=True)]
         at = [each.known if each else None for each in known]
         for end, point, found in zip(ends, known, at, strict=True):
             if found is None and not self.strategy.scan:

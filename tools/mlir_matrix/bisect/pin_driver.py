@@ -9,9 +9,7 @@ from mlir_matrix.bisect.driver import Driver, FoundChange, change_between, verdi
 from mlir_matrix.bisect.pin_sets import PinSets, PinSetsAnswer
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.search import Answer
-from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.errors import UsageError
-from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.session import Session
 
@@ -33,7 +31,13 @@ class MovedPins:
     def axis(self) -> Axis:
         """Return the sets as an axis."""
         names = [", ".join(self.changes(self.components(point))) for point in range(1 << len(self.moved))]
-        return Axis(component="pins", noun="pin set", names=("no pin moved", *names[1:]), good=0, bad=len(names) - 1)
+        return Axis(
+            component=",".join(self.moved),
+            noun="pin set",
+            names=("no pin moved", *names[1:]),
+            good=0,
+            bad=len(names) - 1,
+        )
 
     def changes(self, components: Collection[str]) -> list[str]:
         """Return ``llvm 18.1.8 → 19.1.7`` for each of these components."""
@@ -50,27 +54,6 @@ class MovedPins:
     def pins(self, point: int) -> dict[str, str]:
         """Return the releases at a point."""
         return {name: ends[point >> number & 1] for number, (name, ends) in enumerate(self.moved.items())}
-
-
-@dataclass(frozen=True)
-class TestsByPins:
-    """The tests at sets of pins. A pin that a test does not use is not part of its name there."""
-
-    session: Session
-    pins: MovedPins
-    #: By test, the components that it uses.
-    used: Mapping[str, Sequence[str]]
-
-    def __call__(self, points: Sequence[int]) -> tuple[Session, dict[str, dict[int, Test]]]:
-        return self.session, {test: {point: self._test(test, point) for point in points} for test in self.used}
-
-    def _test(self, test: str, point: int) -> Test:
-        words = ",".join(
-            f"{name}={release}" for name, release in self.pins.pins(point).items() if name in self.used[test]
-        )
-        # As a glob: of a name, pins that cannot be are an error.
-        name = f"{test[:-1]}[{test[-1]}]{PINS_MARK}{words}"
-        return next(iter(choose(self.session.catalog, [name], pins=self.session.pins).tests()))
 
 
 def used_components(session: Session, names: Sequence[str], moved: Collection[str]) -> dict[str, list[str]]:
@@ -92,7 +75,6 @@ class PinDriver(Driver):
     """Probes sets of pins until each test has the smallest ones that make it bad."""
 
     pins: MovedPins
-    used: Mapping[str, Sequence[str]]
     answers: dict[str, PinSetsAnswer] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -105,21 +87,18 @@ class PinDriver(Driver):
         searches = {}
         for test in observations.tests:
             self._check_ends(test, good, bad)
-            searches[test] = PinSets(self.used[test]) if len(self.used[test]) > 1 else None
+            searches[test] = PinSets(list(self.pins.moved))
         while True:
             wanted = {}
             for test, search in searches.items():
-                if search is not None:
-                    self._feed(test, search)
-                    points = [self.pins.point(each) for each in search.next(self.strategy.jobs)]
-                    wanted[test] = [each for each in points if not observations.at(test, each)]
+                self._feed(test, search)
+                points = [self.pins.point(each) for each in search.next(self.strategy.jobs)]
+                wanted[test] = [each for each in points if not observations.at(test, each)]
             if not any(wanted.values()):
                 break
             self._probe(wanted)
         for test, search in searches.items():
-            only = (frozenset(self.used[test]),)
-            answer = search.answer() if search else PinSetsAnswer(guilty=only, unknown=(), final=True, complete=True)
-            self.answers[test] = answer
+            answer = self.answers[test] = search.answer()
             if answer.unknown:
                 sets = "; ".join(" with ".join(self.pins.changes(each)) for each in answer.unknown)
                 self.problems[test] = f"nothing could be told of {sets}"
@@ -128,10 +107,8 @@ class PinDriver(Driver):
         """Give a search what was observed."""
         old, new = self._signatures(test, 0, len(self.axis) - 1)
         for point in self.prober.observations.points(test):
-            moved = self.pins.components(point.index)
-            # A pin that the test does not use moves nothing.
-            if moved <= set(self.used[test]) and 0 < len(moved) < len(self.used[test]):
-                search.observe(moved, verdict(point.shown.signature, old, new))
+            if 0 < point.index < len(self.axis) - 1:
+                search.observe(self.pins.components(point.index), verdict(point.shown.signature, old, new))
 
     def changes(self, test: str) -> list[FoundChange]:
         """Return a change for each smallest set of pins."""

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
@@ -28,10 +28,8 @@ _LATE = ("output", "ir", "time")
 _CALLS = 50
 
 
-class TestsAt(Protocol):
-    """Returns the session and the tests at points: by the name of a test, then by point."""
-
-    def __call__(self, points: Sequence[int]) -> tuple[Session, Mapping[str, Mapping[int, Test]]]: ...
+#: Returns the session and the tests at points: by the name of a test, then by point.
+TestsAt: TypeAlias = Callable[[Sequence[int]], tuple[Session, Mapping[str, Mapping[int, Test]]]]
 
 
 @dataclass(kw_only=True)

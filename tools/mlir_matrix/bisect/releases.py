@@ -13,7 +13,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose, is_suite
 from mlir_matrix.expand.test_sets import IR_TARGET
-from mlir_matrix.names import SEGMENTS, check_known, name_glob
+from mlir_matrix.names import SEGMENTS, check_known, is_glob, name_glob
 from mlir_matrix.session import Session
 
 
@@ -40,8 +40,8 @@ class Axis:
 
     def labels(self) -> list[str]:
         """Return the shortest names that tell the points apart."""
-        if self.noun == "commit":
-            return [name.rpartition(".")[2] for name in self.names]
+        if self.noun != "release":
+            return list(self.names)
         names = [release.partition("+")[0].split(".") for release in self.names]
         lengths = [
             next(
@@ -85,12 +85,17 @@ def make_axis(catalog: Catalog, component: str, *, good: str = "", bad: str = ""
     return Axis(component=component, names=tuple(usable), left_out=left_out, good=at.get("good"), bad=at.get("bad"))
 
 
-def release_place(catalog: Catalog, axis: Axis, name: str, what: str) -> int:
+def find_place(catalog: Catalog, axis: Axis, name: str, what: str) -> int:
     """Return the index of a release. Raise UsageError where it is not on the axis."""
     found = name if name in axis.names else find_release(catalog.components[axis.component], name).release
     if found not in axis.names:
         raise UsageError(f"{what} {name}: not between {axis.names[0]} and {axis.names[-1]}")
     return axis.names.index(found)
+
+
+def as_glob(name: str) -> str:
+    """Return a glob for one test: a test that is named must be able to run, and what a glob matches need not."""
+    return name if is_glob(name) else f"{name[:-1]}[{name[-1:]}]"
 
 
 def default_component(catalog: Catalog, tests: Sequence[str]) -> str:

@@ -1,43 +1,37 @@
-"""``matrix bisect``: find the releases that changed the result of tests."""
+"""``matrix bisect``: find what changed the result of tests: a release, a commit, or pins."""
 
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from mlir_matrix.bisect.bisection import Bisection, explain
-from mlir_matrix.bisect.driver import SHORT, Driver, Find, Strategy
-from mlir_matrix.bisect.log import Log, Past
-from mlir_matrix.bisect.observations import Observation, Observations
-from mlir_matrix.bisect.prober import Prober
-from mlir_matrix.bisect.releases import Axis, default_component, make_axis, release_place, tests_on
+from mlir_matrix.bisect.axes import of_commits, of_pins, of_releases
+from mlir_matrix.bisect.bisection import Bisection
+from mlir_matrix.bisect.commit_releases import find_source, plan_of_commands
+from mlir_matrix.bisect.commits import list_commits
+from mlir_matrix.bisect.driver import SHORT, Find
+from mlir_matrix.bisect.log import Past
+from mlir_matrix.bisect.pin_driver import MovedPins, used_components
+from mlir_matrix.bisect.pin_sets import moved_pins
+from mlir_matrix.bisect.releases import default_component, make_axis, tests_on
 from mlir_matrix.bisect.signature import BY, By
+from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
-from mlir_matrix.cli.bisect_log import LAST, Continued, bisections
-from mlir_matrix.cli.bisect_questions import ask
+from mlir_matrix.cli.bisect_log import Continued
+from mlir_matrix.cli.bisect_run import BisectionRun, How, Reported
+from mlir_matrix.cli.output import note, warn
+from mlir_matrix.environments.source.repository import open_repository
 from mlir_matrix.errors import UsageError
-from mlir_matrix.events import Event
-from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.expand.expansion import Test
-from mlir_matrix.files import unwritable, write_text
-from mlir_matrix.judge.results import Run
-from mlir_matrix.paths import launcher
-from mlir_matrix.report.axis_progress import shown_on_axis
+from mlir_matrix.names import check_known
 from mlir_matrix.report.bisection_document import document
-from mlir_matrix.report.bisection_markdown import markdown
-from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.layout import print_lines
-from mlir_matrix.report.page import page
-from mlir_matrix.report.run_folder import RunFolder
-from mlir_matrix.report.run_info import RunInfo
 
 if TYPE_CHECKING:
-    from mlir_matrix.execute.options import Limits
     from mlir_matrix.session import Session
 
 
@@ -48,6 +42,8 @@ if TYPE_CHECKING:
         "matrix bisect mlir/math-poly/x86_64/asin",
         "matrix bisect 'mlir/math-expand/x86_64/*' --good 16 --bad 21",
         "matrix bisect pytorch/iree-llvm-cpu/iree-local/mlp --component iree --find fixed",
+        "matrix bisect mlir/math-expand/x86_64/ceil --repo ~/llvm-project --good llvmorg-21-init --bad main",
+        "matrix bisect jax/iree-llvm-cpu/iree-local/mlp --good iree=3.9,jax=0.9 --bad iree=3.13,jax=0.10",
         "matrix bisect --resume",
     ),
 )
@@ -57,8 +53,13 @@ if TYPE_CHECKING:
     metavar="COMPONENT",
     help="Bisect the releases of COMPONENT. Default: the compiler of the tests' steps.",
 )
-@click.option("--good", default="", metavar="RELEASE", help="A release where the tests pass: one end of the range.")
-@click.option("--bad", default="", metavar="RELEASE", help="A release where they do not: the other end.")
+@click.option(
+    "--good",
+    default="",
+    metavar="END",
+    help="Where the tests pass: a release, a commit, or pins as in llvm=18,iree=3.9.",
+)
+@click.option("--bad", default="", metavar="END", help="Where they do not.")
 @click.option(
     "--find",
     type=click.Choice(get_args(Find)),
@@ -75,11 +76,24 @@ if TYPE_CHECKING:
     help=f"Tell results apart by {', '.join(BY[:-1])} or {BY[-1]}, by ir:STEP, or by a metric, e.g. 'max_ulp<=4'.",
 )
 @click.option("--bindings", is_flag=True, help="Also use releases that come as Python bindings.")
-@click.option("--skip", multiple=True, metavar="RELEASE", help="Do not probe RELEASE. Repeatable.")
+@click.option("--repo", default="", metavar="DIR|URL", help="Bisect the commits of this repository of the component.")
+@click.option(
+    "--build",
+    default="",
+    metavar="COMMAND",
+    help="Build a commit by this command of sh, in its folder; it installs to $PREFIX and may use $JOBS.",
+)
+@click.option("--build-timeout", type=click.IntRange(1), metavar="SECONDS", help="End a build after this time.")
+@click.option("--first-parent", is_flag=True, help="Take a merge as one commit, without the commits that it merged.")
+@click.option(
+    "--path", "paths", multiple=True, metavar="PATH", help="Commits that touch PATH are more likely. Repeatable."
+)
+@click.option("--dry-run", is_flag=True, help="Print the commands that list and build commits; run nothing.")
+@click.option("--skip", multiple=True, metavar="POINT", help="Do not probe this release or commit. Repeatable.")
 @click.option(
     "--scan/--search",
     default=None,
-    help=f"Probe every release, or search for one change. Default: scan up to {SHORT} releases.",
+    help=f"Probe every point, or search for one change. Default: scan up to {SHORT} releases, search commits.",
 )
 @click.option(
     "--repeats",
@@ -102,165 +116,160 @@ if TYPE_CHECKING:
 @options.output_format("text", "json")
 @options.quiet
 @click.pass_context
-def command(
-    context: click.Context,
-    /,
-    tests: tuple[str, ...],
-    component: str | None,
-    good: str,
-    bad: str,
-    bindings: bool,
-    skip: tuple[str, ...],
-    limits: Limits,
-    current: Session,
-    **given: Any,
-) -> int:
-    """Find the releases of a component that changed the result of tests.
+def command(context: click.Context, /, tests: tuple[str, ...], current: Session, form: str, **given: Any) -> int:
+    """Find what changed the result of tests: a release, a commit, or pins.
 
-    Run the tests at each release, and report every change: how the tests behave before and after, the first step whose IR
-    differs, and commands that repeat it. Each report is also written as Markdown, ready for an issue, and as HTML.
+    Run the tests at each release of a component, and report every change: how the tests behave before and after, the first
+    step whose IR differs, and commands that repeat it. Of many releases, or of commits, search for one change. With pins as
+    ends, find the smallest set of them that makes a test bad, and then the release. Each report is also written as
+    Markdown, ready for an issue, and as HTML.
 
-    Exit code: 0 each test has a result at two releases or more; 3 for some test, nothing can be told.
+    Exit code: 0 each test has a result at two points or more; 3 for some test, nothing can be told.
     """
-    chosen = component or default_component(current.catalog, tests)
+    arguments: list[str] = context.meta["arguments"]
+    past = context.obj if isinstance(context.obj, Past) else None
+    how = How(**{name: given.pop(name) for name in How.__dataclass_fields__})
+    if "=" in given["good"] + given["bad"]:
+        found = _bisect_pins(current, tests, how, given, arguments, past)
+    elif (commits := _is_of_commits(current, tests, given)) and given["dry_run"]:
+        source = find_source(current.catalog, commits, repo=given["repo"], build=given["build"])
+        for line in plan_of_commands(current, source, given["good"], given["bad"]):
+            click.echo(line)
+        return 0
+    elif commits:
+        found = _bisect_commits(current, tests, commits, how, given, arguments, past)
+    else:
+        found = _bisect_releases(current, tests, how, given, arguments, past)
+    if form == "json":
+        click.echo(
+            json.dumps(
+                document([each.bisection for each in found], [each.report for each in found], str(found[0].log)),
+                indent=1,
+            )
+        )
+    else:
+        print_lines(_text(found), stderr=str(how.events) == "-")
+    return 0 if all(sum(point.known is not None for point in each.bisection.points) > 1 for each in found) else 3
+
+
+def _bisect_releases(
+    current: Session,
+    tests: Sequence[str],
+    how: How,
+    given: Mapping[str, Any],
+    arguments: Sequence[str],
+    past: Past | None,
+) -> list[Reported]:
+    chosen = given["component"] or default_component(current.catalog, tests)
     if chosen in current.pins.overrides:
         raise UsageError(f"--pin {chosen}=…: a bisection of {chosen} chooses its releases; use --good and --bad")
-    axis = make_axis(current.catalog, chosen, good=good, bad=bad, bindings=bindings)
-    on_axis = tests_on(current, tests, axis)
-
-    def tests_at(points: Sequence[int]) -> tuple[Session, dict[str, dict[int, Test]]]:
-        return current, {test: {point: every[point] for point in points} for test, every in on_axis.items()}
-
-    past = context.obj if isinstance(context.obj, Past) else None
-    arguments: list[str] = context.meta["arguments"]
-    skipped = frozenset(release_place(current.catalog, axis, name, "--skip") for name in skip)
-    if past:
-        skipped |= {axis.names.index(name) for name in past.skipped if name in axis.names}
-    return _Bisecting(current, axis, list(on_axis), past, arguments, limits, given).run(tests_at, skipped)
+    commits_only = [name for name in ("build_timeout", "first_parent", "paths", "dry_run") if given[name]]
+    if commits_only:
+        option = f"--{commits_only[0].replace('_', '-')}".replace("paths", "path")
+        raise UsageError(f"{option} is about commits; name a repository with --repo, or commits with --good and --bad")
+    axis = make_axis(current.catalog, chosen, good=given["good"], bad=given["bad"], bindings=given["bindings"])
+    ground = of_releases(current, axis, tests_on(current, tests, axis))
+    return BisectionRun(current, ground, how, arguments, past).run()
 
 
-class _Bisecting:
-    """A bisection with its folder."""
-
-    def __init__(
-        self,
-        current: Session,
-        axis: Axis,
-        tests: list[str],
-        past: Past | None,
-        arguments: list[str],
-        limits: Limits,
-        given: dict[str, Any],
-    ) -> None:
-        self._session, self._axis, self._past, self._limits, self._given = current, axis, past, limits, given
-        self._arguments, self._observations = arguments, Observations(tests)
-        self._line = shlex.join([launcher(), "bisect", *arguments])
-        self._events = EventLog(given["events"])
-        self._run = Run()
-
-    def run(self, tests_at: Any, skipped: frozenset[int]) -> int:
-        strategy = self._strategy(skipped)
-        folder = self._open(skipped)
-        prober = Prober(
-            tests_at=tests_at,
-            observations=self._observations,
-            by=self._given["by"],
-            limits=self._limits,
-            keep=self._keep,
-            scratch=folder / "again",
-        )
-        driver = Driver(axis=self._axis, prober=prober, strategy=strategy)
-        write = self._events.listener()
-        with shown_on_axis(driver, quiet=self._given["quiet"] or self._given["interactive"]) as display:
-
-            def listen(event: Event) -> None:
-                display(event)
-                write(event)
-
-            prober.listener = listen
-            driver.run()
-            found = list(explain(self._session.catalog, driver, ActionCache(self._session.home.actions).read_blob))
-        self._run.done = prober.done
-        self._events.ended(self._run)
-        reports = [_write_report(each, folder, self._line) for each in found]
-        if self._given["form"] == "json":
-            click.echo(json.dumps(document(found, reports, str(self._log.path)), indent=1))
-        else:
-            print_lines(_text(found, reports), stderr=str(self._given["events"]) == "-")
-        return 0 if all(sum(point.known is not None for point in one.points) > 1 for one in found) else 3
-
-    def _strategy(self, skipped: frozenset[int]) -> Strategy:
-        """Return how to look for changes. Raise UsageError."""
-        given, interactive = self._given, self._given["interactive"]
-        if interactive and given["scan"]:
-            raise UsageError("--interactive asks for the verdicts of a search; leave out --scan")
-        if given["by"].kind == "time" and (interactive or given["scan"] is False or given["repeats"]):
-            raise UsageError(
-                "--by time compares the times of all releases; leave out --search, --interactive and --repeats"
-            )
-        scan = given["by"].kind == "time" or (
-            not interactive and (len(self._axis) <= SHORT if given["scan"] is None else given["scan"])
-        )
-        return Strategy(
-            scan=scan,
-            jobs=self._limits.jobs,
-            find=given["find"],
-            confidence=given["confidence"],
-            repeats=given["repeats"] if given["repeats"] is not None else 0 if scan or interactive else 4,
-            skipped=skipped,
-            review=(lambda seen, new: ask(self._axis, self._log, seen, new)) if interactive else None,
-        )
-
-    def _open(self, skipped: frozenset[int]) -> Path:
-        """Make the folder, or open that of the bisection that goes on. Raise InfrastructureError."""
-        root = bisections()
-        run = RunFolder(root, {self._axis.component: f"{self._axis.names[0]}..{self._axis.names[-1]}"})
-        try:
-            if self._past and self._past.resumed:
-                run.reopen(self._past.path.parent)
-            folder = run.path
-        except OSError as error:
-            raise unwritable(f"no folder can be made in {root}", error) from None
-        self._log = Log(folder / LAST, self._axis.names)
-        tests, is_new = self._observations.tests, not self._log.path.exists()
-        if is_new:
-            self._log.begin(self._arguments, self._axis.component, tests)
-        # Times are in the action cache.
-        keeps = self._past is not None and self._given["by"].kind != "time"
-        for each in self._past.observations(self._axis, tests, self._limits.timeout_s) if self._past and keeps else ():
-            self._observations.add(each)
-            if is_new:
-                self._log.observed(each)
-        before = (
-            {self._axis.names.index(name) for name in self._past.skipped if name in self._axis.names}
-            if self._past
-            else set()
-        )
-        self._log.skipped(self._axis.names[point] for point in sorted(skipped - (set() if is_new else before)))
-        about = RunInfo(self._line, [str(root) for root in self._session.catalog.roots])
-        self._events.planned(about.started(), tests=len(self._observations.tests), unsupported=0, folder=run)
-        return folder
-
-    def _keep(self, seen: Observation) -> None:
-        self._log.observed(seen)
-        self._run.results.append(seen.result)
+def _is_of_commits(current: Session, tests: Sequence[str], given: Mapping[str, Any]) -> str:
+    """Return the component whose commits are bisected: a repository is named, or an end that is no release."""
+    chosen = given["component"] or default_component(current.catalog, tests)
+    check_known("component", [chosen], current.catalog.components, "--component: ")
+    entry = current.catalog.components[chosen]
+    releases = [each.release for each in entry.document.releases]
+    ends = [end for end in (given["good"], given["bad"]) if end]
+    are_commits = entry.document.build and any(find(releases, end) is None for end in ends)
+    return chosen if given["repo"] or given["build"] or are_commits else ""
 
 
-def _write_report(found: Bisection, folder: Path, line: str) -> Path:
-    """Write the report of a test as Markdown and HTML. Raise InfrastructureError."""
-    path = folder / found.test / "report.md"
-    text = markdown(found, line)
-    write_text(path, text)
-    write_text(path.with_suffix(".html"), page(text))
-    return path
+def _bisect_commits(
+    current: Session,
+    tests: Sequence[str],
+    component: str,
+    how: How,
+    given: Mapping[str, Any],
+    arguments: Sequence[str],
+    past: Past | None,
+) -> list[Reported]:
+    good, bad = given["good"], given["bad"]
+    if not (good and bad):
+        raise UsageError("a bisection of commits needs both ends: --good REVISION --bad REVISION")
+    source = find_source(
+        current.catalog, component, repo=given["repo"], build=given["build"], limit_s=given["build_timeout"]
+    )
+    repository = open_repository(source.repository, current.home.cache, [good, bad], note)
+    fixed = how.find == "fixed"
+    older, newer = (bad, good) if fixed else (good, bad)
+    try:
+        commits = list_commits(repository, [older], newer, first_parent=given["first_parent"])
+    except UsageError as error:
+        swapped = {"--good": "--bad", "--bad": "--good"}
+        text = " ".join(swapped.get(word, word) for word in str(error).split(" ")) if fixed else str(error)
+        raise UsageError(text) from None
+    warn(*commits.warnings)
+    ground = of_commits(current, source, commits, tests, fixed=fixed, paths=given["paths"])
+    return BisectionRun(current, ground, how, arguments, past).run()
 
 
-def _text(found: Sequence[Bisection], reports: Sequence[Path]) -> Iterator[Any]:
+def _bisect_pins(
+    current: Session,
+    tests: Sequence[str],
+    how: How,
+    given: Mapping[str, Any],
+    arguments: Sequence[str],
+    past: Past | None,
+) -> list[Reported]:
+    """Find the smallest sets of pins that make tests bad, then the release of each component in them."""
+    for name in ("component", "repo", "build", "bindings"):
+        if given[name]:
+            raise UsageError(f"--{name} does not go with pins as ends; the components are those whose pins differ")
+    if how.scan is not None or how.interactive or how.by.kind == "time":
+        raise UsageError("--scan, --search, --interactive and --by time do not go with pins as ends")
+    moved = moved_pins(current.catalog, given["good"], given["bad"])
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for test, components in used_components(current, tests, moved).items():
+        groups.setdefault(tuple(components), []).append(test)
+    found = list[Reported]()
+    for used, names in groups.items():
+        if unused := [name for name in moved if name not in used]:
+            warn(f"{' '.join(names)}: the pins of {' and '.join(unused)} play no part, because nothing there uses them")
+        pins = MovedPins({name: moved[name] for name in used})
+        if len(used) == 1:
+            found += _bisect_moved(current, names, used[0], pins.pins(0), pins.pins(1), how)
+            continue
+        results = BisectionRun(current, of_pins(current, pins, names), how, arguments, past).run()
+        found += [*results, *(each for one in results for each in _descend(current, one.bisection, pins, how))]
+    return found
+
+
+def _descend(current: Session, found: Bisection, pins: MovedPins, how: How) -> Iterator[Reported]:
+    """Bisect the releases of each component of a guilty set; the others stay as they are in it."""
+    for change in found.changes:
+        bad = pins.pins(change.change.after)
+        for component in sorted(pins.components(change.change.after)):
+            yield from _bisect_moved(current, [found.test], component, pins.pins(0), bad, how)
+
+
+def _bisect_moved(
+    current: Session, tests: Sequence[str], component: str, good: Mapping[str, str], bad: Mapping[str, str], how: How
+) -> Iterator[Reported]:
+    """Bisect the releases of a component between two pin sets, with the others of the bad one."""
+    others = {name: release for name, release in bad.items() if name != component}
+    axis = make_axis(current.catalog, component, good=good[component], bad=bad[component])
+    session = replace(current, pins=Pins(current.catalog, {**current.pins.overrides, **others}, current.pins.swaps))
+    words = [word for name, release in others.items() for word in ("--pin", f"{name}={release}")]
+    arguments = [*tests, "--component", component, "--good", good[component], "--bad", bad[component], *words]
+    ground = of_releases(session, axis, tests_on(session, tests, axis))
+    yield from BisectionRun(session, ground, replace(how, events=None), arguments, None).run()
+
+
+def _text(found: Sequence[Reported]) -> Iterator[Any]:
     from rich.markup import escape
 
     from mlir_matrix.report.bisection_text import bisection_lines  # imports rich
 
-    for number, (each, path) in enumerate(zip(found, reports, strict=True)):
+    for number, each in enumerate(found):
         yield from [""] if number else []
-        yield from bisection_lines(each)
-        yield f"report: {escape(str(path))}"
+        yield from bisection_lines(each.bisection)
+        yield f"report: {escape(str(each.report))}"

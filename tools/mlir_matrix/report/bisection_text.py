@@ -14,8 +14,8 @@ from mlir_matrix.report.bisection_markdown import unchanged
 from mlir_matrix.text import counted, harmless, shortened
 
 _DIFF_LINES = 14
-#: Columns of an axis, and candidates that are listed.
-_WIDTH, _CANDIDATES = 100, 10
+#: Points that fit on a line, and candidates that are listed.
+_IN_LINE, _CANDIDATES = 16, 10
 #: Characters of a reason.
 _REASON = 140
 #: What is more probable is not called uncertain.
@@ -34,7 +34,7 @@ def bisection_lines(found: Bisection) -> Iterator[str | Text]:
         names = ", ".join(axis.left_out)
         yield f"[dim]without {escape(names)}: not programs but Python bindings (--bindings takes them)[/]"
     yield ""
-    yield from _line(found) if len(found.points) * 8 <= _WIDTH * 2 else _column(found)
+    yield from _line(found) if axis.noun == "release" and len(found.points) <= _IN_LINE else _column(found)
     yield ""
     for signature, letter in found.behaviours.items():
         yield f"  [bold]{letter}[/]  {escape(harmless(str(signature)))}"
@@ -63,11 +63,11 @@ def _column(found: Bisection) -> Iterator[str]:
     labels = found.axis.labels()
     for point in found.points:
         cell, colour = _cell(found, point)
-        title = found.axis.titles[point.index] if found.axis.titles else ""
+        title = f"  {found.axis.titles[point.index]}" if found.axis.titles else ""
         counts = point.behaviours
         times = f"  ({', '.join(f'{found.behaviours[each]} {count}' for each, count in counts.items())})"
         many = times if sum(counts.values()) > 1 else ""
-        yield f"  [{colour}]{cell:>3}[/]  {labels[point.index]}  {escape(harmless(title[:80]))}[dim]{many}[/]"
+        yield f"  [{colour}]{cell:>3}[/]  {labels[point.index]}{escape(harmless(title[:80]))}[dim]{many}[/]"
 
 
 def _cell(found: Bisection, point: Point) -> tuple[str, str]:
@@ -97,7 +97,8 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text
     certain = "" if explained.confidence >= _CERTAIN else f" [dim]({explained.confidence:.0%})[/]"
     if len(candidates) == 1:
         yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] in {escape(candidates[0])}  {move}{certain}"
-        yield f"  {escape(point_name(axis, change.before))} is the last {axis.noun} before"
+        if axis.noun != "pin set":
+            yield f"  {escape(point_name(axis, change.before))} is the last {axis.noun} before"
     else:
         ends = f"between {axis.names[change.before]} and {axis.names[change.after]}"
         yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] {ends}  {move}{certain}"

@@ -13,10 +13,11 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import cycle
 from pathlib import Path
 
 from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, write_manifest
@@ -30,7 +31,7 @@ from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.process import Runner
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
-from mlir_matrix.files import AT_ONCE, Cancelled, locked, unwritable, write_text
+from mlir_matrix.files import AT_ONCE, Cancelled, check, locked, unwritable, write_text
 
 _ADVICE = {
     "git": "a git on PATH",
@@ -38,6 +39,7 @@ _ADVICE = {
     "ninja": "a ninja on PATH (Debian's package ninja-build; or pip install ninja)",
 }
 
+_WAIT_S = 0.1
 #: Failures of the machine, not of the commit.
 _PASSING = re.compile(r"No space left|Killed|the disk is full")
 _LIMIT = re.compile(r"not done after (\S+) s")
@@ -64,7 +66,7 @@ def build_source(build: SourceBuild, _interpreter: Interpreter, workshop: Worksh
         with locked(workshop.packages / ".locks" / build.folder, workshop.cancelled):
             # Another process may have built it while this one waited.
             if not (workshop.packages / build.folder).is_dir():
-                with _slot(places) as free, _swept(free):
+                with _slot(places, workshop.cancelled) as free, _swept(free):
                     if not _is_copied(free, workshop):
                         _build(free, workshop)
                     os.rename(free.made, free.prefix(build.folder))
@@ -152,17 +154,22 @@ def _fetch_commit(places: Places, runner: Runner) -> None:
 
 
 @contextmanager
-def _slot(places: Places) -> Iterator[Places]:
-    """Hold a folder to build in: for commits of a bisection the first one that no other build uses."""
-    with ExitStack() as stack:
-        for number in count() if places.build.is_bisected else ():
-            places = replace(places, slot=number)
-            try:
-                stack.enter_context(locked(places.work.with_suffix(".lock"), AT_ONCE))
-            except Cancelled:
-                continue
-            break
+def _slot(places: Places, cancelled: threading.Event) -> Iterator[Places]:
+    """Hold a folder to build in: for commits of a bisection the first one that no other build uses. Raise Cancelled."""
+    if not places.build.is_bisected:
         yield places
+        return
+    free = [replace(places, slot=number) for number in range(commands.slots())]
+    with ExitStack() as stack:
+        for each in cycle(free):
+            try:
+                stack.enter_context(locked(each.work.with_suffix(".lock"), AT_ONCE))
+            except Cancelled:
+                cancelled.wait(_WAIT_S / len(free))
+                check(cancelled)
+            else:
+                break
+        yield each
 
 
 @contextmanager

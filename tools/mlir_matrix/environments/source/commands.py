@@ -21,17 +21,19 @@ Command = Sequence[str]
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 #: Stands for the loader of a prefix that is not installed, in commands that are only printed.
 _LOADER = "LOADER"
+#: Of so many cores, a bisection builds one commit: a large build keeps them all busy, and each folder begins with a whole build.
+_CORES = 16
 #: Stands for a commit in commands that are printed for any.
 ANY_COMMIT = "$commit"
 #: Builds those of the targets that there are, as some are renamed over the years, and copies them.
 _TARGETS = """\
-folder=$1 made=$2; shift 2
+folder=$1 made=$2 jobs=$3; shift 3
 for each do
   shift
   if ninja -C "$folder" -t query "$each" >/dev/null 2>&1; then set -- "$@" "$each"; fi
 done
 if [ $# = 0 ]; then echo "error: no target of the build is there"; exit 1; fi
-ninja -C "$folder" "$@" || exit
+ninja -C "$folder" -j "$jobs" "$@" || exit
 mkdir -p "$made/bin" "$made/lib" "$folder/lib"
 for each do cp -a "$folder/bin/$each" "$made/bin/" || exit; done
 find "$folder/lib" -name "*.so*" -exec cp -a -t "$made/lib" {} +
@@ -124,19 +126,29 @@ def build_commands(places: Places) -> Iterator[Command]:
         yield (*clean, *_variables(places), "sh", "-c", 'cd "$0" && eval "$1"', source, build.command)
         return
     yield (*clean, "cmake", "-G", "Ninja", "-S", source, "-B", str(folder), *_definitions(places))
+    jobs = str(_jobs(build))
     status = "NINJA_STATUS=[%f/%t] "
     if build.targets:
-        yield (*clean, status, "sh", "-c", _TARGETS, "ninja", str(folder), str(places.made), *build.targets)
+        yield (*clean, status, "sh", "-c", _TARGETS, "ninja", str(folder), str(places.made), jobs, *build.targets)
     else:
-        yield (*clean, status, "ninja", "-C", str(folder))
+        yield (*clean, status, "ninja", "-C", str(folder), "-j", jobs)
         yield (*clean, "cmake", "--install", str(folder), "--prefix", str(places.made))
+
+
+def slots() -> int:
+    """Return how many commits of a bisection are built at a time."""
+    return max(1, len(os.sched_getaffinity(0)) // _CORES)
+
+
+def _jobs(build: SourceBuild) -> int:
+    return len(os.sched_getaffinity(0)) // (slots() if build.is_bisected else 1)
 
 
 def _variables(places: Places) -> Iterator[str]:
     """Yield the variables of one's own command."""
     build, flags = places.build, _flags(places)
     yield f"PREFIX={places.made}"
-    yield f"JOBS={len(os.sched_getaffinity(0))}"
+    yield f"JOBS={_jobs(build)}"
     for name, compiler in (("CC", build.compiler.c), ("CXX", build.compiler.cxx)):
         folder = build.compiler.folder
         yield f"{name}={wrapper(places.prefix(folder), compiler) if folder else compiler}"

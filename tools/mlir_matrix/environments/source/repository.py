@@ -92,16 +92,22 @@ class Repository:
     @property
     def deepen(self) -> str:
         """Return what to do about a history that is cut off."""
-        return f"its history is cut off; fetch all of it: git -C {self.address} fetch --unshallow"
+        return f"its history is cut off; fetch all of it: git -C {self.top} fetch --unshallow"
+
+    @property
+    def top(self) -> Path:
+        """Return the folder that commands of people begin in."""
+        return self.folder.parent if self.folder.name == ".git" else self.folder
 
     @property
     def changed_files(self) -> list[str]:
         """Return the tracked files of a clone's work tree that are not as committed."""
         if self.folder.name != ".git":
             return []
-        top = str(self.folder.parent)
         words = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
-        return [line[3:] for line in _run((*GIT, "-C", top, *words), f"git status in {top}").splitlines()]
+        return [
+            line[3:] for line in _run((*GIT, "-C", str(self.top), *words), f"git status in {self.top}").splitlines()
+        ]
 
     def tag_before(self, commit: str, patterns: Iterable[str]) -> str:
         """Return the name of the nearest tag before a commit that matches any of these patterns; empty if none does."""

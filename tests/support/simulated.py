@@ -1,0 +1,47 @@
+"""Bisections whose tests end as a function says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.bisect.observations import Observation, Observations
+from mlir_matrix.bisect.prober import Prober
+from mlir_matrix.bisect.signature import By, signature
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.judge.results import TestResult
+
+#: The outcome of the n-th run of a test at a point.
+Behaviour = Callable[[str, int, int], str]
+
+
+class Simulated(Prober):
+    """A prober whose tests end as a function says; counts runs and rounds."""
+
+    def __init__(self, tests: Sequence[str], behaviour: Behaviour, kept: list[Observation] | None = None) -> None:
+        self.kept = kept if kept is not None else []
+
+        def no_tests(points: Sequence[int]) -> tuple[object, dict[str, dict[int, object]]]:
+            raise AssertionError(points)
+
+        super().__init__(
+            tests_at=no_tests, observations=Observations(tests), by=By(), limits=Limits(jobs=2),
+            keep=self.kept.append, scratch=Path("/nonexistent"),
+        )  # type: ignore[arg-type] # fmt: skip
+        self._behaviour = behaviour
+
+    def _run(self, wanted: Mapping[str, Sequence[int]], *, anew: bool) -> None:
+        for test, points in wanted.items():
+            for point in points:
+                known = self.observations.at(test, point)
+                number = len(known.observations) if known else 0
+                assert anew == bool(number)
+                outcome = Outcome(self._behaviour(test, point, number))
+                result = TestResult(
+                    id=f"{test}@{point}", framework="f", pipeline="p", target="t", workload="w",
+                    outcome=outcome, stage="lower", expected=True, reason=f"{outcome} here",
+                )  # fmt: skip
+                seen = Observation(test=test, point=point, signature=signature(result), result=result, limit_s=1)
+                self.observations.add(seen)
+                self.keep(seen)

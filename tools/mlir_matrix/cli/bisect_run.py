@@ -1,0 +1,178 @@
+"""Run a bisection in a folder of its own, which has its log and its reports."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_matrix.bisect.axes import Ground
+from mlir_matrix.bisect.bisection import Bisection, explain
+from mlir_matrix.bisect.driver import SHORT, Driver, Find, Strategy
+from mlir_matrix.bisect.log import Log, Past
+from mlir_matrix.bisect.observations import Observation, Observations
+from mlir_matrix.bisect.pin_driver import PinDriver
+from mlir_matrix.bisect.prober import Prober
+from mlir_matrix.bisect.signature import By
+from mlir_matrix.cli.bisect_log import LAST, bisections
+from mlir_matrix.cli.bisect_questions import ask
+from mlir_matrix.errors import UsageError
+from mlir_matrix.events import Event
+from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.files import unwritable, write_text
+from mlir_matrix.judge.results import Run
+from mlir_matrix.paths import launcher
+from mlir_matrix.report.axis_progress import shown_on_axis
+from mlir_matrix.report.bisection_markdown import markdown
+from mlir_matrix.report.events import EventLog
+from mlir_matrix.report.page import page
+from mlir_matrix.report.run_folder import RunFolder
+from mlir_matrix.report.run_info import RunInfo
+
+if TYPE_CHECKING:
+    from mlir_matrix.execute.options import Limits
+    from mlir_matrix.session import Session
+
+#: Repeats that confirm the answer of a search.
+_REPEATS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How to bisect, as the command line says."""
+
+    by: By
+    find: Find
+    scan: bool | None
+    repeats: int | None
+    confidence: float
+    interactive: bool
+    skip: tuple[str, ...]
+    events: Path | None
+    quiet: bool
+    limits: Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """What a bisection found for a test, and where its report is."""
+
+    bisection: Bisection
+    report: Path
+    log: Path
+
+
+class BisectionRun:
+    """A bisection with its folder."""
+
+    def __init__(self, session: Session, ground: Ground, how: How, arguments: Sequence[str], past: Past | None) -> None:
+        """``arguments`` repeat it; ``past``: the log that it begins with."""
+        self._session, self._ground, self._how, self._past = session, ground, how, past
+        self._arguments = list(arguments)
+        self._line = shlex.join([launcher(), "bisect", *arguments])
+        self._observations = Observations(ground.tests)
+        self._events = EventLog(how.events)
+        self._run = Run()
+        axis = ground.axis
+        self._skipped = frozenset(ground.place(name, "--skip") for name in how.skip)
+        if past:
+            self._skipped |= {axis.names.index(name) for name in past.skipped if name in axis.names}
+
+    def run(self) -> list[Reported]:
+        """Bisect, and write the reports. Raise MatrixError, or the interruption."""
+        strategy, axis = self._strategy(), self._ground.axis
+        folder = self._open()
+        prober = Prober(
+            tests_at=self._ground.tests_at,
+            observations=self._observations,
+            by=self._how.by,
+            limits=self._how.limits,
+            keep=self._keep,
+            scratch=folder / "again",
+        )
+        driver = Driver(axis=axis, prober=prober, strategy=strategy)
+        if self._ground.pins:
+            driver = PinDriver(axis=axis, prober=prober, strategy=strategy, pins=self._ground.pins)
+        write = self._events.listener()
+        with shown_on_axis(driver, quiet=self._how.quiet or self._how.interactive) as display:
+
+            def listen(event: Event) -> None:
+                display(event)
+                write(event)
+
+            prober.listener = listen
+            driver.run()
+            read = ActionCache(self._session.home.actions).read_blob
+            found = list(explain(self._session.catalog, driver, read))
+        self._run.done = prober.done
+        self._events.ended(self._run)
+        return [
+            Reported(bisection=each, report=_write_report(each, folder, self._line), log=self._log.path)
+            for each in found
+        ]
+
+    def _strategy(self) -> Strategy:
+        """Return how to look for changes. Raise UsageError."""
+        how, axis = self._how, self._ground.axis
+        if how.interactive and how.scan:
+            raise UsageError("--interactive asks for the verdicts of a search; leave out --scan")
+        timed = how.by.kind == "time"
+        if timed and (how.interactive or how.scan is False or how.repeats or axis.noun != "release"):
+            raise UsageError(
+                "--by time compares the times of all releases; leave out --search, --interactive, --repeats and commits"
+            )
+        short = axis.noun == "release" and len(axis) <= SHORT
+        scan = timed or (not how.interactive and (short if how.scan is None else how.scan))
+        return Strategy(
+            scan=scan,
+            jobs=how.limits.jobs,
+            find=how.find,
+            confidence=how.confidence,
+            repeats=how.repeats if how.repeats is not None else 0 if scan or how.interactive else _REPEATS,
+            prior=self._ground.prior,
+            skipped=self._skipped,
+            review=(lambda seen, new: ask(axis, self._log, seen, new)) if how.interactive else None,
+        )
+
+    def _open(self) -> Path:
+        """Make the folder, or open that of the bisection that goes on. Raise InfrastructureError."""
+        root, axis, tests = bisections(), self._ground.axis, self._observations.tests
+        run = RunFolder(
+            root, {axis.component: f"{axis.names[0]}..{axis.names[-1]}" if axis.noun != "pin set" else "pins"}
+        )
+        try:
+            if self._past and self._past.resumed:
+                run.reopen(self._past.path.parent)
+            folder = run.path
+        except OSError as error:
+            raise unwritable(f"no folder can be made in {root}", error) from None
+        self._log = Log(folder / LAST, axis.names)
+        is_new = not self._log.path.exists()
+        if is_new:
+            self._log.begin(self._arguments, axis.component, tests)
+        # Times are in the action cache.
+        if self._past and self._how.by.kind != "time":
+            for each in self._past.observations(axis, tests, self._how.limits.timeout_s):
+                self._observations.add(each)
+                if is_new:
+                    self._log.observed(each)
+        known = set() if is_new or not self._past else self._past.skipped
+        self._log.skipped(name for point in sorted(self._skipped) if (name := axis.names[point]) not in known)
+        about = RunInfo(self._line, [str(each) for each in self._session.catalog.roots])
+        self._events.planned(about.started(), tests=len(tests), unsupported=0, folder=run)
+        return folder
+
+    def _keep(self, seen: Observation) -> None:
+        self._log.observed(seen)
+        self._run.results.append(seen.result)
+
+
+def _write_report(found: Bisection, folder: Path, line: str) -> Path:
+    """Write the report of a test as Markdown and HTML. Raise InfrastructureError."""
+    path = folder / found.test / "report.md"
+    text = markdown(found, line)
+    write_text(path, text)
+    write_text(path.with_suffix(".html"), page(text))
+    return path

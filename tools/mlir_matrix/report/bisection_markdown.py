@@ -95,7 +95,9 @@ def unchanged(found: Bisection, change: Change[frozenset[Signature]]) -> str:
     """Say which steps give the same at both points of a change where no step gives something else."""
     results = [found.at(point).shown.result for point in (change.before, change.after)]
     steps = sorted({str(each.step["name"]) for each in results if each.step and each.stage != Stage.JUDGE})
-    return f"all steps before {' and '.join(steps)} give the same" if steps else _RUNS_DIFFER
+    if len(steps) > 1:
+        return f"they fail at different steps, {' and '.join(steps)}; what both have given before is the same"
+    return f"all steps before {steps[0]} give the same" if steps else _RUNS_DIFFER
 
 
 def _result(release: str, found: Bisection, point: int) -> Iterator[str]:

@@ -211,3 +211,20 @@ Stack dump:
     assert (
         programs.clean(stack) == "#  (anonymous namespace)::Pass::run(mlir::Operation*, int)\n#  mlir::operator/(A)\n"
     )
+
+
+def test_frames_of_programs_without_debug_information() -> None:
+    """As ``iree-compile`` writes them."""
+    stack = """Please report issues to https://github.com/iree-org/iree/issues and include the crash backtrace.
+Stack dump:
+0.\tProgram arguments: iree-compile
+0  libIREECompiler.so 0x00007f8d56223dd8 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) + 40
+2  libIREECompiler.so 0x00007f8d5622448d
+3  libc.so.6          0x00007f8d50a5a050
+4  libIREECompiler.so 0x00007f8d58bbdb21 mlir::translateLoc(mlir::Location, llvm::DILocation*) + 14
+10 libIREECompiler.so 0x00007f8d58bad42d mlir::operator+(A) + 1101
+error: 7 of 9 + 3
+"""
+    assert programs.clean(stack).splitlines()[1:] == [
+        "#  mlir::translateLoc(mlir::Location, llvm::DILocation*)", "#  mlir::operator+(A)", "error: 7 of 9 + 3",
+    ]  # fmt: skip

@@ -32,11 +32,14 @@ from mlir_matrix.actions.runtime.root import needed_by
 folders: list[str] = []
 _ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
 #: What a program prints when it crashes: addresses differ from run to run, the rest names the machine's folders.
-_NOISE = re.compile(r"^(?: ?#\d+ 0x|PLEASE submit|Stack dump|0\.\s|\d+\.\s+Program arguments|Segmentation fault)")
-#: A frame of LLVM's stack dump that has a symbol; those of signal handlers, of ``abort`` and of libc's start say nothing.
-_FRAME = re.compile(
-    r"^ ?#\d+ 0x\w+ (?!\(?\.{0,2}/|llvm::sys::(?:Print|Run)|(?:gsignal|raise|abort|__\w+)\b)(.+?) \(?\.{0,2}/.*"
+_NOISE = re.compile(
+    r"^(?: ?#\d+ 0x|\d+ +\S+ +0x|PLEASE submit|Stack dump|0\.\s|\d+\.\s+Program arguments|Segmentation fault)"
 )
+#: A frame of LLVM's stack dump that has a symbol; those of signal handlers, of ``abort`` and of libc's start say nothing. The
+#: second form is that of programs without debug information: ``4  libMLIR.so 0x… mlir::f(int) + 14``.
+_SIGNALS = r"(?!llvm::sys::(?:Print|Run)|(?:gsignal|raise|abort|__\w+)\b)"
+_FRAME = re.compile(rf"^ ?#\d+ 0x\w+ (?!\(?\.{{0,2}}/){_SIGNALS}(.+?) \(?\.{{0,2}}/.*")
+_BARE_FRAME = re.compile(rf"^\d+ +\S+ +0x\w+ {_SIGNALS}(.+) \+ \d+$")
 _TEXT_LIMIT = 200_000
 #: What the action's programs took. Seconds.
 _spent: list[float] = []
@@ -168,7 +171,7 @@ def _short(message: str) -> str:
 
 def clean(text: str) -> str:
     """Return the output of a program without parts that differ between machines: diagnostics are cached."""
-    lines = [_FRAME.sub(r"#  \1", line) for line in text.splitlines()]
+    lines = [_BARE_FRAME.sub(r"#  \1", _FRAME.sub(r"#  \1", line)) for line in text.splitlines()]
     lines = [line for line in lines if not _NOISE.match(line)]
     text = "\n".join(lines)
     for place in (*prefixes, *(sites if folders else ())):

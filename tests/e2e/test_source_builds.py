@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -141,9 +142,21 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 def remove(house: House) -> None:
-    for name in ("mlir-count", "mlir-number", "plain-number"):
-        for folder in (house.home / "packages").glob(f"{name}-*"):
-            shutil.rmtree(folder)
+    for folder in (house.home / "packages").glob("mlir-count-*"):
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def removed_after(session: Session, component: str, names: list[str]) -> Iterator[None]:
+    """Remove what is built of commits, and that alone: others use the packages as well."""
+    try:
+        yield
+    finally:
+        for name in names:
+            found = session.environment(f"{component}@{component}={name}")
+            assert isinstance(found, ResolvedEnvironment)
+            for build in found.prefixes:
+                shutil.rmtree(session.home.packages / build.folder_for(""), ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +315,11 @@ def test_commits_of_a_history(bisected: tuple[Session, Source], made: Made, hous
     asked = [made.ids[each] for each in (made.culprit - 1, made.culprit, unbuildable)]
     session, names = with_commits(session, source, repository, asked)
     assert names == [f"1.0.0+git.{each[:12]}" for each in asked]
+    with removed_after(session, "mlir-number", names):
+        check_builds(session, house, names)
+
+
+def check_builds(session: Session, house: House, names: list[str]) -> None:
     before, after, broken = names
     first, none = built_in(session, [before])
     second, still = built_in(session, [after])
@@ -325,7 +343,7 @@ def test_commits_of_a_history(bisected: tuple[Session, Source], made: Made, hous
 
 def test_by_the_machines_compiler(tmp_path: Path, house: House) -> None:
     """A program that a command builds needs the machine's libraries: actions see these."""
-    made = make_history(tmp_path / "plain", 4, plain_files(), culprit=2)
+    made = make_history(tmp_path / "plain", 4, plain_files(), culprit=2, seed=4)
     catalog = Downstream(tmp_path / "theirs")
     test = write_catalog(catalog, made, "plain-number")
     session = session_of([REPOSITORY, catalog.root], house.folders)
@@ -333,7 +351,8 @@ def test_by_the_machines_compiler(tmp_path: Path, house: House) -> None:
     repository = open_repository(source.repository, session.home.cache, [])
     session, names = with_commits(session, source, repository, made.ids)
     assert names[0] == "1.0.0", "a release that the component has"
-    results = run(session, [f"{test}@plain-number={name}" for name in names])
+    with removed_after(session, "plain-number", names):
+        results = run(session, [f"{test}@plain-number={name}" for name in names])
     assert [each.outcome for each in results] == ["pass", "pass", "mismatch", "mismatch"]
 
 

@@ -128,7 +128,7 @@ def check_commands(report: str, house: House, folder: Path) -> None:
     commands = report.partition("Without that tool")[2].partition("```sh\n")[2].partition("```")[0]
     source = report.partition("`linalg.mlir`:")[2].partition("```mlir\n")[2].partition("```")[0]
     (folder / "linalg.mlir").write_text(source)
-    release = re.findall(r"with the programs of (\d+)", report)[0]
+    release = re.findall(r"(?m)^- llvm (\d+)", report)[0]
     programs = folder / "bin"
     programs.mkdir()
     for name in ("mlir-opt", "mlir-translate", "opt", "llc"):

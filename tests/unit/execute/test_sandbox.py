@@ -208,9 +208,10 @@ def test_a_failure_keeps_its_log(store: ActionCache, folders: Folders) -> None:
     folder = folders.take()
     leave(folder, {"outcome": "lower-failed", "stage": "lower", "reason": "r", "diagnostics": "d", "more": [1]}, None)
     Path(folder, "log.txt").write_text("it said")
+    Path(folder, "metrics.json").write_text('{"poisons": 2, "commands": [["llc"]]}')
     result = collect(folder, action(), {}, store)
     assert result.outcome == {"outcome": "lower-failed", "stage": "lower", "reason": "r", "diagnostics": "d"}
-    assert (result.outputs, result.metrics) == ({}, {"log": "it said"})
+    assert (result.outputs, result.metrics) == ({}, {"log": "it said", "commands": [["llc"]]})
 
 
 def replace(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:

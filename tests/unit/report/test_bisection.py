@@ -82,6 +82,7 @@ def test_on_a_terminal(found: Bisection) -> None:
     assert "in one of 2, which cannot be told apart:\n    17.0.6\n    18.1.8\n" in said
     assert "differs in 19.1.7  B → A/C (97%)\n  18.1.8 is the last release before" in said
     assert "without 18.0.0+bindings: not programs" in said
+    assert "  all steps before bufferize give the same\n" in said
     assert "-  [old]" in said
     assert "[red]" in said
     assert "7 more lines" in said
@@ -97,6 +98,7 @@ def test_markdown(found: Bisection) -> None:
     assert "| 19.1.7 | **C** crashed by SIGSEGV at bufferize in f() (1 of 2); **A** pass (1 of 2) |" in said
     assert "```diff\n@@ -1 +1 @@\n-  [old]\n+  new\n… 7 more lines\n```" in said
     assert "tools/matrix run mlir/p/t/w@llvm=19.1.7" in said
+    assert "All steps before bufferize give the same.\n" in said
     assert "mlir-opt linalg.mlir -o out.mlir" in said
     assert "- llvm 19.1.7" in said
     assert "\x1b" not in said

@@ -36,26 +36,45 @@ def commands_of(
     last = plan.verdicts.get(test)
     for number, identifier in enumerate(graph.needed_by(last) if last else ()):
         action = graph.actions[identifier]
-        commands = done[identifier].result.metrics.get("commands", ()) if identifier in done else ()
+        commands = _lines(done[identifier]) if identifier in done else []
         paths: dict[str, str] = {}
         for name, path in input_names(action, graph).items():
             ref = action.inputs[name]
             paths[path] = names.get(ref, os.path.basename(path))
-            used = any(path in words for words in commands)
+            used = any(_split(word, path) is not None for words in commands for word in words)
             if used and paths[path] not in files and not _is_made(ref, done):
                 files[paths[path]] = _text(catalog, done, ref, read)
         for name, file in action.outputs.items():
             names[Produced(identifier, name)] = paths[f"out/{file}"] = f"{number:02}-{file}"
         if commands:
             steps[identifier.rpartition("-")[0]] = [
-                shlex.join(paths.get(word, word) for word in words) for words in commands
+                shlex.join(_renamed(word, paths) for word in words) for words in commands
             ]
     return Commands(steps=steps, files={name: text for name, text in files.items() if text})
 
 
+def _lines(done: Done) -> list[list[str]]:
+    """Return the commands of an action; none where the code under test wrote something else there."""
+    found = done.result.metrics.get("commands")
+    lines = [words for words in found if isinstance(words, list)] if isinstance(found, list) else []
+    return [list(map(str, words)) for words in lines]
+
+
+def _split(word: str, path: str) -> str | None:
+    """Return what is before a path in a word, ``--input=@`` for example; None if the word does not end with the path."""
+    option = word.removesuffix(path)
+    return option if option != word and option[-1:] in ("", "=", "@", ":", ",") else None
+
+
+def _renamed(word: str, paths: Mapping[str, str]) -> str:
+    """Return a word with the name of a file in the report's folder."""
+    options = ((_split(word, path), name) for path, name in paths.items())
+    return next((option + name for option, name in options if option is not None), word)
+
+
 def _is_made(ref: Input, done: Mapping[str, Done]) -> bool:
     """Return whether a command makes a file."""
-    return isinstance(ref, Produced) and bool(done[ref.action].result.metrics.get("commands"))
+    return isinstance(ref, Produced) and bool(_lines(done[ref.action]))
 
 
 def _text(catalog: Catalog, done: Mapping[str, Done], ref: Input, read: Callable[[str], bytes]) -> str:

@@ -6,13 +6,17 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
+from mlir_matrix.bisect.changes import Change
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
+from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.paths import launcher
 from mlir_matrix.text import harmless
 
 _DIAGNOSTICS = 40
+_RUNS_DIFFER = "all steps give the same; the difference is in what ran"
 
 
 def markdown(found: Bisection, command: str) -> str:
@@ -75,14 +79,25 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     for point in (change.before, change.after):
         yield from _result(axis.names[point], found, point)
     difference = explained.difference
-    if difference is not None:
-        yield ""
-        if not difference.lines:
-            yield f"The IR is the same up to the step `{difference.step}`, which gives other bytes."
-            return
+    yield ""
+    if difference is None:
+        said = unchanged(found, change)
+        yield f"{said[0].upper()}{said[1:]}."
+    elif not difference.lines:
+        yield f"The IR is the same up to the step `{difference.step}`, which gives other bytes."
+    else:
         yield f"The first step whose IR differs is `{difference.step}` (names of values are left out):"
         more = [f"… {difference.cut} more lines"] if difference.cut else []
         yield from ("", *_fenced("diff", [*difference.lines, *more]))
+
+
+def unchanged(found: Bisection, change: Change[frozenset[Signature]]) -> str:
+    """Say which steps give the same at both points of a change where no step gives something else."""
+    results = [found.at(point).shown.result for point in (change.before, change.after)]
+    steps = sorted({str(each.step["name"]) for each in results if each.step and each.stage != Stage.JUDGE})
+    if len(steps) > 1:
+        return f"they fail at different steps, {' and '.join(steps)}; what both have given before is the same"
+    return f"all steps before {steps[0]} give the same" if steps else _RUNS_DIFFER
 
 
 def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
@@ -99,7 +114,7 @@ def _repeat(found: Bisection, command: str) -> Iterator[str]:
     again = [f"{launcher()} run {shlex.quote(chosen.result.id)}"] if chosen else []
     yield from ("", "## Repeat", "", *_fenced("sh", [command, *again]))
     if chosen and found.commands.steps:
-        yield from ("", f"Without that tool, with the programs of {found.axis.names[chosen.point]}:", "")
+        yield from ("", "Without that tool, with the programs of the versions below:", "")
         yield from _fenced(
             "sh", [line for step, lines in found.commands.steps.items() for line in (f"# {step}", *lines)]
         )

@@ -10,6 +10,7 @@ from rich.text import Text
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
+from mlir_matrix.report.bisection_markdown import unchanged
 from mlir_matrix.text import counted, harmless, shortened
 
 _DIFF_LINES = 14
@@ -108,7 +109,7 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text
             yield f"    and {len(candidates) - _CANDIDATES} more"
     difference = explained.difference
     if difference is None:
-        yield "  all steps give the same; the difference is in what ran"
+        yield f"  {escape(unchanged(found, change))}"
     elif not difference.lines:
         yield f"  the IR is the same up to the step {escape(difference.step)}, which gives other bytes"
     else:

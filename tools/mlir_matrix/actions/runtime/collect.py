@@ -74,13 +74,14 @@ def is_kept(outcome: Mapping[str, str]) -> bool:
 
 
 def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
-    """Return what an action measured; of a failed action, what it printed."""
-    if not ok:
-        return {"log": read_log(folder)}
+    """Return what an action measured; of a failed action, its commands and what it printed."""
     try:
-        return read_json(f"{folder}/{METRICS}")
+        found = read_json(f"{folder}/{METRICS}")
     except (OSError, ValueError, RecursionError):
-        return {}
+        found = {}
+    if ok:
+        return found
+    return {"log": read_log(folder)} | ({"commands": found["commands"]} if "commands" in found else {})
 
 
 def remove_folder(folder: str) -> None:

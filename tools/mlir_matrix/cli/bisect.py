@@ -137,7 +137,8 @@ def command(context: click.Context, /, tests: tuple[str, ...], current: Session,
         found = _bisect_pins(current, tests, how, given, arguments, past)
     elif (commits := _is_of_commits(current, tests, given)) and given["dry_run"]:
         source = find_source(current.catalog, commits, repo=given["repo"], build=given["build"])
-        for line in plan_of_commands(current, source, given["good"], given["bad"]):
+        ends = [given["good"], given["bad"]]
+        for line in plan_of_commands(current, source, *(reversed(ends) if how.find == "fixed" else ends)):
             click.echo(line)
         return 0
     elif commits:

@@ -13,7 +13,7 @@ import pytest
 
 from mlir_matrix.bisect.log import read_log
 from support.downstream import Downstream
-from support.histories import Made, make_history, plain_files, write_catalog
+from support.histories import make_history, plain_files, write_catalog
 from support.house import REPOSITORY, House, wait_until
 
 TEST = "mlir/math-poly/x86_64/asin"
@@ -102,50 +102,14 @@ def test_events(house: House, tmp_path: Path) -> None:
     assert len(finished) > 2
 
 
-@pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Made, str, Path]:
-    """Two hundred commits of a C program with merges, 10 % of which cannot be built; its test; the catalog."""
-    folder = tmp_path_factory.mktemp("commits")
-    made = make_history(folder / "plain", 200, plain_files(), culprit=93)
-    catalog = Downstream(folder / "theirs")
-    return made, write_catalog(catalog, made, "plain-number"), catalog.root
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
-def test_commits(house: House, history: tuple[Made, str, Path]) -> None:
-    """The culprit among merges; a second bisection builds nothing."""
-    made, test, catalog = history
-    words = ("bisect", test, "--catalog", catalog, "--good", made.ids[0][:10], "--bad", "main", "--format", "json")
-    done = house(*words)
-    assert done.code == 0, done.stderr
-    (found,) = done.document["tests"]
-    (change,) = found["changes"]
-    culprit = made.ids[made.culprit][:12]
-    assert (change["kind"], change["after"], change["candidates"]) == ("broke", culprit, [culprit])
-    assert change["before"] in [made.ids[each][:12] for each in made.parents[made.culprit]]
-    assert change["difference"][-2:] == ["-// test.number = 4", "+// test.number = 5"]
-    # The culprit and what is before it were each seen more than once.
-    seen = {point["release"]: sum(point["observations"].values()) for point in found["points"]}
-    assert seen[culprit] + seen[change["before"]] >= 4
-    report = Path(found["report"]).read_text()
-    assert f"| {culprit} " in report
-    assert done.stderr.count("building       plain-number") <= 18
-    again = house(*words)
-    assert "building" not in again.stderr
-    assert again.document["tests"][0]["changes"] == found["changes"]
-    fixed = house(*words[:4], "--good", "main", "--bad", made.ids[0], "--find", "fixed", "--quiet")
-    assert fixed.code == 2
-    assert "behaves alike" in fixed.stderr or "swap" in fixed.stderr
-
-
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
 def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
     """A bad commit fails in half of its runs; the answer has a confidence."""
     made = make_history(tmp_path / "plain", 40, plain_files(0.5), culprit=21, seed=4)
     catalog = Downstream(tmp_path / "theirs")
     test = write_catalog(catalog, made, "plain-number")
-    words = ("--catalog", catalog.root, "--good", made.ids[0], "--bad", "main", "--repeats", "6", "--format", "json")
-    done = house("bisect", test, *words, "--quiet")
+    words = ("--catalog", catalog.root, "--good", made.ids[0], "--bad", "main", "--repeats", "12", "--confidence", "0.999")
+    done = house("bisect", test, *words, "--format", "json", "--quiet")
     assert done.code == 0, done.stderr
     (found,) = done.document["tests"]
     assert max(len(point["observations"]) for point in found["points"]) == 2, "flaky"

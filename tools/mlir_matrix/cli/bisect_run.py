@@ -134,7 +134,7 @@ class BisectionRun:
         scan = timed or (not how.interactive and (short if how.scan is None else how.scan))
         return Strategy(
             scan=scan,
-            jobs=how.limits.jobs,
+            jobs=self._ground.at_once or how.limits.jobs,
             find=how.find,
             confidence=how.confidence,
             repeats=how.repeats if how.repeats is not None else 0 if scan or how.interactive else _REPEATS,

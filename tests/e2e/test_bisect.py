@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from mlir_matrix.bisect.log import read_log
+from support.downstream import Downstream
+from support.histories import make_history, plain_files, write_catalog
 from support.house import REPOSITORY, House, wait_until
 
 TEST = "mlir/math-poly/x86_64/asin"
@@ -99,6 +102,35 @@ def test_events(house: House, tmp_path: Path) -> None:
     assert len(finished) > 2
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
+def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
+    """A bad commit fails in half of its runs; the answer has a confidence."""
+    made = make_history(tmp_path / "plain", 40, plain_files(0.5), culprit=21, seed=4)
+    catalog = Downstream(tmp_path / "theirs")
+    test = write_catalog(catalog, made, "plain-number")
+    words = ("--catalog", catalog.root, "--good", made.ids[0], "--bad", "main", "--repeats", "12", "--confidence", "0.999")
+    done = house("bisect", test, *words, "--format", "json", "--quiet")
+    assert done.code == 0, done.stderr
+    (found,) = done.document["tests"]
+    assert max(len(point["observations"]) for point in found["points"]) == 2, "flaky"
+    (change,) = found["changes"]
+    assert change["confidence"] >= 0.95
+    assert made.ids[made.culprit][:12] in change["candidates"]
+
+
+def test_pins(house: House) -> None:
+    """Two pins moved; one is guilty, and then its releases are bisected."""
+    test = "mlir/math-expand/x86_64/ceil"
+    done = house(
+        "bisect", test, "--good", "llvm=16,numpy=2.4.6,iree=3.12", "--bad", "llvm=18,numpy=2.4.6,iree=3.13",
+        "--format", "json", "--quiet",
+    )  # fmt: skip
+    assert done.code == 0, done.stderr
+    assert "the pins of iree play no part, because nothing there uses them" in done.stderr
+    (found,) = done.document["tests"]
+    assert [(each["kind"], each["after"]) for each in found["changes"]] == [("broke", "17.0.6")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -111,6 +143,13 @@ def test_events(house: House, tmp_path: Path) -> None:
         ((TEST, "--good", "20"), "llvm has no release '20'"),
         ((TEST, "--skip", "20"), "llvm has no release '20'"),
         ((TEST, "--interactive", "--scan"), "leave out --scan"),
+        ((TEST, "--first-parent"), "--first-parent is about commits; name a repository with --repo"),
+        ((TEST, "--repo", "/nonexistent", "--good", "a", "--bad", "b"), "--repo /nonexistent: there is no such folder"),
+        ((TEST, "--repo", "."), "needs both ends: --good REVISION --bad REVISION"),
+        ((TEST, "--by", "max_ul"), "did you mean 'max_ulp'"),
+        ((TEST, "--by", "time", "--search"), "--by time compares the times of all releases"),
+        ((TEST, "--good", "llvm=18", "--bad", "llvm=18.1.8"), "are the same pin set"),
+        ((TEST, "--good", "llvm=18", "--bad", "llvm=19", "--bindings"), "--bindings does not go with pins as ends"),
     ],
 )
 def test_what_cannot_be_bisected(house: House, arguments: tuple[str, ...], reason: str) -> None:

@@ -137,7 +137,10 @@ def _changing(commit: int, wrong: str, flaky: float) -> str:
 def make_history(
     folder: Path, count: int, files: Files, *, culprit: int, unbuildable: float = 0.1, merges: int = 8, seed: int = 0
 ) -> Made:
-    """Make ``count`` commits with a merge of a short branch for every ``merges`` commits; the ends can be built."""
+    """Make ``count`` commits with a merge of a short branch for every ``merges`` commits; the ends can be built.
+
+    Another ``seed`` gives other commits: tests that share packages and run at once need that.
+    """
     draw = random.Random(seed)
     chosen = {each for each in range(1, count - 1) if each != culprit and draw.random() < unbuildable}
     parents = tuple(_parents(count, merges))
@@ -149,7 +152,7 @@ def make_history(
     for commit, found in enumerate(parents):
         wrong = "unbuildable" if commit in chosen else "bad" if commit in bad else ""
         subject = f"Merge commit {found[1]}" if len(found) > 1 else f"Change {commit}"
-        stream.append(_commit(commit, subject, found, files(commit, wrong)))
+        stream.append(_commit(commit, seed, subject, found, files(commit, wrong)))
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
 
     def git(*words: str, data: bytes = b"") -> str:
@@ -183,8 +186,8 @@ def _parents(count: int, merges: int) -> Iterator[tuple[int, ...]]:
             yield (commit - 1,)
 
 
-def _commit(number: int, subject: str, parents: tuple[int, ...], files: Mapping[str, str]) -> bytes:
-    date = 1_700_000_000 + 60 * number
+def _commit(number: int, seed: int, subject: str, parents: tuple[int, ...], files: Mapping[str, str]) -> bytes:
+    date = 1_700_000_000 + 60 * (number + 100_000 * seed)
     lines = [f"commit refs/heads/main\nmark :{number + 1}\ncommitter x <x@example.com> {date} +0000\n"]
     lines += [f"data {len(subject.encode())}\n{subject}\n"]
     lines += [f"{'merge' if place else 'from'} :{each + 1}\n" for place, each in enumerate(parents)]

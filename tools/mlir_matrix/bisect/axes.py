@@ -14,6 +14,7 @@ from mlir_matrix.bisect.pin_driver import MovedPins
 from mlir_matrix.bisect.prober import TestsAt
 from mlir_matrix.bisect.releases import Axis, as_glob, find_place
 from mlir_matrix.catalog.pins import PINS_MARK
+from mlir_matrix.environments.source.commands import slots
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
@@ -34,6 +35,8 @@ class Ground:
     place: Callable[[str, str], int]
     #: A weight for each point.
     prior: Sequence[float] | None = None
+    #: How many points can be made at once; None: as many as there are jobs.
+    at_once: int | None = None
     pins: MovedPins | None = None
 
 
@@ -110,6 +113,7 @@ def of_commits(
         tests_at=tests_at,
         place=place,
         prior=[_LIKELY if each in likely else 1.0 for each in range(len(axis))] if likely else None,
+        at_once=slots(),
     )
 
 

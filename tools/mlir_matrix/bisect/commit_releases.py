@@ -55,6 +55,8 @@ def find_source(
             "CMake: --repo DIR --build 'make install PREFIX=$PREFIX'"
         )
     where = repo or found.repository
+    if repo.startswith(("/", ".", "~")) and not os.path.isdir(os.path.expanduser(repo)):
+        raise UsageError(f"--repo {repo}: there is no such folder")
     # In the component's file, such a path is relative to the catalog; in an option, to the working folder.
     root = entry.root if not repo else None
     if root and where.startswith(("./", "../")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -33,6 +34,9 @@ from mlir_matrix.report.layout import print_lines
 
 if TYPE_CHECKING:
     from mlir_matrix.session import Session
+
+#: What is a release, known or not, and no commit.
+_NUMBER = re.compile(r"\d{1,4}(\.\d+)*")
 
 
 @click.command(
@@ -133,7 +137,8 @@ def command(context: click.Context, /, tests: tuple[str, ...], current: Session,
         found = _bisect_pins(current, tests, how, given, arguments, past)
     elif (commits := _is_of_commits(current, tests, given)) and given["dry_run"]:
         source = find_source(current.catalog, commits, repo=given["repo"], build=given["build"])
-        for line in plan_of_commands(current, source, given["good"], given["bad"]):
+        ends = [given["good"], given["bad"]]
+        for line in plan_of_commands(current, source, *(reversed(ends) if how.find == "fixed" else ends)):
             click.echo(line)
         return 0
     elif commits:
@@ -179,7 +184,9 @@ def _is_of_commits(current: Session, tests: Sequence[str], given: Mapping[str, A
     entry = current.catalog.components[chosen]
     releases = [each.release for each in entry.document.releases]
     ends = [end for end in (given["good"], given["bad"]) if end]
-    are_commits = entry.document.build and any(find(releases, end) is None for end in ends)
+    are_commits = entry.document.build and any(
+        find(releases, end) is None and not _NUMBER.fullmatch(end) for end in ends
+    )
     return chosen if given["repo"] or given["build"] or are_commits else ""
 
 

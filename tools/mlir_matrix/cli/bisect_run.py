@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,18 @@ class BisectionRun:
         driver = Driver(axis=axis, prober=prober, strategy=strategy)
         if self._ground.pins:
             driver = PinDriver(axis=axis, prober=prober, strategy=strategy, pins=self._ground.pins)
+        try:
+            found = self._drive(driver)
+        finally:
+            shutil.rmtree(prober.scratch, ignore_errors=True)
+        self._run.done = prober.done
+        self._events.ended(self._run)
+        return [
+            Reported(bisection=each, report=_write_report(each, folder, self._line), log=self._log.path)
+            for each in found
+        ]
+
+    def _drive(self, driver: Driver) -> list[Bisection]:
         write = self._events.listener()
         with shown_on_axis(driver, quiet=self._how.quiet or self._how.interactive) as display:
 
@@ -102,16 +115,10 @@ class BisectionRun:
                 display(event)
                 write(event)
 
-            prober.listener = listen
+            driver.prober.listener = listen
             driver.run()
             read = ActionCache(self._session.home.actions).read_blob
-            found = list(explain(self._session.catalog, driver, read))
-        self._run.done = prober.done
-        self._events.ended(self._run)
-        return [
-            Reported(bisection=each, report=_write_report(each, folder, self._line), log=self._log.path)
-            for each in found
-        ]
+            return list(explain(self._session.catalog, driver, read))
 
     def _strategy(self) -> Strategy:
         """Return how to look for changes. Raise UsageError."""
@@ -127,7 +134,7 @@ class BisectionRun:
         scan = timed or (not how.interactive and (short if how.scan is None else how.scan))
         return Strategy(
             scan=scan,
-            jobs=how.limits.jobs,
+            jobs=self._ground.at_once or how.limits.jobs,
             find=how.find,
             confidence=how.confidence,
             repeats=how.repeats if how.repeats is not None else 0 if scan or how.interactive else _REPEATS,

@@ -28,8 +28,7 @@ def bisection_lines(found: Bisection) -> Iterator[str | Text]:
     axis = found.axis
     known = sum(point.known is not None for point in found.points)
     probed = "" if len(found.points) == len(axis) else f", {len(found.points)} probed"
-    size = counted(len(axis), axis.noun)
-    yield f"[bold]{escape(found.test)}[/]  {size} of {axis.component}{probed}, {known} known"
+    yield f"[bold]{escape(found.test)}[/]  {counted(len(axis), axis.noun)} of {axis.component}{probed}, {known} known"
     if axis.left_out:
         names = ", ".join(axis.left_out)
         yield f"[dim]without {escape(names)}: not programs but Python bindings (--bindings takes them)[/]"

@@ -93,9 +93,13 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> I
         change = result.change
         points = [observations.at(test, point) for point in (change.before, change.after)]
         before, after = (point.shown.result.id for point in points if point)
+        difference = first_difference(plan, done, (before, after), read)
+        if difference is not None and not difference.lines:
+            listed = driver.prober.listings(plan, {before: change.before, after: change.after})
+            difference = first_difference(*listed, (before, after), read) or difference
         return ExplainedChange(
             change=change,
-            difference=first_difference(plan, done, (before, after), read),
+            difference=difference,
             commits=_commits(catalog, axis, change),
             candidates=result.answer.candidates[:_LISTED],
             confidence=result.answer.confidence,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from mlir_matrix.bisect.listings import with_listings
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
 from mlir_matrix.bisect.signature import PASS, By, signature
@@ -76,6 +77,11 @@ class Prober:
             if run.interruption is not None:
                 raise run.interruption
         return plan
+
+    def listings(self, plan: Plan, places: Mapping[str, int]) -> tuple[Plan, Mapping[str, Done]]:
+        """Return a plan of tests up to their objects, with what each program makes, and its results; ``places``: their points."""
+        session, _ = self.tests_at(sorted(set(places.values())))
+        return with_listings(session, plan, places, self.limits)
 
     def level_times(self) -> None:
         """Tell passes apart by their times, once all points are known."""

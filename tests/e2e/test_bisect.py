@@ -108,7 +108,18 @@ def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
     made = make_history(tmp_path / "plain", 40, plain_files(0.5), culprit=21, seed=4)
     catalog = Downstream(tmp_path / "theirs")
     test = write_catalog(catalog, made, "plain-number")
-    words = ("--catalog", catalog.root, "--good", made.ids[0], "--bad", "main", "--repeats", "12", "--confidence", "0.999")
+    words = (
+        "--catalog",
+        catalog.root,
+        "--good",
+        made.ids[0],
+        "--bad",
+        "main",
+        "--repeats",
+        "12",
+        "--confidence",
+        "0.999",
+    )
     done = house("bisect", test, *words, "--format", "json", "--quiet")
     assert done.code == 0, done.stderr
     (found,) = done.document["tests"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.observations import Observation, Observations
@@ -27,16 +26,15 @@ class Simulated(Prober):
 
         super().__init__(
             tests_at=no_tests, observations=Observations(tests), by=By(), limits=Limits(jobs=2),
-            keep=self.kept.append, scratch=Path("/nonexistent"),
+            keep=self.kept.append,
         )  # type: ignore[arg-type] # fmt: skip
         self._behaviour = behaviour
 
-    def _run(self, wanted: Mapping[str, Sequence[int]], *, anew: bool) -> None:
+    def probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
         for test, points in wanted.items():
             for point in points:
                 known = self.observations.at(test, point)
                 number = len(known.observations) if known else 0
-                assert anew == bool(number)
                 outcome = Outcome(self._behaviour(test, point, number))
                 result = TestResult(
                     id=f"{test}@{point}", framework="f", pipeline="p", target="t", workload="w",

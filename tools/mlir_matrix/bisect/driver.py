@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import Literal, TypeAlias
 
 from mlir_matrix.bisect.changes import Change, changes
@@ -20,6 +21,8 @@ from mlir_matrix.errors import UsageError
 
 #: A longer axis is searched, and not scanned.
 SHORT = 32
+#: Repeated probes of one round.
+_AGAIN = 6
 Find = Literal["change", "broke", "fixed"]
 _Ends: TypeAlias = tuple[int, int]
 #: Yields the points that a test wants next; one that was observed is observed again.
@@ -147,20 +150,24 @@ class Driver:
             self.strategy.review(observations, new)
 
     def _shared(self, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-        """Return what to probe in one round: as many points as there are jobs, each for all tests that do not know it."""
-        chosen: list[int] = []
-        for rank in range(max(map(len, wanted.values()))):
-            chosen += [points[rank] for points in wanted.values() if len(points) > rank and points[rank] not in chosen]
-        chosen = chosen[: self.strategy.jobs]
-        observations = self.prober.observations
+        """Return what to probe in one round: as many new points as there are jobs, each for all tests, and what to run again."""
+        fresh = [self._unseen(test, list(dict.fromkeys(points))) for test, points in wanted.items()]
+        turns = chain.from_iterable(zip_longest(*fresh))
+        chosen = list(dict.fromkeys(point for point in turns if point is not None))[: self.strategy.jobs]
         return {
-            test: [point for point in chosen if not observations.at(test, point)]
-            + [point for index, point in enumerate(points) if point in chosen and self._is_repeat(test, points, index)]
-            for test, points in wanted.items()
+            test: [*self._unseen(test, chosen), *self._repeats(test, points, chosen)] for test, points in wanted.items()
         }
 
-    def _is_repeat(self, test: str, points: Sequence[int], index: int) -> bool:
-        return points[index] in points[:index] or self.prober.observations.at(test, points[index]) is not None
+    def _repeats(self, test: str, points: Sequence[int], chosen: Sequence[int]) -> list[int]:
+        """Return the points that a test knows, or gets to know, and wants once more."""
+        seen = {point for point in points if not self._unseen(test, [point])}
+        found = []
+        for point in points:
+            if point in seen:
+                found.append(point)
+            elif point in chosen:
+                seen.add(point)
+        return found
 
     def _search(self, test: str) -> _Probes:
         """Yield the points that the search for one test wants."""
@@ -187,6 +194,10 @@ class Driver:
                         fed[known.index] = fed.get(known.index, 0) + 1
                         search.observe(known.index, verdict(seen.signature, old, new))
                 wanted, self.left[test] = search.next(self.strategy.jobs), search.left
+                if wanted and not self._unseen(test, wanted):
+                    # What is there costs little to run again.
+                    more = search.next(max(self.strategy.jobs, _AGAIN))
+                    wanted = [point for point in more if not self._unseen(test, [point])]
                 if not wanted:
                     break
                 yield wanted
@@ -228,8 +239,11 @@ class Driver:
         return (yield from self._gallop(test, newest))
 
     def _observed(self, test: str, points: Sequence[int]) -> _Probes:
-        while missing := [point for point in points if not self.prober.observations.at(test, point)]:
+        while missing := self._unseen(test, points):
             yield missing
+
+    def _unseen(self, test: str, points: Sequence[int]) -> list[int]:
+        return [point for point in points if not self.prober.observations.at(test, point)]
 
     def _newest_known(self, test: str) -> _ProbesForPoint:
         """Yield points from the newest on until something can be told; return that point, or None."""

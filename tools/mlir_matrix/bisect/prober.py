@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TypeAlias
 
 from mlir_matrix.bisect.listings import with_listings
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
+from mlir_matrix.bisect.repeats import COPY, with_repeats
 from mlir_matrix.bisect.signature import PASS, By, signature
 from mlir_matrix.bisect.times import time_levels
 from mlir_matrix.events import Event, Listener, ignore
@@ -42,8 +42,6 @@ class Prober:
     limits: Limits
     #: Gets each observation as soon as it is made.
     keep: Callable[[Observation], object]
-    #: A folder for the results of repeated probes, which no other run may use.
-    scratch: Path
     listener: Listener = ignore
     #: All finished actions.
     done: dict[str, Done] = field(default_factory=dict)
@@ -54,18 +52,15 @@ class Prober:
 
     def probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
         """Run tests at points. What was observed, or is named twice, is executed anew. Raise the interruption of a run."""
-        rounds: list[dict[str, list[int]]] = []
-        for test, points in wanted.items():
-            seen = {point: 1 for point in points if self.observations.at(test, point)}
-            for point in points:
-                number = seen[point] = seen.get(point, 0) + 1
-                while len(rounds) < number:
-                    rounds.append({})
-                rounds[number - 1].setdefault(test, []).append(point)
-        for number, each in enumerate(rounds):
-            if each:
-                self._run(each, anew=number > 0)
-        self.running = {}
+        session, tests = self._select({test: list(dict.fromkeys(points)) for test, points in wanted.items()})
+        places = [(test, point) for test, points in wanted.items() for point in dict.fromkeys(points)]
+        by_id = dict(zip((each.id for each in tests), places, strict=True))
+        known = {name for name, place in by_id.items() if self.observations.at(*place)}
+        times = {name: wanted[test].count(point) - (name not in known) for name, (test, point) in by_id.items()}
+        try:
+            self._run(session, with_repeats(self._plan(session, tests), by_id.keys() - known, times), by_id)
+        finally:
+            self.running = {}
 
     def plan(self, wanted: Mapping[str, Sequence[int]]) -> Plan:
         """Return the plan of tests that were probed, whose actions are all in ``done``."""
@@ -101,30 +96,20 @@ class Prober:
         session, found = self.tests_at(sorted({point for points in wanted.values() for point in points}))
         return session, [found[test][point] for test, points in wanted.items() for point in points]
 
-    def _run(self, wanted: Mapping[str, Sequence[int]], *, anew: bool) -> None:
-        session, tests = self._select(wanted)
-        if anew:
-            session = replace(session, home=replace(session.home, actions=self.scratch))
-            # Results alone: to make and remove all folders of a cache takes longer than most tests.
-            for file in Path(ActionCache(self.scratch).results).glob("*/*"):
-                file.unlink()
-        self._execute(session, wanted, tests, anew=anew)
-
-    def _execute(
-        self, session: Session, wanted: Mapping[str, Sequence[int]], tests: Sequence[Test], *, anew: bool
-    ) -> None:
-        places = [(test, point) for test, points in wanted.items() for point in points]
-        waiting = dict(zip((each.id for each in tests), places, strict=True))
-        plan = self._plan(session, tests)
-        runnable = [place for place, test in zip(places, tests, strict=True) if test.id in plan.verdicts]
-        self.running = {test: [point for name, point in runnable if name == test] for test in wanted}
+    def _run(self, session: Session, plan: Plan, places: Mapping[str, tuple[str, int]]) -> None:
+        """Run a plan; ``places``: the test and the point of each identifier without the number of a copy."""
+        runnable = [places[test.partition(COPY)[0]] for test in plan.verdicts]
+        self.running = {test: [point for name, point in runnable if name == test] for test, _ in runnable}
+        waiting = {test.id for test in plan.tests}
 
         def note(result: TestResult, outputs: Mapping[str, str] | None = None) -> None:
             if result.id in waiting:
-                test, point = waiting.pop(result.id)
-                found = signature(result, self.by, outputs)
+                waiting.discard(result.id)
+                named = replace(result, id=result.id.partition(COPY)[0])
+                test, point = places[named.id]
+                found = signature(named, self.by, outputs)
                 limit = self.limits.timeout_s
-                seen = Observation(test=test, point=point, signature=found, result=result, limit_s=limit)
+                seen = Observation(test=test, point=point, signature=found, result=named, limit_s=limit)
                 self.observations.add(seen)
                 self.keep(seen)
 
@@ -133,7 +118,8 @@ class Prober:
                 self.listener(event)
                 return
             # What a suite expects plays no part.
-            self.listener(TestDone(replace(event.result, expected=True, expectation=None)))
+            name = event.result.id.partition(COPY)[0]
+            self.listener(TestDone(replace(event.result, id=name, expected=True, expectation=None)))
             if self.by.kind not in _LATE:
                 note(event.result)
 
@@ -143,12 +129,11 @@ class Prober:
             raise run.interruption
         read = ActionCache(session.home.actions).read_blob
         for result in run.results:
-            test, point = waiting.get(result.id, ("", 0))
-            if self.by.kind == "time" and test:
+            if self.by.kind == "time":
+                test, point = places[result.id.partition(COPY)[0]]
                 self.samples.setdefault(test, {})[point] = seconds(plan, run.done, result.id)
             note(result, outputs_of(plan, run.done, result.id, self.by, read))
-        if not anew:
-            self.done |= run.done
+        self.done |= run.done
 
 
 def _without_results(listener: Listener) -> Listener:

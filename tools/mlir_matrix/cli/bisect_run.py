@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,15 +90,11 @@ class BisectionRun:
             by=self._how.by,
             limits=self._how.limits,
             keep=self._keep,
-            scratch=folder / "again",
         )
         driver = Driver(axis=axis, prober=prober, strategy=strategy)
         if self._ground.pins:
             driver = PinDriver(axis=axis, prober=prober, strategy=strategy, pins=self._ground.pins)
-        try:
-            found = self._drive(driver)
-        finally:
-            shutil.rmtree(prober.scratch, ignore_errors=True)
+        found = self._drive(driver)
         self._run.done = prober.done
         self._events.ended(self._run)
         return [

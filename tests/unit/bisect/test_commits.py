@@ -19,8 +19,13 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git o
 COUNT, CULPRIT = 40, 19
 
 
+#: As MLIR defines a pass.
+TABLE = 'def ExpandMath : Pass<"expand-math", "func::FuncOp">;\n'
+
+
 def files(commit: int, wrong: str) -> Mapping[str, str]:
-    return {"code.txt": f"{commit} {wrong}", "lib/math.txt": f"{commit // 10}"}
+    passes = {"include/mlir/Math/Passes.td": TABLE, "lib/Math/Expand.cpp": f"{commit // 10}"}
+    return {"code.txt": f"{commit} {wrong}", "lib/math.txt": f"{commit // 10}", **passes}
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +201,13 @@ def test_wrong_addresses(tmp_path: Path, address: str, kind: type[MatrixError], 
     where = str(tmp_path) if address == "EMPTY" else address
     with pytest.raises(kind, match=reason):
         open_repository(where, tmp_path / "cache", [])
+
+
+def test_commits_that_change_the_files_of_passes(made: Made, tmp_path: Path) -> None:
+    """The sources beside the file that defines a pass; a pass that nothing defines has none."""
+    found = listed(made, tmp_path, made.ids[0], "main")
+    assert found.of_passes(["expand-math", "cse"]) == found.touching(["lib/Math"]) != frozenset()
+    assert found.of_passes(["loop-unroll"]) == found.of_passes([]) == frozenset()
 
 
 def test_without_git(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,7 @@ def found() -> Bisection:
             commits="https://x/compare/a...b",
             candidates=(*change.between, change.after),
             confidence=1.0 if number == 0 else 0.97,
+            marked=frozenset({2}) if number == 0 else frozenset(),
         )
         for number, change in enumerate(changes([each.known for each in points]))
     ]
@@ -69,6 +70,7 @@ def found() -> Bisection:
         points=points,
         changes=explained,
         commands=commands,
+        again=["--catalog", "my files", f"{TEST}@llvm=19.1.7"],
     )
 
 
@@ -79,7 +81,10 @@ def test_on_a_terminal(found: Bisection) -> None:
     said = console.export_text()
     assert "  16 17 18  19\n   A  ?  B A/C\n" in said
     assert "broke between 16.0.6 and 18.1.8  A → B" in said
-    assert "in one of 2, which cannot be told apart:\n    17.0.6\n    18.1.8\n" in said
+    assert (
+        "in one of 2, which cannot be told apart:\n    17.0.6\n    18.1.8  changes files of the passes of this step\n"
+        in said
+    )
     assert "differs in 19.1.7  B → A/C (97%)\n  18.1.8 is the last release before" in said
     assert "without 18.0.0+bindings: not programs" in said
     assert "  all steps before bufferize give the same\n" in said
@@ -93,11 +98,14 @@ def test_markdown(found: Bisection) -> None:
     said = markdown(found, "matrix bisect mlir/p/t/w")
     assert said.startswith("# mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7\n")
     assert "| 17.0.6 | unknown: the package \\| llvm\\x1b[2J cannot be had |" in said
-    assert "- one of these made the change: 17.0.6; 18.1.8\n" in said
+    assert (
+        "- one of these made the change:\n  - 17.0.6\n  - 18.1.8 (**changes files of the passes of this step**)\n"
+        in said
+    )
     assert "- confidence: 97.0%\n" in said
     assert "| 19.1.7 | **C** crashed by SIGSEGV at bufferize in f() (1 of 2); **A** pass (1 of 2) |" in said
     assert "```diff\n@@ -1 +1 @@\n-  [old]\n+  new\n… 7 more lines\n```" in said
-    assert "tools/matrix run mlir/p/t/w@llvm=19.1.7" in said
+    assert "tools/matrix run --catalog 'my files' mlir/p/t/w@llvm=19.1.7" in said
     assert "All steps before bufferize give the same.\n" in said
     assert "mlir-opt linalg.mlir -o out.mlir" in said
     assert "- llvm 19.1.7" in said

@@ -87,6 +87,7 @@ def of_commits(
         noun="commit",
         parents=commits.parents,
         titles=commits.subjects,
+        of_passes=commits.of_passes,
         good=good,
         bad=bad,
     )

@@ -8,14 +8,15 @@ from string import ascii_uppercase
 from typing import Literal
 
 from mlir_matrix.bisect.changes import Change
-from mlir_matrix.bisect.commands import Commands, commands_of
+from mlir_matrix.bisect.commands import Commands, commands_of, passes_of
 from mlir_matrix.bisect.difference import StepDifference, first_difference
 from mlir_matrix.bisect.driver import Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.catalog.pins import release_of
+from mlir_matrix.catalog.pins import PINS_MARK, release_of
+from mlir_matrix.text import catalog_options
 
 #: Candidates that a report lists.
 _LISTED = 50
@@ -32,6 +33,8 @@ class ExplainedChange:
     #: The points that may have made the change, the most likely first, and how sure it is that one of them did.
     candidates: Sequence[int] = ()
     confidence: float = 1.0
+    #: The candidates that change files of the passes whose IR differs.
+    marked: frozenset[int] = frozenset()
 
     @property
     def word(self) -> Literal["broke", "fixed", "differs"]:
@@ -49,6 +52,8 @@ class Bisection:
     changes: Sequence[ExplainedChange]
     #: At the point that ``shown`` returns.
     commands: Commands = field(default_factory=lambda: Commands(steps={}, files={}))
+    #: The arguments of ``matrix run`` that run the test there; empty for a commit, whose release is in no file.
+    again: Sequence[str] = ()
     #: Why a search has no answer, or one that does not explain all observations.
     problem: str = ""
 
@@ -97,12 +102,15 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> I
         if difference is not None and not difference.lines:
             listed = driver.prober.listings(plan, {before: change.before, after: change.after})
             difference = first_difference(*listed, (before, after), read) or difference
+        candidates = result.answer.candidates[:_LISTED]
+        step = difference.step if difference and len(candidates) > 1 else ""
         return ExplainedChange(
             change=change,
             difference=difference,
             commits=_commits(catalog, axis, change),
-            candidates=result.answer.candidates[:_LISTED],
+            candidates=candidates,
             confidence=result.answer.confidence,
+            marked=axis.of_passes(passes_of(plan, done, after, step)) & set(candidates) if step else frozenset(),
         )
 
     for test, changes in found.items():
@@ -113,8 +121,18 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> I
             points=observations.points(test),
             changes=[explained(test, each) for each in changes],
             commands=commands_of(catalog, plan, done, chosen.result.id if chosen else "", read),
+            again=_again(catalog, axis, chosen) if chosen else (),
             problem=driver.problems.get(test, ""),
         )
+
+
+def _again(catalog: Catalog, axis: Axis, chosen: Observation) -> list[str]:
+    if axis.noun == "commit":
+        return []
+    # The identifier of the result has the shortest name of a release, which another one may take over.
+    pins = f"{axis.component}={axis.names[chosen.point]}"
+    name = f"{chosen.test}{PINS_MARK}{pins}" if axis.noun == "release" else chosen.result.id
+    return [*catalog_options(catalog.roots[1:]), name]
 
 
 def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from mlir_matrix.execute.keys import input_names
 from mlir_matrix.plan.graph import File, Input, Produced
 from mlir_matrix.plan.planner import Plan
 
+#: In a pipeline or an option.
+_PASS = re.compile(r"[a-z][\w]*(?:-[\w]+)+|cse|canonicalize")
 #: Longer files are not part of a report. Bytes.
 _LONGEST = 20_000
 
@@ -87,3 +90,14 @@ def _text(catalog: Catalog, done: Mapping[str, Done], ref: Input, read: Callable
         return data.decode() if len(data) <= _LONGEST else ""
     except (OSError, ValueError, KeyError):
         return ""
+
+
+def passes_of(plan: Plan, done: Mapping[str, Done], test: str, step: str) -> frozenset[str]:
+    """Return the names of passes in the command lines of a step: of ``--pass-pipeline=`` and options that are passes."""
+    last = plan.verdicts.get(test)
+    words: set[str] = set()
+    for name in plan.graph.needed_by(last) if last else ():
+        if name in done and name.rpartition("-")[0] == step.partition(" ")[0]:
+            for line in done[name].result.metrics.get("commands", ()):
+                words |= {each for word in line[1:] if word.startswith("-") for each in _PASS.findall(word)}
+    return frozenset(words)

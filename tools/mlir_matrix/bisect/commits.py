@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +41,20 @@ class Commits:
         kinds = ("--first-parent",) if self.first_parent else ("--full-history", "--no-merges")
         found = set(self.repository.git("rev-list", *kinds, *ends, "--", *paths).split())
         return frozenset(index for index, each in enumerate(self.ids) if each in found)
+
+    def of_passes(self, passes: Iterable[str]) -> frozenset[int]:
+        """Return the indices of the commits that change files of passes: those beside the files that define them."""
+        words = [word for name in passes for word in ("-e", f'"{name}"')]
+        if not words:
+            return frozenset()
+        try:
+            found = self.repository.git("grep", "-l", "-F", *words, self.ids[self.bad], "--", "*.td").splitlines()
+        except GitError:
+            # Nothing defines them.
+            return frozenset()
+        folders = {os.path.dirname(line.partition(":")[2]) or "." for line in found}
+        # MLIR keeps definitions and sources apart.
+        return self.touching(folders | {re.sub(r"\binclude/mlir/", "lib/", folder) for folder in folders})
 
 
 def list_commits(repository: Repository, good: Sequence[str], bad: str, *, first_parent: bool = False) -> Commits:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -34,6 +34,8 @@ class Axis:
     bad: int | None = None
     #: Of releases that share one number, those left out: programs are compared with programs only.
     left_out: tuple[str, ...] = field(default=())
+    #: Of commits: returns those that change files of passes.
+    of_passes: Callable[[Collection[str]], frozenset[int]] = field(default=lambda _: frozenset(), repr=False)
 
     def __len__(self) -> int:
         return len(self.names)

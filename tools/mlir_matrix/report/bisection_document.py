@@ -57,6 +57,7 @@ def _change(found: Bisection, explained: ExplainedChange) -> BehaviourChange:
         "before": releases[change.before],
         "after": releases[change.after],
         "candidates": [releases[point] for point in explained.candidates],
+        "marked": [releases[point] for point in sorted(explained.marked)],
         "confidence": round(explained.confidence, 4),
         "step": difference.step if difference else None,
         "difference": list(difference.lines) if difference else [],

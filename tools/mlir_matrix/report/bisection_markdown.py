@@ -70,8 +70,10 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     for point, known in ((change.before, change.was), (change.after, change.becomes)):
         yield f"- {axis.names[point]}: {' or '.join(sorted(map(str, known)))}"
     if len(explained.candidates) > 1:
-        names = "; ".join(point_name(axis, point) for point in explained.candidates)
-        yield f"- one of these made the change: {names}"
+        yield "- one of these made the change:"
+        for point in explained.candidates:
+            mark = " (**changes files of the passes of this step**)" if point in explained.marked else ""
+            yield f"  - {_cell(point_name(axis, point))}{mark}"
     if explained.confidence < 1:
         yield f"- confidence: {explained.confidence:.1%}"
     if explained.commits:
@@ -111,7 +113,7 @@ def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
 
 def _repeat(found: Bisection, command: str) -> Iterator[str]:
     chosen = shown(found.points)
-    again = [f"{launcher()} run {shlex.quote(chosen.result.id)}"] if chosen else []
+    again = [shlex.join([launcher(), "run", *found.again])] if found.again else []
     yield from ("", "## Repeat", "", *_fenced("sh", [command, *again]))
     if chosen and found.commands.steps:
         yield from ("", "Without that tool, with the programs of the versions below:", "")

@@ -20,6 +20,7 @@ _IN_LINE, _CANDIDATES = 16, 10
 _REASON = 140
 #: What is more probable is not called uncertain.
 _CERTAIN = 0.9995
+_MARK = "  [yellow]changes files of the passes of this step[/]"
 _COLOURS = {"broke": "red", "fixed": "green", "differs": "yellow"}
 
 
@@ -102,8 +103,8 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text
         ends = f"between {axis.names[change.before]} and {axis.names[change.after]}"
         yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] {ends}  {move}{certain}"
         yield f"  in one of {len(candidates)}, which cannot be told apart:"
-        for name in candidates[:_CANDIDATES]:
-            yield f"    {escape(harmless(name))}"
+        for point, name in list(zip(explained.candidates, candidates, strict=True))[:_CANDIDATES]:
+            yield f"    {escape(harmless(name))}{_MARK if point in explained.marked else ''}"
         if len(candidates) > _CANDIDATES:
             yield f"    and {len(candidates) - _CANDIDATES} more"
     difference = explained.difference

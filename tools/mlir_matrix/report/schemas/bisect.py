@@ -43,6 +43,8 @@ class BehaviourChange(TypedDict):
     """The first release known to have the new one."""
     candidates: list[str]
     """The releases or commits that may have made the change, the most likely first; one where it is certain."""
+    marked: list[str]
+    """Those of several commits that change files of the passes of the first step whose IR differs."""
     confidence: float
     """The probability that one of the candidates made it."""
     step: str | None

@@ -1,0 +1,51 @@
+"""Plans of tests that run anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlir_matrix.bisect.repeats import with_repeats
+from mlir_matrix.execute.job import BUILDING
+from mlir_matrix.plan.graph import Produced
+from mlir_matrix.session import Session, open_session
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return open_session()
+
+
+def test_copies_share_nothing_but_what_is_built_once(session: Session) -> None:
+    tests = session.tests(["mlir/linalg-loops/x86_64/dot", "mlir/linalg-loops/x86_64/exp"])
+    plan = session.plan(tests)
+    dot, exp = (test.id for test in plan.tests)
+    made = with_repeats(plan, {dot}, {dot: 1, exp: 2})
+    assert [test.id for test in made.tests] == [dot, f"{dot}#0", f"{exp}#0", f"{exp}#1"]
+    needed = {test: made.graph.needed_by(last) for test, last in made.verdicts.items()}
+    assert needed[dot] == plan.graph.needed_by(plan.verdicts[dot])
+    for test, names in needed.items():
+        actions = [made.graph.actions[name] for name in names]
+        copies = [action for action in actions if action.tool not in BUILDING]
+        assert len(actions) > len(copies) > 4
+        assert all(action.id.endswith(test[-2:]) for action in copies) == (test != dot)
+        # Whatever it reads is made by a copy of the same number, or once for all.
+        for action in copies:
+            assert set(action.sources) <= set(names)
+            assert {ref.action for ref in action.inputs.values() if isinstance(ref, Produced)} <= set(action.sources)
+    keys = [(action.tool, action.params_digest) for action in made.graph.actions.values() if "#" in action.id]
+    originals = {action.params_digest for action in plan.graph.actions.values()}
+    assert originals.isdisjoint(digest for _, digest in keys)
+
+
+def test_another_run_has_other_copies(session: Session) -> None:
+    plan = session.plan(session.tests(["mlir/linalg-loops/x86_64/dot"]))
+    (test,) = plan.tests
+    digests = [
+        {
+            action.params_digest
+            for action in with_repeats(plan, (), {test.id: 1}).graph.actions.values()
+            if "#" in action.id
+        }
+        for _ in range(2)
+    ]
+    assert digests[0].isdisjoint(digests[1])

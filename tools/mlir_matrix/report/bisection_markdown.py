@@ -30,8 +30,12 @@ def _lines(found: Bisection, command: str) -> Iterator[str]:
     yield ""
     yield f"Test `{found.test}`, with the {axis.noun}s {axis.names[0]} to {axis.names[-1]} of {axis.component}:"
     yield from ("", f"| {axis.noun} | behaviour |", "|---|---|")
+    told: set[frozenset[Signature] | None] = {None}
     for point in found.points:
-        yield f"| {_cell(point_name(axis, point.index))} | {_cell(_behaviour(found, point))} |"
+        # A behaviour is described once.
+        words = found.letters(point.known) if point.known and point.known in told else _behaviour(found, point)
+        told.add(point.known)
+        yield f"| {_cell(point_name(axis, point.index))} | {_cell(words)} |"
     if axis.left_out:
         yield from ("", f"Left out, because they come as Python bindings: {', '.join(axis.left_out)}.")
     if found.problem:
@@ -77,7 +81,7 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     if explained.confidence < 1:
         yield f"- confidence: {explained.confidence:.1%}"
     if explained.commits:
-        yield f"- commits: {explained.commits}"
+        yield f"- commits: <{explained.commits}>"
     for point in (change.before, change.after):
         yield from _result(axis.names[point], found, point)
     difference = explained.difference

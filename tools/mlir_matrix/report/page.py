@@ -15,6 +15,7 @@ table { border-collapse: collapse; } td, th { border: 1px solid var(--line); pad
 td:first-child { white-space: nowrap; }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: 4px; padding: .7rem; overflow-x: auto; }
 code { font: 13px/1.45 ui-monospace, monospace; }
+code.language-text { white-space: pre-wrap; }
 ins, del { text-decoration: none; } ins { background: #2a43; } del { background: #d333; }
 """
 

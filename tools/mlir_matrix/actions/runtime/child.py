@@ -11,6 +11,7 @@ import errno
 import importlib
 import io
 import json
+import mmap
 import os
 import re
 import stat
@@ -199,13 +200,13 @@ def _redirect() -> None:
 def perform(request: Mapping[str, Any]) -> dict[str, str]:
     """Run the tool that the request names, in the current folder, and return the outcome."""
     stage, name = str(request["stage"]), str(request["tool"])
-    spare: list[bytearray] = []
+    spare: list[mmap.mmap] = []
     action = Action(params=request["params"], inputs=request["inputs"], outputs=request["outputs"])
     for path in action.outputs.values():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
-        # Given back when memory runs out, to say so in.
-        spare.append(bytearray(8 << 20))
+        # Given back when memory runs out, to say so in. It counts for the limits; no page of it is ever touched.
+        spare.append(mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         tool = importlib.import_module(f"mlir_matrix.actions.tools.{name}")
         tool.run(action)
     except BaseException as error:  # noqa: BLE001 - any exception of a source is its outcome

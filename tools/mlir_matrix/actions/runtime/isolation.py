@@ -358,6 +358,7 @@ class Space:
     def confine(self) -> None:
         """In the child: take away what is left. OSError where this one fails to."""
         self._spaces.confine(self)
+        ends_together.add(self._first)
 
     def leave(self) -> None:
         """Return the worker to its own namespaces."""
@@ -378,6 +379,10 @@ def _only_stdin(descriptor: int) -> list[tuple[Any, ...]]:
     """Give the shell a descriptor to read, and none of the worker's to write to."""
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
     return [(os.POSIX_SPAWN_DUP2, descriptor, 0), *null]
+
+
+#: In a child: the first process of its namespace, with which all others end. Empty without a namespace.
+ends_together: set[int] = set()
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> None:

@@ -50,9 +50,10 @@ def backend_of(action: Action[BackendParams]) -> Backend:
 
 
 def preload() -> None:
-    """Make MLIR's bindings ready. Bazel gives a worker only the backends that its actions name."""
-    if importlib.util.find_spec(_module("bindings")) is not None:
-        _load("bindings").preload()
+    """Make the backends ready. Bazel gives a worker only those that its actions name."""
+    for name in ("bindings", "programs"):
+        if importlib.util.find_spec(_module(name)) is not None:
+            _load(name).preload()
 
 
 def _load(name: str) -> Backend:

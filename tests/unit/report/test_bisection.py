@@ -58,6 +58,7 @@ def found() -> Bisection:
             difference=difference if number == 0 else None,
             commits="https://x/compare/a...b",
             candidates=(*change.between, change.after),
+            descend=["--catalog", "my files", TEST],
             confidence=1.0 if number == 0 else 0.97,
             marked=frozenset({2}) if number == 0 else frozenset(),
         )
@@ -87,6 +88,7 @@ def test_on_a_terminal(found: Bisection) -> None:
     )
     assert "differs in 19.1.7  B → A/C (97%)\n  18.1.8 is the last release before" in said
     assert "without 18.0.0+bindings: not programs" in said
+    assert f"search them: tools/matrix bisect --catalog 'my files' {TEST}\n" in said
     assert "  all steps before bufferize give the same\n" in said
     assert "-  [old]" in said
     assert "[red]" in said

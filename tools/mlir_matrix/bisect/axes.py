@@ -6,7 +6,7 @@ These are releases of a component, commits of its repository, or sets of pins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mlir_matrix.bisect.commit_releases import Source, with_commits
 from mlir_matrix.bisect.commits import SHORT, Commits
@@ -62,7 +62,6 @@ class _TestsByCommit:
     source: Source
     commits: Commits
     names: Sequence[str]
-    _known: dict[int, dict[str, Test]] = field(default_factory=dict)
 
     def __call__(self, points: Sequence[int]) -> tuple[Session, dict[str, dict[int, Test]]]:
         ids = [self.commits.ids[point] for point in points]

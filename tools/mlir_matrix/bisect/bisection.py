@@ -33,6 +33,8 @@ class ExplainedChange:
     #: The points that may have made the change, the most likely first, and how sure it is that one of them did.
     candidates: Sequence[int] = ()
     confidence: float = 1.0
+    #: The arguments of ``matrix bisect`` that search the commits between two releases; empty where none can be built.
+    descend: Sequence[str] = ()
     #: The candidates that change files of the passes whose IR differs.
     marked: frozenset[int] = frozenset()
 
@@ -108,6 +110,7 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> I
             change=change,
             difference=difference,
             commits=_commits(catalog, axis, change),
+            descend=_descend(catalog, axis, test, change),
             candidates=candidates,
             confidence=result.answer.confidence,
             marked=axis.of_passes(passes_of(plan, done, after, step)) & set(candidates) if step else frozenset(),
@@ -135,12 +138,28 @@ def _again(catalog: Catalog, axis: Axis, chosen: Observation) -> list[str]:
     return [*catalog_options(catalog.roots[1:]), name]
 
 
-def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> str:
-    """Return the page that compares the sources of two releases, where these are on GitHub."""
+def _sources(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> tuple[str, str] | None:
+    """Return the commits of two releases, where these are known."""
     if axis.noun != "release":
-        return ""
+        return None
     entry = catalog.components[axis.component]
     before, after = (release_of(entry, axis.names[point]).commit for point in (change.before, change.after))
-    link = entry.document.link or ""
-    known = before and after and link.startswith("https://github.com/")
-    return f"{link}/compare/{before}...{after}" if known else ""
+    return (before, after) if before and after else None
+
+
+def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> str:
+    """Return the page that compares the sources of two releases, where these are on GitHub."""
+    found = _sources(catalog, axis, change)
+    link = (catalog.components[axis.component].document.link or "") if found else ""
+    return f"{link}/compare/{'...'.join(found)}" if found and link.startswith("https://github.com/") else ""
+
+
+def _descend(catalog: Catalog, axis: Axis, test: str, change: Change[frozenset[Signature]]) -> list[str]:
+    found = _sources(catalog, axis, change)
+    if found is None or not catalog.components[axis.component].document.build:
+        return []
+    fixed = word(change.was, change.becomes) == "fixed"
+    ends = (
+        ["--find", "fixed", "--bad", found[0], "--good", found[1]] if fixed else ["--good", found[0], "--bad", found[1]]
+    )
+    return [*catalog_options(catalog.roots[1:]), test, "--component", axis.component, *ends]

@@ -16,7 +16,7 @@ from mlir_matrix.bisect.observations import Observation, Observations, Point
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.search import Answer, ContradictionError, Search, Verdict
-from mlir_matrix.bisect.signature import PASS, Signature
+from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.errors import UsageError
 
 #: A longer axis is searched, and not scanned.
@@ -197,7 +197,7 @@ class Driver:
                 if wanted and not self._unseen(test, wanted):
                     # What is there costs little to run again.
                     more = search.next(max(self.strategy.jobs, _AGAIN))
-                    wanted = [point for point in more if not self._unseen(test, [point])]
+                    wanted = [point for point in more if not self._unseen(test, [point])] or wanted
                 if not wanted:
                     break
                 yield wanted
@@ -284,7 +284,8 @@ class Driver:
                 why = point.shown.result.reason if point else "it is skipped"
                 raise UsageError(f"nothing can be told of {test} at {end} ({why}); choose another end")
         words = [" or ".join(sorted(map(str, found or ()))) for found in at]
-        if at[1] == frozenset({PASS}) and at[0] is not None and PASS not in at[0]:
+        passes = [{each.passes for each in found or ()} for found in at]
+        if passes == [{False}, {True}]:
             raise UsageError(f"{test} passes at {ends[1]} and not at {ends[0]} ({words[0]}); swap them")
         if at[0] is not None and at[0] == at[1]:
             raise UsageError(f"{test} behaves alike at {' and '.join(ends)} ({words[0]}); choose other ends")
@@ -293,7 +294,9 @@ class Driver:
 def _between(found: Found, points: Sequence[Point]) -> FoundChange:
     """Return the change that a search found, between the observed points that are nearest to the candidates."""
     first, last = min(found.answer.candidates), max(found.answer.candidates)
-    old = [point for point in points if found.old in point.behaviours and found.new not in point.behaviours]
+    old = [point for point in points if found.old in point.behaviours]
+    # A flaky test may show both, also at its good end.
+    old = [point for point in old if found.new not in point.behaviours] or old
     new = [point for point in points if found.new in point.behaviours]
     before = max((point for point in old if point.index < first), key=lambda point: point.index, default=old[0])
     after = min((point for point in new if point.index >= last), key=lambda point: point.index, default=new[-1])

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from mlir_matrix.bisect.axes import of_commits, of_pins, of_releases
+from mlir_matrix.bisect.axes import Ground, of_commits, of_pins, of_releases
 from mlir_matrix.bisect.bisection import Bisection
 from mlir_matrix.bisect.commit_releases import find_source, plan_of_commands
-from mlir_matrix.bisect.commits import list_commits
+from mlir_matrix.bisect.commits import SHORT as SHORT_COMMIT
+from mlir_matrix.bisect.commits import fork, list_commits
 from mlir_matrix.bisect.driver import SHORT, Find
 from mlir_matrix.bisect.log import Past
 from mlir_matrix.bisect.pin_driver import MovedPins, used_components
@@ -26,7 +27,7 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.bisect_log import Continued
 from mlir_matrix.cli.bisect_run import BisectionRun, How, Reported
 from mlir_matrix.cli.output import note, warn
-from mlir_matrix.environments.source.repository import open_repository
+from mlir_matrix.environments.source.repository import Repository, open_repository
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import check_known
 from mlir_matrix.report.bisection_document import document
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 
 #: What is a release, known or not, and no commit.
 _NUMBER = re.compile(r"\d{1,4}(\.\d+)*")
+#: Options that only commits have.
+_OF_COMMITS = {
+    "build_timeout": "--build-timeout",
+    "first_parent": "--first-parent",
+    "paths": "--path",
+    "dry_run": "--dry-run",
+}
 
 
 @click.command(
@@ -130,104 +138,107 @@ def command(context: click.Context, /, tests: tuple[str, ...], current: Session,
 
     Exit code: 0 each test has a result at two points or more; 3 for some test, nothing can be told.
     """
-    arguments: list[str] = context.meta["arguments"]
-    past = context.obj if isinstance(context.obj, Past) else None
     how = How(**{name: given.pop(name) for name in How.__dataclass_fields__})
+    past = context.obj if isinstance(context.obj, Past) else None
+    asked = _Asked(current, tests, how, context.meta["arguments"], past, given)
     if "=" in given["good"] + given["bad"]:
-        found = _bisect_pins(current, tests, how, given, arguments, past)
-    elif (commits := _is_of_commits(current, tests, given)) and given["dry_run"]:
-        source = find_source(current.catalog, commits, repo=given["repo"], build=given["build"])
-        ends = [given["good"], given["bad"]]
-        for line in plan_of_commands(current, source, *(reversed(ends) if how.find == "fixed" else ends)):
+        found = _bisect_pins(asked)
+    elif not (component := _component_of_commits(asked)):
+        found = _bisect_releases(asked)
+    elif given["dry_run"]:
+        source = find_source(current.catalog, component, repo=given["repo"], build=given["build"])
+        for line in plan_of_commands(current, source, *_older_first(asked)):
             click.echo(line)
         return 0
-    elif commits:
-        found = _bisect_commits(current, tests, commits, how, given, arguments, past)
     else:
-        found = _bisect_releases(current, tests, how, given, arguments, past)
+        found = _bisect_commits(asked, component)
     if form == "json":
-        click.echo(
-            json.dumps(
-                document([each.bisection for each in found], [each.report for each in found], str(found[0].log)),
-                indent=1,
-            )
-        )
+        reports = [each.report for each in found]
+        click.echo(json.dumps(document([each.bisection for each in found], reports, str(found[0].log)), indent=1))
     else:
         print_lines(_text(found), stderr=str(how.events) == "-")
     return 0 if all(sum(point.known is not None for point in each.bisection.points) > 1 for each in found) else 3
 
 
-def _bisect_releases(
-    current: Session,
-    tests: Sequence[str],
-    how: How,
-    given: Mapping[str, Any],
-    arguments: Sequence[str],
-    past: Past | None,
-) -> list[Reported]:
-    chosen = given["component"] or default_component(current.catalog, tests)
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line asks for."""
+
+    session: Session
+    tests: Sequence[str]
+    how: How
+    arguments: Sequence[str]
+    past: Past | None
+    #: The options about the ends.
+    given: Mapping[str, Any]
+
+    def run(self, ground: Ground) -> list[Reported]:
+        return BisectionRun(self.session, ground, self.how, self.arguments, self.past).run()
+
+
+def _bisect_releases(asked: _Asked) -> list[Reported]:
+    current, given = asked.session, asked.given
+    chosen = given["component"] or default_component(current.catalog, asked.tests)
     if chosen in current.pins.overrides:
         raise UsageError(f"--pin {chosen}=…: a bisection of {chosen} chooses its releases; use --good and --bad")
-    commits_only = [name for name in ("build_timeout", "first_parent", "paths", "dry_run") if given[name]]
-    if commits_only:
-        option = f"--{commits_only[0].replace('_', '-')}".replace("paths", "path")
-        raise UsageError(f"{option} is about commits; name a repository with --repo, or commits with --good and --bad")
+    for name, option in _OF_COMMITS.items():
+        if given[name]:
+            raise UsageError(
+                f"{option} is about commits; name a repository with --repo, or commits as --good and --bad"
+            )
     axis = make_axis(current.catalog, chosen, good=given["good"], bad=given["bad"], bindings=given["bindings"])
-    ground = of_releases(current, axis, tests_on(current, tests, axis))
-    return BisectionRun(current, ground, how, arguments, past).run()
+    return asked.run(of_releases(current, axis, tests_on(current, asked.tests, axis)))
 
 
-def _is_of_commits(current: Session, tests: Sequence[str], given: Mapping[str, Any]) -> str:
-    """Return the component whose commits are bisected: a repository is named, or an end that is no release."""
-    chosen = given["component"] or default_component(current.catalog, tests)
-    check_known("component", [chosen], current.catalog.components, "--component: ")
-    entry = current.catalog.components[chosen]
-    releases = [each.release for each in entry.document.releases]
-    ends = [end for end in (given["good"], given["bad"]) if end]
-    are_commits = entry.document.build and any(
-        find(releases, end) is None and not _NUMBER.fullmatch(end) for end in ends
-    )
+def _component_of_commits(asked: _Asked) -> str:
+    """Return the component whose commits are bisected: a repository is named, or an end that is no release. Empty: none."""
+    catalog, given = asked.session.catalog, asked.given
+    chosen = given["component"] or default_component(catalog, asked.tests)
+    check_known("component", [chosen], catalog.components, "--component: ")
+    document = catalog.components[chosen].document
+    releases = [each.release for each in document.releases]
+    ends = [end for end in (given["good"], given["bad"]) if end and not _NUMBER.fullmatch(end)]
+    are_commits = document.build and any(find(releases, end) is None for end in ends)
     return chosen if given["repo"] or given["build"] or are_commits else ""
 
 
-def _bisect_commits(
-    current: Session,
-    tests: Sequence[str],
-    component: str,
-    how: How,
-    given: Mapping[str, Any],
-    arguments: Sequence[str],
-    past: Past | None,
-) -> list[Reported]:
-    good, bad = given["good"], given["bad"]
+def _older_first(asked: _Asked) -> tuple[str, str]:
+    good, bad = asked.given["good"], asked.given["bad"]
     if not (good and bad):
         raise UsageError("a bisection of commits needs both ends: --good REVISION --bad REVISION")
+    return (bad, good) if asked.how.find == "fixed" else (good, bad)
+
+
+def _bisect_commits(asked: _Asked, component: str) -> list[Reported]:
+    current, given, fixed = asked.session, asked.given, asked.how.find == "fixed"
+    older, newer = _older_first(asked)
     source = find_source(
         current.catalog, component, repo=given["repo"], build=given["build"], limit_s=given["build_timeout"]
     )
-    repository = open_repository(source.repository, current.home.cache, [good, bad], note)
-    fixed = how.find == "fixed"
-    older, newer = (bad, good) if fixed else (good, bad)
+    repository = open_repository(source.repository, current.home.cache, [older, newer], note)
     try:
+        older = _start(repository, older, newer)
         commits = list_commits(repository, [older], newer, first_parent=given["first_parent"])
     except UsageError as error:
-        swapped = {"--good": "--bad", "--bad": "--good"}
-        text = " ".join(swapped.get(word, word) for word in str(error).split(" ")) if fixed else str(error)
-        raise UsageError(text) from None
+        swapped = {"--good": "--bad", "--bad": "--good"} if fixed else {}
+        raise UsageError(" ".join(swapped.get(word, word) for word in str(error).split(" "))) from None
     warn(*commits.warnings)
-    ground = of_commits(current, source, commits, tests, fixed=fixed, paths=given["paths"])
-    return BisectionRun(current, ground, how, arguments, past).run()
+    return asked.run(of_commits(current, source, commits, asked.tests, fixed=fixed, paths=given["paths"]))
 
 
-def _bisect_pins(
-    current: Session,
-    tests: Sequence[str],
-    how: How,
-    given: Mapping[str, Any],
-    arguments: Sequence[str],
-    past: Past | None,
-) -> list[Reported]:
+def _start(repository: Repository, older: str, newer: str) -> str:
+    """Return the older end, or where both part: releases are often on branches of their own."""
+    ends = [repository.commit(each) for each in (older, newer)]
+    base = fork(repository, *ends)
+    if not base or base in ends:
+        return older
+    note(f"{older} is no ancestor of {newer}: the search begins where they part, {base[:SHORT_COMMIT]}")
+    return base
+
+
+def _bisect_pins(asked: _Asked) -> list[Reported]:
     """Find the smallest sets of pins that make tests bad, then the release of each component in them."""
+    current, given, how = asked.session, asked.given, asked.how
     for name in ("component", "repo", "build", "bindings"):
         if given[name]:
             raise UsageError(f"--{name} does not go with pins as ends; the components are those whose pins differ")
@@ -235,7 +246,7 @@ def _bisect_pins(
         raise UsageError("--scan, --search, --interactive and --by time do not go with pins as ends")
     moved = moved_pins(current.catalog, given["good"], given["bad"])
     groups: dict[tuple[str, ...], list[str]] = {}
-    for test, components in used_components(current, tests, moved).items():
+    for test, components in used_components(current, asked.tests, moved).items():
         groups.setdefault(tuple(components), []).append(test)
     found = list[Reported]()
     for used, names in groups.items():
@@ -245,7 +256,7 @@ def _bisect_pins(
         if len(used) == 1:
             found += _bisect_moved(current, names, used[0], pins.pins(0), pins.pins(1), how)
             continue
-        results = BisectionRun(current, of_pins(current, pins, names), how, arguments, past).run()
+        results = asked.run(of_pins(current, pins, names))
         found += [*results, *(each for one in results for each in _descend(current, one.bisection, pins, how))]
     return found
 

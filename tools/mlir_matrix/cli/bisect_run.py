@@ -18,6 +18,7 @@ from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.signature import By
 from mlir_matrix.cli.bisect_log import LAST, bisections
 from mlir_matrix.cli.bisect_questions import ask
+from mlir_matrix.cli.output import note
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import ActionCache
@@ -94,7 +95,11 @@ class BisectionRun:
         driver = Driver(axis=axis, prober=prober, strategy=strategy)
         if self._ground.pins:
             driver = PinDriver(axis=axis, prober=prober, strategy=strategy, pins=self._ground.pins)
-        found = self._drive(driver)
+        try:
+            found = self._drive(driver)
+        except KeyboardInterrupt:
+            note(f"continue with: {launcher()} bisect --resume")
+            raise
         self._run.done = prober.done
         self._events.ended(self._run)
         return [

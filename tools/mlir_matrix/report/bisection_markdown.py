@@ -82,6 +82,8 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
         yield f"- confidence: {explained.confidence:.1%}"
     if explained.commits:
         yield f"- commits: <{explained.commits}>"
+    if explained.descend:
+        yield f"- to search them: `{shlex.join([launcher(), 'bisect', *explained.descend])}`"
     for point in (change.before, change.after):
         yield from _result(axis.names[point], found, point)
     difference = explained.difference

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from rich.markup import escape
@@ -10,6 +11,7 @@ from rich.text import Text
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
+from mlir_matrix.paths import launcher
 from mlir_matrix.report.bisection_markdown import unchanged
 from mlir_matrix.text import counted, harmless, shortened
 
@@ -118,6 +120,13 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text
             yield Text(f"    {harmless(line)}", style={"+": "green", "-": "red"}.get(line[:1], "dim"))
         if more := max(0, len(difference.lines) - _DIFF_LINES) + difference.cut:
             yield Text(f"    … {more} more lines", style="dim")
+    yield from _sources(explained)
+    yield ""
+
+
+def _sources(explained: ExplainedChange) -> Iterator[str]:
+    """Return where the commits of a change are, and what searches them."""
     if explained.commits:
         yield f"  commits: {escape(explained.commits)}"
-    yield ""
+    if explained.descend:
+        yield f"  search them: {escape(shlex.join([launcher(), 'bisect', *explained.descend]))}"

@@ -18,6 +18,69 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 JAX = "def workload(x):\n    return x + x\n"
+#: A convolution in a portable artifact. IREE 3.10 and 3.11 lower it to an operation that they reject.
+CONVOLUTION = {
+    "matrix/workloads/conv/workload.yaml": """\
+description: A convolution.
+inputs:
+  x: {shape: [1, 3, 16, 16], dtype: f32, formula: "normal(0, 1)", seed: 1}
+  w: {shape: [8, 3, 3, 3], dtype: f32, formula: "normal(0, 1)", seed: 2}
+outputs:
+  y: {shape: [1, 8, 16, 16], dtype: f32}
+golden: computed
+""",
+    "matrix/workloads/conv/reference.py": """\
+import numpy
+
+
+def reference(x, w):
+    padded = numpy.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    shifted = [(i, j, padded[:, :, i : i + 16, j : j + 16]) for i in range(3) for j in range(3)]
+    return sum(numpy.einsum("ncij,fc->nfij", part, w[:, :, i, j]) for i, j, part in shifted)
+""",
+    "matrix/workloads/conv/jax.py": """\
+from jax import lax
+
+
+def workload(x, w):
+    return lax.conv(x, w, (1, 1), "SAME")
+""",
+    "matrix/frameworks/jax-export/framework.yaml": """\
+description: JAX functions, as jax.export serialises them.
+environment: jax
+emits: {vhlo: jax.py}
+""",
+    "matrix/frameworks/jax-export/importer.py": """\
+from pathlib import Path
+
+import jax
+from jax import export
+
+from mlir_matrix.actions import api
+
+
+def run(action):
+    jax.config.update("jax_platforms", "cpu")
+    source = jax.jit(api.load(action.inputs["source"]), keep_unused=True)
+    arguments = [jax.ShapeDtypeStruct(tuple(each["shape"]), "float32") for each in action.params["inputs"]]
+    exported = export.export(source, platforms=["cpu"])(*arguments)
+    Path(action.outputs["out"]).write_bytes(exported.mlir_module_serialized)
+""",
+    "recipes/kinds/vhlo.yaml": "description: StableHLO as a portable artifact.\nfile: vhlo.mlirbc\n",
+    "recipes/pipelines/iree-vhlo.yaml": """\
+description: IREE's compiler on portable artifacts.
+entry: {vhlo: []}
+steps: [iree-vhlo]
+""",
+    "recipes/steps/iree-vhlo/step.yaml": """\
+description: IREE's compiler, to code for the CPU by LLVM.
+environment: iree
+accepts: [vhlo]
+gives: vmfb
+stage: codegen
+command: [iree-compile, --iree-hal-target-backends=llvm-cpu, "--iree-llvmcpu-target-cpu=x86-64-v3", "${ir}", -o, "${out}"]
+""",
+}
 
 
 def test_a_rejected_program_and_a_tool_that_fails(house: House, tmp_path: Path) -> None:
@@ -65,3 +128,25 @@ def repeated(line: str, report: str, house: House, folder: Path) -> subprocess.C
     program = house("toolchain", "which", "iree-compile@3.13").stdout.strip()
     assert line.startswith("iree-compile ")
     return subprocess.run([program, *line.split()[1:]], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_pins_of_a_compiler_and_its_framework(house: House, tmp_path: Path) -> None:
+    """JAX, IREE and LLVM have moved: one is guilty, one plays no part, and JAX's two parts cannot move alone."""
+    catalog = Downstream(tmp_path / "catalog")
+    for path, text in CONVOLUTION.items():
+        catalog.write(path, text)
+    done = house(
+        "bisect", "jax-export/iree-vhlo/iree-local/conv", "--catalog", catalog.root, "--format", "json", "--quiet",
+        "--good", "iree=3.9,jax=0.9.2,jaxlib=0.9.2,llvm=21", "--bad", "iree=3.11,jax=0.10.2,jaxlib=0.10.2,llvm=22",
+    )  # fmt: skip
+    assert done.code == 0, done.stderr
+    assert "the pins of llvm play no part, because nothing there uses them" in done.stderr
+    pins, releases = done.document["tests"]
+    (change,) = pins["changes"]
+    assert (change["kind"], change["after"]) == ("broke", "iree 3.9.0 → 3.11.0")
+    known = {point["release"]: point["behaviour"] for point in pins["points"]}
+    assert known["jax 0.9.2 → 0.10.2"] is None
+    assert known["jax 0.9.2 → 0.10.2, jaxlib 0.9.2 → 0.10.2"] == known["no pin moved"] == "A"
+    (change,) = releases["changes"]
+    assert (change["kind"], change["candidates"]) == ("broke", ["3.10.0"])
+    assert "--pin jax=0.9.2 --pin jaxlib=0.9.2" in Path(releases["report"]).read_text()

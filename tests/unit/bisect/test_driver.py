@@ -194,3 +194,52 @@ def test_no_point_of_a_graph_is_lost() -> None:
     )
     assert driver.found["t"].answer.candidates == [3]
     assert changed(driver)[0][1] == 3
+
+
+def test_a_test_without_a_change_does_not_hide_the_others() -> None:
+    def behaviour(test: str, point: int, _number: int) -> str:
+        return "lower-failed" if test == "a" and point >= 7 else "pass"
+
+    for scan in (True, False):
+        driver = drive(axis(10, good=0, bad=9), behaviour, tests=("a", "b"), scan=scan)
+        assert changed(driver, "a") == [(6, 7)]
+        assert changed(driver, "b") == []
+        assert "b behaves alike" in driver.problems["b"]
+    with pytest.raises(UsageError, match="a behaves alike"):
+        drive(axis(10, good=0, bad=9), lambda *_: "pass", tests=("a", "b"))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_shown_before_a_culprit_is_an_ancestor(seed: int) -> None:
+    draw = random.Random(seed)
+    parents: list[tuple[int, ...]] = [()]
+    for point in range(1, 60):
+        parents.append(
+            tuple(
+                sorted(
+                    {
+                        point - 1 if draw.random() < 0.6 else draw.randrange(max(0, point - 6), point),
+                        draw.randrange(max(0, point - 6), point),
+                    }
+                )
+            )
+        )
+    culprit = draw.randrange(2, 58)
+    bad = {culprit}
+    for point, each in enumerate(parents):
+        if bad & {*each}:
+            bad.add(point)
+    newest = max(bad)
+    driver = drive(
+        axis(newest + 1, good=0, bad=newest, parents=parents[: newest + 1], noun="commit"),
+        lambda _test, point, _number: "lower-failed" if point in bad else "pass",
+    )
+    ((before, after),) = changed(driver)
+    assert driver.found["t"].answer.candidates == [culprit]
+    older, waiting = set[int](), [culprit]
+    while waiting:
+        for each in parents[waiting.pop()]:
+            if each not in older:
+                older.add(each)
+                waiting.append(each)
+    assert (after, before in older) == (culprit, True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.log import Log, read_log
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.signature import PASS, Signature
+from mlir_matrix.bisect.signature import PASS, By, Signature
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.judge.results import TestResult
 
@@ -35,58 +37,82 @@ def log(tmp_path: Path) -> Log:
 
 
 def test_what_is_written_is_read_again(log: Log) -> None:
-    observations = [seen(0), seen(1, "infra-error"), seen(2, "mismatch"), seen(2, "timed-out")]
-    for each in observations:
-        log.observed(each)
+    observations = [seen(0), seen(2, "mismatch"), seen(2, "timed-out")]
+    for each in (*observations, seen(1, "infra-error")):
+        log.observed(each, By())
     past = read_log(log.path)
     assert past.arguments == ["t", "--good", "17"]
-    assert past.observations(AXIS, ["t"], 60) == observations
+    assert past.folder == os.getcwd()
+    assert past.observations(AXIS, ["t"], 60, By()) == observations, "what the machine failed at is tried again"
+
+
+def test_another_criterion(log: Log) -> None:
+    """Behaviours are made of the results anew; what a result does not tell is probed again; a person's word stays."""
+    log.observed(seen(0, "mismatch"), By())
+    log.observed(replace(seen(1), signature=PASS, judged=True), By())
+    past = read_log(log.path)
+    found = past.observations(AXIS, ["t"], 60, By("outcome"))
+    assert [each.signature for each in found] == [Signature(outcome=Outcome.MISMATCH), PASS]
+    assert [each.point for each in past.observations(AXIS, ["t"], 60, By("output"))] == [1]
+
+
+def test_the_last_start_counts(log: Log) -> None:
+    log.observed(seen(0), By())
+    log.begin(["t", "--by", "outcome"], "llvm", ["t"])
+    past = read_log(log.path)
+    assert (past.arguments, len(past.observed)) == (["t", "--by", "outcome"], 1)
+    assert replace(past, undo=True).observations(AXIS, ["t"], 60, By()) == []
 
 
 def test_a_time_out_counts_up_to_its_limit(log: Log) -> None:
-    log.observed(seen(0, "timed-out", limit=10))
+    log.observed(seen(0, "timed-out", limit=10), By())
     past = read_log(log.path)
-    assert len(past.observations(AXIS, ["t"], 5)) == 1
-    assert past.observations(AXIS, ["t"], 11) == []
+    assert len(past.observations(AXIS, ["t"], 5, By())) == 1
+    assert past.observations(AXIS, ["t"], 11, By()) == []
 
 
 def test_what_is_not_on_the_axis_is_left_out(log: Log) -> None:
     for point in range(3):
-        log.observed(seen(point))
+        log.observed(seen(point), By())
     past = read_log(log.path)
-    assert [each.point for each in past.observations(Axis(component="llvm", names=AXIS.names[1:]), ["t"], 1)] == [0, 1]
-    assert past.observations(AXIS, ["other"], 1) == []
+    assert [each.point for each in past.observations(Axis(component="llvm", names=AXIS.names[1:]), ["t"], 1, By())] == [
+        0,
+        1,
+    ]
+    assert past.observations(AXIS, ["other"], 1, By()) == []
 
 
 def test_undone_skipped_and_judged(log: Log) -> None:
-    log.observed(seen(0, "mismatch"))
-    log.observed(seen(1))
+    log.observed(seen(0, "mismatch"), By())
+    log.observed(seen(1), By())
     log.undone()
     log.skipped(["18.1.8"])
     judged = Observation(test="t", point=0, signature=PASS, result=seen(0).result, limit_s=60, judged=True)
-    log.judged(judged)
+    log.judged(judged, 0)
     past = read_log(log.path)
     assert past.skipped == {"18.1.8"}
-    (found,) = past.observations(AXIS, ["t"], 60)
+    (found,) = past.observations(AXIS, ["t"], 60, By())
     assert (found.point, found.signature, found.judged) == (0, PASS, True)
     log.undone()
     log.undone()
-    assert read_log(log.path).observations(AXIS, ["t"], 60) == []
+    assert read_log(log.path).observations(AXIS, ["t"], 60, By()) == []
 
 
 def test_a_log_is_whole_after_a_kill_at_any_byte(log: Log) -> None:
     observations = [seen(0), seen(2, "mismatch")]
     begin = log.path.stat().st_size
     for each in observations:
-        log.observed(each)
+        log.observed(each, By())
     whole = log.path.read_bytes()
     for size in range(begin, len(whole) + 1, 7):
         log.path.write_bytes(whole[:size])
         complete = whole[:size].count(b"\n") - 1
-        assert read_log(log.path).observations(AXIS, ["t"], 60) == observations[:complete]
+        assert read_log(log.path).observations(AXIS, ["t"], 60, By()) == observations[:complete]
         # What is written next begins a line of its own.
-        log.observed(seen(1))
-        assert read_log(log.path).observations(AXIS, ["t"], 60) == [*observations[:complete], seen(1)]
+        log.observed(seen(1), By())
+        # A line that lacks nothing but its end is whole then.
+        complete += whole[size : size + 1] == b"\n"
+        assert read_log(log.path).observations(AXIS, ["t"], 60, By()) == [*observations[:complete], seen(1)]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +133,7 @@ def test_what_is_no_log(tmp_path: Path, text: str, reason: str) -> None:
 
 
 def test_a_damaged_event(log: Log) -> None:
-    log.observed(seen(0))
+    log.observed(seen(0), By())
     begin, line = log.path.read_text().splitlines()
     event = json.loads(line)
     event["result"]["outcome"] = "nonsense"

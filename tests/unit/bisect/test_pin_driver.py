@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -14,10 +15,11 @@ from support.simulated import Simulated
 PINS = MovedPins({"llvm": ("18", "19"), "jax": ("0.9", "0.10"), "iree": ("3.9", "3.10")})
 
 
-def drive(wrong: Callable[[frozenset[str]], str]) -> PinDriver:
+def drive(wrong: Callable[[frozenset[str]], str], repeats: int = 0) -> PinDriver:
     """Search; ``wrong`` is the outcome of a set of moved components."""
     prober = Simulated(["t"], lambda _test, point, _number: wrong(PINS.components(point)))
-    driver = PinDriver(axis=PINS.axis(), prober=prober, strategy=Strategy(scan=False, jobs=2), pins=PINS)
+    strategy = Strategy(scan=False, jobs=2, repeats=repeats)
+    driver = PinDriver(axis=PINS.axis(), prober=prober, strategy=strategy, pins=PINS)
     driver.run()
     return driver
 
@@ -69,3 +71,15 @@ def test_what_cannot_be_installed_is_said() -> None:
 def test_ends_that_show_no_change(outcome: str, reason: str) -> None:
     with pytest.raises(UsageError, match=f"{reason}.* --bad"):
         drive(lambda moved: outcome if len(moved) == 3 else "pass")
+
+
+def test_a_flaky_test() -> None:
+    """It fails in half of its runs; a set passes only if it passes again and again."""
+    right = 0
+    for seed in range(20):
+        draw = random.Random(seed)
+        driver = drive(
+            lambda moved, draw=draw: "run-failed" if "jax" in moved and draw.random() < 0.5 else "pass", repeats=9
+        )
+        right += [PINS.components(each.change.after) for each in driver.changes("t")] == [{"jax"}]
+    assert right >= 19

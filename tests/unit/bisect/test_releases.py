@@ -16,6 +16,7 @@ PROGRAMS = ("16.0.6", "17.0.6", "18.1.8", "22.1.8")
 def test_programs_are_compared_with_programs() -> None:
     axis = make_axis(catalog(), "llvm")
     assert (axis.names, axis.left_out) == (PROGRAMS, ("19.1.7",))
+    assert make_axis(catalog(), "llvm", good="16", bad="18").left_out == (), "it is not between"
     assert make_axis(catalog(), "llvm", bindings=True).names == (*PROGRAMS[:3], "19.1.7", PROGRAMS[3])
     assert make_axis(catalog(), "llvm", bad="19").names == (*PROGRAMS[:3], "19.1.7"), "an end that is named"
 
@@ -27,9 +28,11 @@ def test_programs_are_compared_with_programs() -> None:
         ({"good": "22", "bad": "17"}, PROGRAMS[1:]),
         ({"good": "17"}, PROGRAMS[1:]),
         ({"bad": "17"}, PROGRAMS[:2]),
+        ({"good": "17", "fixed": True}, PROGRAMS[:2]),
+        ({"bad": "17", "fixed": True}, PROGRAMS[1:]),
     ],
 )
-def test_ends(ends: dict[str, str], expected: tuple[str, ...]) -> None:
+def test_ends(ends: dict[str, Any], expected: tuple[str, ...]) -> None:
     assert make_axis(catalog(), "llvm", **ends).names == expected
 
 
@@ -57,7 +60,7 @@ def test_labels_are_the_shortest_that_differ() -> None:
         "10.0.2",
         "24",
     ]
-    assert Axis(component="c", names=("24.0.0+a", "24.0.0+b")).labels() == ["24.0.0", "24.0.0"]
+    assert Axis(component="c", names=("24.0.0+a", "24.0.0+b")).labels() == ["24.0.0+a", "24.0.0+b"]
 
 
 @pytest.mark.parametrize(

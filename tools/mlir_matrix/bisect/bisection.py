@@ -16,7 +16,6 @@ from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import PINS_MARK, release_of
-from mlir_matrix.text import catalog_options
 
 #: Candidates that a report lists.
 _LISTED = 50
@@ -84,7 +83,16 @@ def _letter(number: int) -> str:
     return ascii_uppercase[number] if number < len(ascii_uppercase) else f"Z{number}"
 
 
-def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> Iterator[Bisection]:
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """Options for the commands in a report."""
+
+    #: Of ``matrix run`` and of ``matrix bisect``.
+    run: Sequence[str] = ()
+    bisect: Sequence[str] = ()
+
+
+def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repeat: Repeat) -> Iterator[Bisection]:
     """Return the result of each test."""
     observations, axis, done = driver.prober.observations, driver.axis, driver.prober.done
     found = {test: driver.changes(test) for test in observations.tests}
@@ -110,7 +118,7 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> I
             change=change,
             difference=difference,
             commits=_commits(catalog, axis, change),
-            descend=_descend(catalog, axis, test, change),
+            descend=_descend(catalog, axis, test, change, repeat),
             candidates=candidates,
             confidence=result.answer.confidence,
             marked=axis.of_passes(passes_of(plan, done, after, step)) & set(candidates) if step else frozenset(),
@@ -124,18 +132,18 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes]) -> I
             points=observations.points(test),
             changes=[explained(test, each) for each in changes],
             commands=commands_of(catalog, plan, done, chosen.result.id if chosen else "", read),
-            again=_again(catalog, axis, chosen) if chosen else (),
+            again=_again(axis, chosen, repeat) if chosen else (),
             problem=driver.problems.get(test, ""),
         )
 
 
-def _again(catalog: Catalog, axis: Axis, chosen: Observation) -> list[str]:
+def _again(axis: Axis, chosen: Observation, repeat: Repeat) -> list[str]:
     if axis.noun == "commit":
         return []
     # The identifier of the result has the shortest name of a release, which another one may take over.
     pins = f"{axis.component}={axis.names[chosen.point]}"
     name = f"{chosen.test}{PINS_MARK}{pins}" if axis.noun == "release" else chosen.result.id
-    return [*catalog_options(catalog.roots[1:]), name]
+    return [*repeat.run, name]
 
 
 def _sources(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> tuple[str, str] | None:
@@ -154,7 +162,9 @@ def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]])
     return f"{link}/compare/{'...'.join(found)}" if found and link.startswith("https://github.com/") else ""
 
 
-def _descend(catalog: Catalog, axis: Axis, test: str, change: Change[frozenset[Signature]]) -> list[str]:
+def _descend(
+    catalog: Catalog, axis: Axis, test: str, change: Change[frozenset[Signature]], repeat: Repeat
+) -> list[str]:
     found = _sources(catalog, axis, change)
     if found is None or not catalog.components[axis.component].document.build:
         return []
@@ -162,4 +172,4 @@ def _descend(catalog: Catalog, axis: Axis, test: str, change: Change[frozenset[S
     ends = (
         ["--find", "fixed", "--bad", found[0], "--good", found[1]] if fixed else ["--good", found[0], "--bad", found[1]]
     )
-    return [*catalog_options(catalog.roots[1:]), test, "--component", axis.component, *ends]
+    return [test, *repeat.bisect, "--component", axis.component, *ends]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from mlir_matrix.bisect.changes import Change, changes
 from mlir_matrix.bisect.history import History, Line, history
@@ -76,10 +76,12 @@ class Driver:
     found: dict[str, Found] = field(default_factory=dict)
     #: By test, why its search ended without an answer.
     problems: dict[str, str] = field(default_factory=dict)
+    #: By test, why there is nothing to find between the ends that were named.
+    wrong_ends: dict[str, str] = field(default_factory=dict)
     #: How often something was probed, and by test the candidates that are left, for whoever shows the progress.
     rounds: int = 0
     left: dict[str, int] = field(default_factory=dict)
-    _history: History[range] | History[int] = field(init=False)
+    _history: History[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         parents = self.axis.parents
@@ -93,7 +95,17 @@ class Driver:
             self.strategy.review(observations, [each for each in known if not each.judged])
         if self.strategy.scan:
             self._scan(tests)
-            return
+        else:
+            self._search_all(tests)
+        self._check_some()
+
+    def _check_some(self) -> None:
+        """Raise UsageError if the ends are wrong for every test."""
+        self.problems |= self.wrong_ends
+        if len(self.wrong_ends) == len(self.prober.observations.tests):
+            raise UsageError(next(iter(self.wrong_ends.values())))
+
+    def _search_all(self, tests: Sequence[str]) -> None:
         searches = {test: self._search(test) for test in tests}
         while searches:
             wanted = {}
@@ -110,7 +122,7 @@ class Driver:
         """Return the changes of a test: all that a scan finds, or the one that was searched."""
         points = self.prober.observations.points(test)
         if not self.strategy.scan:
-            return [_between(self.found[test], points)] if test in self.found else []
+            return [self._between(self.found[test], points)] if test in self.found else []
         known = {point.index: point.known for point in points}
         every = changes([known.get(index) for index in range(len(self.axis))])
         return [
@@ -133,7 +145,7 @@ class Driver:
         self.prober.level_times()
         if self.axis.good is not None and self.axis.bad is not None:
             for test in tests:
-                self._check_ends(test, self.axis.good, self.axis.bad)
+                self._has_ends(test, self.axis.good, self.axis.bad)
 
     def _probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
         observations = self.prober.observations
@@ -168,6 +180,21 @@ class Driver:
             elif point in chosen:
                 seen.add(point)
         return found
+
+    def _between(self, found: Found, points: Sequence[Point]) -> FoundChange:
+        """Return the change that a search found, between the observed points that are nearest to the likeliest candidate."""
+        culprit = found.answer.candidates[0]
+        older = set(self._history.listed(self._history.between((), culprit)))
+        old = [point for point in points if found.old in point.behaviours]
+        # A flaky test may show both, also at its good end.
+        old = [point for point in old if found.new not in point.behaviours] or old
+        new = [point for point in points if found.new in point.behaviours]
+        before = [point for point in old if point.index in older and point.index != culprit] or old[:1]
+        after = [point for point in new if point.index >= culprit and self._is_after(point.index, culprit)] or new[-1:]
+        return FoundChange(change=change_between(before[-1], after[0]), answer=found.answer)
+
+    def _is_after(self, point: int, culprit: int) -> bool:
+        return culprit in self._history.listed(self._history.between((), point))
 
     def _search(self, test: str) -> _Probes:
         """Yield the points that the search for one test wants."""
@@ -223,19 +250,18 @@ class Driver:
             yield from self._observed(test, [good, bad])
             for _ in range(self.strategy.repeats):
                 # The bad end of a flaky test may have passed by chance.
-                if self._known(test, good) and self._known(test, bad).keys() != self._known(test, good).keys():
+                known = self._known(test, good), self._known(test, bad)
+                if not all(known) or known[0].keys() != known[1].keys():
                     break
                 yield [bad]
-            self._check_ends(test, good, bad)
-            return min(good, bad), max(good, bad)
+            return (min(good, bad), max(good, bad)) if self._has_ends(test, good, bad) else None
         newest = yield from self._newest_known(test)
         if newest is None:
             self.problems[test] = f"nothing can be told at any {self.axis.noun}"
             return None
         if good is not None and good != newest:
             yield from self._observed(test, [good])
-            self._check_ends(test, good, newest)
-            return good, newest
+            return (good, newest) if self._has_ends(test, good, newest) else None
         return (yield from self._gallop(test, newest))
 
     def _observed(self, test: str, points: Sequence[int]) -> _Probes:
@@ -271,8 +297,13 @@ class Driver:
         self.problems[test] = f"no such change between the {self.axis.noun}s that were probed"
         return None
 
-    def _check_ends(self, test: str, good: int, bad: int) -> None:
-        """Raise UsageError unless a test behaves differently at its ends, and passes at the good one if it does at the bad."""
+    def _has_ends(self, test: str, good: int, bad: int) -> bool:
+        """Return whether a test behaves differently at its ends, and passes at the good one if it does at the bad."""
+        if why := self._why_not(test, good, bad):
+            self.wrong_ends[test] = why
+        return not why
+
+    def _why_not(self, test: str, good: int, bad: int) -> str:
         known = [self.prober.observations.at(test, point) for point in (good, bad)]
         names = [self.axis.names[point] for point in (good, bad)]
         ends = ["--good", "--bad"]
@@ -280,27 +311,15 @@ class Driver:
             ends = [f"{option} {name}" for option, name in zip(ends, names, strict=True)]
         at = [each.known if each else None for each in known]
         for end, point, found in zip(ends, known, at, strict=True):
-            if found is None and not self.strategy.scan:
+            if found is None:
                 why = point.shown.result.reason if point else "it is skipped"
-                raise UsageError(f"nothing can be told of {test} at {end} ({why}); choose another end")
+                return f"nothing can be told of {test} at {end} ({why}); choose another end"
         words = [" or ".join(sorted(map(str, found or ()))) for found in at]
-        passes = [{each.passes for each in found or ()} for found in at]
-        if passes == [{False}, {True}]:
-            raise UsageError(f"{test} passes at {ends[1]} and not at {ends[0]} ({words[0]}); swap them")
-        if at[0] is not None and at[0] == at[1]:
-            raise UsageError(f"{test} behaves alike at {' and '.join(ends)} ({words[0]}); choose other ends")
-
-
-def _between(found: Found, points: Sequence[Point]) -> FoundChange:
-    """Return the change that a search found, between the observed points that are nearest to the candidates."""
-    first, last = min(found.answer.candidates), max(found.answer.candidates)
-    old = [point for point in points if found.old in point.behaviours]
-    # A flaky test may show both, also at its good end.
-    old = [point for point in old if found.new not in point.behaviours] or old
-    new = [point for point in points if found.new in point.behaviours]
-    before = max((point for point in old if point.index < first), key=lambda point: point.index, default=old[0])
-    after = min((point for point in new if point.index >= last), key=lambda point: point.index, default=new[-1])
-    return FoundChange(change=change_between(before, after), answer=found.answer)
+        if [{each.passes for each in found or ()} for found in at] == [{False}, {True}]:
+            return f"{test} passes at {ends[1]} and not at {ends[0]} ({words[0]}); swap them"
+        if at[0] == at[1]:
+            return f"{test} behaves alike at {' and '.join(ends)} ({words[0]}); choose other ends"
+        return ""
 
 
 def change_between(before: Point, after: Point) -> Change[frozenset[Signature]]:

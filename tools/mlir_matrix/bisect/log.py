@@ -9,18 +9,20 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.signature import Signature
+from mlir_matrix.bisect.signature import By, Signature, signature
 from mlir_matrix.errors import UsageError
 from mlir_matrix.files import unwritable
 from mlir_matrix.judge.results import TestResult
 
+#: What a result alone does not tell.
+_OF_OUTPUTS = ("output", "ir", "time")
 SCHEMA = "mlir-matrix/bisect-log/v1"
 
 
@@ -32,18 +34,19 @@ class Log:
         self.path, self._names = path, names
 
     def begin(self, arguments: Sequence[str], component: str, tests: Iterable[str]) -> None:
-        """Write what is bisected. Raise InfrastructureError."""
+        """Write what is bisected, at each start. Raise InfrastructureError."""
         self._write(
             "begin",
             schema=SCHEMA,
             arguments=list(arguments),
+            folder=os.getcwd(),
             component=component,
             releases=list(self._names),
             tests=list(tests),
         )
 
-    def observed(self, seen: Observation) -> None:
-        """Write an observation. Raise InfrastructureError."""
+    def observed(self, seen: Observation, by: By) -> None:
+        """Write an observation and what its behaviour is made of. Raise InfrastructureError."""
         result = {each.name: getattr(seen.result, each.name) for each in fields(TestResult)}
         if seen.result.outcome == Outcome.PASS:
             # A passing verdict is large, and no report shows it.
@@ -53,15 +56,16 @@ class Log:
             test=seen.test,
             release=self._names[seen.point],
             behaviour=None if seen.signature is None else asdict(seen.signature),
+            by=asdict(by),
             limit_s=seen.limit_s,
             judged=seen.judged,
             result=result,
         )
 
-    def judged(self, seen: Observation) -> None:
-        """Write that a person judged the last observation of a test at a point. Raise InfrastructureError."""
+    def judged(self, seen: Observation, number: int) -> None:
+        """Write that a person judged an observation, the ``number``-th of its test and point. Raise InfrastructureError."""
         behaviour = None if seen.signature is None else asdict(seen.signature)
-        self._write("judged", test=seen.test, release=self._names[seen.point], behaviour=behaviour)
+        self._write("judged", test=seen.test, release=self._names[seen.point], number=number, behaviour=behaviour)
 
     def skipped(self, names: Iterable[str]) -> None:
         """Write that points are not probed. Raise InfrastructureError."""
@@ -80,7 +84,9 @@ class Log:
             try:
                 end = os.lseek(file, 0, os.SEEK_END)
                 torn = end and os.pread(file, 1, end - 1) != b"\n"
-                os.write(file, b"\n" * bool(torn) + line.encode())
+                data = b"\n" * bool(torn) + line.encode()
+                while data:
+                    data = data[os.write(file, data) :]
             finally:
                 os.close(file)
         except OSError as error:
@@ -95,19 +101,33 @@ class Past:
     arguments: Sequence[str]
     observed: list[dict[str, Any]] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
-    #: Whether the bisection goes on in the same folder.
+    #: The working folder of its last start.
+    folder: str = ""
+    #: Whether the bisection goes on in the same folder, and whether its last observation is to be forgotten.
     resumed: bool = False
+    undo: bool = False
 
-    def observations(self, axis: Axis, tests: Iterable[str], limit_s: float) -> list[Observation]:
-        """Return what was observed, without time-outs under a smaller limit, and what is not on the axis."""
+    def observations(self, axis: Axis, tests: Iterable[str], limit_s: float, by: By) -> list[Observation]:
+        """Return what was observed and still counts.
+
+        Failures of the infrastructure do not, nor time-outs under a smaller limit, nor what is not on the axis. A behaviour that
+        was made of something else is made of its result, where that is enough.
+        """
         places, known = {name: index for index, name in enumerate(axis.names)}, set(tests)
-        return [
-            found
-            for each in self.observed
-            if each["release"] in places and each["test"] in known
-            for found in [_restored(each, places[each["release"]])]
-            if found.result.outcome != Outcome.TIMED_OUT or found.limit_s >= limit_s
-        ]
+        found = []
+        for each in self.observed[: -1 if self.undo else None]:
+            if each["release"] not in places or each["test"] not in known:
+                continue
+            seen = _restored(each, places[each["release"]])
+            late = seen.result.outcome == Outcome.TIMED_OUT and seen.limit_s < limit_s
+            if not seen.judged and (late or seen.result.outcome == Outcome.INFRA_ERROR):
+                continue
+            if not seen.judged and each["by"] != asdict(by):
+                if by.kind in _OF_OUTPUTS:
+                    continue
+                seen = replace(seen, signature=signature(seen.result, by))
+            found.append(seen)
+        return found
 
 
 def read_log(path: Path) -> Past:
@@ -125,7 +145,7 @@ def read_log(path: Path) -> Past:
             continue
         try:
             past = _take(past, path, event)
-        except (ValueError, KeyError, TypeError, StopIteration) as error:
+        except (ValueError, LookupError, TypeError) as error:
             raise UsageError(f"{path}:{number}: no event of a bisection: {error!r}") from None
     if past is None:
         raise UsageError(f"{path} is no log of a bisection: it does not begin with the event begin of {SCHEMA}")
@@ -138,7 +158,9 @@ def _take(past: Past | None, path: Path, event: Mapping[str, Any]) -> Past:
     if past is None or kind == "begin":
         if kind != "begin" or event["schema"] != SCHEMA:
             raise ValueError(f"expected the event begin of {SCHEMA}")
-        return past or Past(path=path, arguments=event["arguments"])
+        past = past or Past(path=path, arguments=())
+        past.arguments, past.folder = event["arguments"], event["folder"]
+        return past
     if kind == "observed":
         _restored(event, 0)
         past.observed.append(dict(event))
@@ -148,8 +170,8 @@ def _take(past: Past | None, path: Path, event: Mapping[str, Any]) -> Past:
         past.skipped.add(event["release"])
     elif kind == "judged":
         place = (event["test"], event["release"])
-        last = next(each for each in reversed(past.observed) if (each["test"], each["release"]) == place)
-        last |= {"behaviour": event["behaviour"], "judged": True}
+        seen = [each for each in past.observed if (each["test"], each["release"]) == place]
+        seen[event["number"]] |= {"behaviour": event["behaviour"], "judged": True}
     return past
 
 

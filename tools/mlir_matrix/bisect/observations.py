@@ -66,10 +66,12 @@ class Observations:
     def add(self, seen: Observation) -> None:
         self._found[seen.test].setdefault(seen.point, []).append(seen)
 
-    def replace(self, old: Observation, new: Observation) -> None:
-        """Put an observation in the place of another one of the same test and point."""
+    def replace(self, old: Observation, new: Observation) -> int:
+        """Put an observation in the place of another one of the same test and point; return which one it is there."""
         found = self._found[old.test][old.point]
-        found[found.index(old)] = new
+        place = next(number for number, each in enumerate(found) if each is old)
+        found[place] = new
+        return place
 
     def at(self, test: str, point: int) -> Point | None:
         """Return what is known of a test at a point, None if it was not observed there."""

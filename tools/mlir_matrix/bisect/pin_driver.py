@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mlir_matrix.bisect.driver import Driver, FoundChange, change_between, verdict
-from mlir_matrix.bisect.pin_sets import PinSets, PinSetsAnswer
-from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.pin_sets import MOST, PinSets, PinSetsAnswer
+from mlir_matrix.bisect.releases import Axis, as_glob
 from mlir_matrix.bisect.search import Answer
+from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose
 from mlir_matrix.session import Session
@@ -56,18 +57,19 @@ class MovedPins:
         return {name: ends[point >> number & 1] for number, (name, ends) in enumerate(self.moved.items())}
 
 
-def used_components(session: Session, names: Sequence[str], moved: Collection[str]) -> dict[str, list[str]]:
-    """Return the tests with those of the components that they use. Raise UsageError where one uses none."""
-    found = {}
-    for test in choose(session.catalog, names, pins=session.pins).tests():
-        plan = session.plan([test])
-        references = {action.environment for action in plan.graph.actions.values()}
-        pairs = (pair for each in references for pair in (*session.releases(each), *session.needs(each)))
-        used = {entry.name for entry, _ in pairs}
-        found[test.id] = [name for name in moved if name in used]
-        if not found[test.id]:
-            raise UsageError(f"{test.id} uses none of {', '.join(moved)}; leave it out")
-    return found
+def used_components(session: Session, names: Sequence[str], pins: MovedPins) -> dict[str, list[str]]:
+    """Return the tests that can run at an end, with the moved components that they use there; empty lists: none."""
+    found: dict[str, set[str]] = {}
+    for end in (0, len(pins.axis()) - 1):
+        catalog = session.catalog
+        moved = Pins(catalog, {**session.pins.overrides, **pins.pins(end)}, session.pins.swaps)
+        there = replace(session, pins=moved)
+        for test in choose(catalog, [as_glob(name) for name in names], pins=moved).tests():
+            if test.outcome is None and test.selected:
+                references = {action.environment for action in there.plan([test]).graph.actions.values()}
+                pairs = (pair for each in references for pair in (*there.releases(each), *there.needs(each)))
+                found.setdefault(test.id, set()).update(entry.name for entry, _ in pairs)
+    return {test: [name for name in pins.moved if name in used] for test, used in found.items()}
 
 
 @dataclass(kw_only=True)
@@ -79,40 +81,53 @@ class PinDriver(Driver):
 
     def run(self) -> None:
         """Probe until each test has an answer. Raise UsageError for pin sets that behave alike."""
-        good, bad = 0, len(self.axis) - 1
+        bad = len(self.axis) - 1
         observations = self.prober.observations
-        self._probe(
-            {test: [each for each in (good, bad) if not observations.at(test, each)] for test in observations.tests}
-        )
-        searches = {}
-        for test in observations.tests:
-            self._check_ends(test, good, bad)
-            searches[test] = PinSets(list(self.pins.moved))
+        self._repeat({test: [0, bad] for test in observations.tests})
+        searches = {test: PinSets(list(self.pins.moved)) for test in observations.tests if self._has_ends(test, 0, bad)}
         while True:
             wanted = {}
             for test, search in searches.items():
                 self._feed(test, search)
-                points = [self.pins.point(each) for each in search.next(self.strategy.jobs)]
-                wanted[test] = [each for each in points if not observations.at(test, each)]
+                wanted[test] = [self.pins.point(each) for each in search.next(self.strategy.jobs)]
             if not any(wanted.values()):
                 break
-            self._probe(wanted)
+            self._repeat(wanted)
         for test, search in searches.items():
             answer = self.answers[test] = search.answer()
-            if answer.unknown:
-                sets = "; ".join(" with ".join(self.pins.changes(each)) for each in answer.unknown)
-                self.problems[test] = f"nothing could be told of {sets}"
+            unknown = "; ".join(" with ".join(self.pins.changes(each)) for each in answer.unknown)
+            problems = [f"nothing could be told of {unknown}"] if unknown else []
+            problems += [] if answer.complete else [f"there may be more than what {MOST} probes found"]
+            if problems:
+                self.problems[test] = "; ".join(problems)
+        self._check_some()
+
+    def _repeat(self, wanted: Mapping[str, Sequence[int]]) -> None:
+        """Probe sets, and those that were not bad again: a flaky test may pass by chance."""
+        observations, bad = self.prober.observations, len(self.axis) - 1
+        self._probe({test: self._unseen(test, points) for test, points in wanted.items()})
+        again: dict[str, list[int]] = {}
+        for test, points in wanted.items():
+            at_good, at_bad = self._known(test, 0).keys(), self._known(test, bad).keys()
+            for point in points:
+                seen = observations.at(test, point)
+                known = self._known(test, point).keys()
+                if seen and known and not (at_bad - at_good) & known:
+                    again.setdefault(test, []).extend([point] * (self.strategy.repeats + 1 - len(seen.observations)))
+        if any(again.values()):
+            self._probe(again)
 
     def _feed(self, test: str, search: PinSets) -> None:
-        """Give a search what was observed."""
+        """Give a search what was observed: a set that was ever bad is bad."""
         old, new = self._signatures(test, 0, len(self.axis) - 1)
         for point in self.prober.observations.points(test):
             if 0 < point.index < len(self.axis) - 1:
-                search.observe(self.pins.components(point.index), verdict(point.shown.signature, old, new))
+                seen = new if new in point.behaviours else point.shown.signature
+                search.observe(self.pins.components(point.index), verdict(seen, old, new))
 
     def changes(self, test: str) -> list[FoundChange]:
         """Return a change for each smallest set of pins."""
-        points = [self.pins.point(each) for each in self.answers[test].guilty]
+        points = [self.pins.point(each) for each in self.answers[test].guilty] if test in self.answers else []
         observed = [self.prober.observations.at(test, point) for point in (0, *points)]
         good, *bad = [each for each in observed if each]
         return [FoundChange(change=change_between(good, each), answer=Answer([each.index], 1.0, True)) for each in bad]

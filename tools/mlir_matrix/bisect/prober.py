@@ -14,7 +14,7 @@ from mlir_matrix.bisect.signature import PASS, By, signature
 from mlir_matrix.bisect.times import time_levels
 from mlir_matrix.events import Event, Listener, ignore
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import TestDone, TestResult
@@ -22,8 +22,6 @@ from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
 
-#: What tells results apart that is known only when a run has ended.
-_LATE = ("output", "ir", "time")
 #: How often a kernel is called to measure its time.
 _CALLS = 50
 
@@ -102,38 +100,36 @@ class Prober:
         self.running = {test: [point for name, point in runnable if name == test] for test, _ in runnable}
         waiting = {test.id for test in plan.tests}
 
-        def note(result: TestResult, outputs: Mapping[str, str] | None = None) -> None:
-            if result.id in waiting:
-                waiting.discard(result.id)
-                named = replace(result, id=result.id.partition(COPY)[0])
-                test, point = places[named.id]
-                found = signature(named, self.by, outputs)
-                limit = self.limits.timeout_s
-                seen = Observation(test=test, point=point, signature=found, result=named, limit_s=limit)
-                self.observations.add(seen)
-                self.keep(seen)
+        read = ActionCache(session.home.actions).read_blob
+
+        def note(result: TestResult) -> None:
+            waiting.discard(result.id)
+            named = replace(result, id=result.id.partition(COPY)[0], expected=True, expectation=None)
+            test, point = places[named.id]
+            if self.by.kind == "time":
+                self.samples.setdefault(test, {})[point] = seconds(plan, self.done, result.id)
+            found = signature(named, self.by, outputs_of(plan, self.done, result.id, self.by, read))
+            seen = Observation(test=test, point=point, signature=found, result=named, limit_s=self.limits.timeout_s)
+            self.observations.add(seen)
+            self.keep(seen)
 
         def listen(event: Event) -> None:
-            if not isinstance(event, TestDone):
-                self.listener(event)
-                return
-            # What a suite expects plays no part.
-            name = event.result.id.partition(COPY)[0]
-            self.listener(TestDone(replace(event.result, id=name, expected=True, expectation=None)))
-            if self.by.kind not in _LATE:
+            if isinstance(event, ActionDone):
+                self.done[event.action.id] = event.done
+            if isinstance(event, TestDone):
                 note(event.result)
+                # What a suite expects plays no part.
+                name = event.result.id.partition(COPY)[0]
+                event = TestDone(replace(event.result, id=name, expected=True, expectation=None))
+            self.listener(event)
 
         run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=listen)
         if run.interruption is not None:
             # What is not noted by now was not run.
             raise run.interruption
-        read = ActionCache(session.home.actions).read_blob
         for result in run.results:
-            if self.by.kind == "time":
-                test, point = places[result.id.partition(COPY)[0]]
-                self.samples.setdefault(test, {})[point] = seconds(plan, run.done, result.id)
-            note(result, outputs_of(plan, run.done, result.id, self.by, read))
-        self.done |= run.done
+            if result.id in waiting:
+                note(result)
 
 
 def _without_results(listener: Listener) -> Listener:

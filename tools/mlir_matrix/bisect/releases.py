@@ -13,7 +13,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose, is_suite
 from mlir_matrix.expand.test_sets import IR_TARGET
-from mlir_matrix.names import SEGMENTS, check_known, is_glob, name_glob
+from mlir_matrix.names import OF, SEGMENTS, check_known, is_glob, name_glob
 from mlir_matrix.session import Session
 
 
@@ -52,7 +52,8 @@ class Axis:
             )
             for name in names
         ]
-        return [".".join(name[:length]) for name, length in zip(names, lengths, strict=True)]
+        labels = [".".join(name[:length]) for name, length in zip(names, lengths, strict=True)]
+        return labels if len({*labels}) == len(labels) else list(self.names)
 
 
 def point_name(axis: Axis, point: int) -> str:
@@ -60,8 +61,10 @@ def point_name(axis: Axis, point: int) -> str:
     return f"{axis.labels()[point]} {axis.titles[point]}" if axis.titles else axis.names[point]
 
 
-def make_axis(catalog: Catalog, component: str, *, good: str = "", bad: str = "", bindings: bool = False) -> Axis:
-    """Return the releases from one end to the other, by default all. Raise UsageError.
+def make_axis(
+    catalog: Catalog, component: str, *, good: str = "", bad: str = "", bindings: bool = False, fixed: bool = False
+) -> Axis:
+    """Return the releases from one end to the other, by default all; ``fixed``: the good one is the newer. Raise UsageError.
 
     Without ``bindings``, releases that come as Python bindings are left out if others come as programs: they generate code for
     other CPU features.
@@ -76,13 +79,15 @@ def make_axis(catalog: Catalog, component: str, *, good: str = "", bad: str = ""
     mixed = any(each.bindings for each in releases) and not all(each.bindings for each in releases)
     usable = [each.release for each in releases if bindings or not (mixed and each.bindings) or each.release in ends]
     places = sorted(map(usable.index, ends))
-    if good and not bad:
-        usable = usable[places[0] :]
+    if len(ends) == 2:
+        usable = usable[places[0] : places[1] + 1]
     elif ends:
-        usable = usable[places[0] if good else 0 : places[-1] + 1]
+        usable = usable[places[0] :] if bool(good) != fixed else usable[: places[0] + 1]
     if len(usable) < 2:
         raise UsageError(f"{component} has {len(usable)} release to bisect; it takes two or more")
-    left_out = tuple(each.release for each in releases if each.bindings and each.release not in usable and mixed)
+    every = [each.release for each in releases]
+    between = releases[every.index(usable[0]) : every.index(usable[-1])]
+    left_out = tuple(each.release for each in between if each.bindings and each.release not in usable and mixed)
     at = {which: usable.index(release) for which, release in named.items()}
     return Axis(component=component, names=tuple(usable), left_out=left_out, good=at.get("good"), bad=at.get("bad"))
 
@@ -131,12 +136,19 @@ def _steps(catalog: Catalog, test: str) -> Iterator[str]:
         yield from (use.name for use in used_steps(catalog.targets[name].document.codegen))
 
 
-def tests_on(session: Session, names: Sequence[str], axis: Axis) -> dict[str, list[Test]]:
-    """Return the tests at each release, oldest first, by the identifier without pins. Raise UsageError."""
-    found: dict[str, dict[str, Test]] = {}
+def check_names(names: Sequence[str]) -> None:
+    """Raise UsageError for names of tests that cannot be bisected."""
     for name in names:
         if PINS_MARK in name:
             raise UsageError(f"{name}: a bisection chooses the releases; leave out what follows the '@'")
+        if OF in name:
+            raise UsageError(f"{name}: tests of properties are not bisected; name tests without '{OF}'")
+
+
+def tests_on(session: Session, names: Sequence[str], axis: Axis) -> dict[str, list[Test]]:
+    """Return the tests at each release, oldest first, by the identifier without pins. Raise UsageError."""
+    check_names(names)
+    found: dict[str, dict[str, Test]] = {}
     globs = [f"{name}{PINS_MARK}{axis.component}=*" for name in names]
     for test in choose(session.catalog, globs, pins=session.pins).tests():
         release = find_release(session.catalog.components[axis.component], test.pins.partition("=")[2]).release

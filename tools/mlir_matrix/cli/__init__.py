@@ -20,7 +20,7 @@ from mlir_matrix.errors import InfrastructureError, MatrixError
 VERBS = {
     "plan": "Show which tests would run, and why.",
     "run": "Run tests and compare each outcome with the expected one.",
-    "bisect": "Find the releases that changed the result of tests.",
+    "bisect": "Find what changed the result of tests: a release, a commit, or pins.",
     "explain": "Show everything that decides one test, with file and line.",
     "compare": "Compare the numbers in two files or folders.",
     "golden": "Manage expected outputs and numeric tolerances.",
@@ -85,7 +85,8 @@ def _call(arguments: list[str] | None) -> int:
         error.show()
         return 2
     except (KeyboardInterrupt, click.Abort) as error:
-        click.echo("matrix: interrupted; finished actions are cached: run the same command again to continue", err=True)
+        advice = getattr(error, "advice", "finished actions are cached: run the same command again to continue")
+        click.echo(f"matrix: interrupted; {advice}", err=True)
         # Click raises Abort from the interrupt.
         stopped = error.__cause__ if isinstance(error, click.Abort) else error
         return 128 + (stopped.signum if isinstance(stopped, _Stopped) else signal.SIGINT)

@@ -19,14 +19,15 @@ from mlir_matrix.bisect.driver import SHORT, Find
 from mlir_matrix.bisect.log import Past
 from mlir_matrix.bisect.pin_driver import MovedPins, used_components
 from mlir_matrix.bisect.pin_sets import moved_pins
-from mlir_matrix.bisect.releases import default_component, make_axis, tests_on
+from mlir_matrix.bisect.releases import check_names, default_component, make_axis, tests_on
 from mlir_matrix.bisect.signature import BY, By
-from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
 from mlir_matrix.cli.bisect_log import Continued
 from mlir_matrix.cli.bisect_run import BisectionRun, How, Reported
 from mlir_matrix.cli.output import note, warn
+from mlir_matrix.cli.words import option_words
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import check_known
@@ -69,9 +70,9 @@ _OF_COMMITS = {
     "--good",
     default="",
     metavar="END",
-    help="Where the tests pass: a release, a commit, or pins as in llvm=18,iree=3.9.",
+    help="One end: a release, a commit, or pins as in llvm=18,iree=3.9. The tests pass there.",
 )
-@click.option("--bad", default="", metavar="END", help="Where they do not.")
+@click.option("--bad", default="", metavar="END", help="The other end. They fail there.")
 @click.option(
     "--find",
     type=click.Choice(get_args(Find)),
@@ -95,7 +96,9 @@ _OF_COMMITS = {
     metavar="COMMAND",
     help="Build a commit by this command of sh, in its folder; it installs to $PREFIX and may use $JOBS.",
 )
-@click.option("--build-timeout", type=click.IntRange(1), metavar="SECONDS", help="End a build after this time.")
+@click.option(
+    "--build-timeout", type=click.IntRange(1), metavar="SECONDS", help="End a command of a build after this time."
+)
 @click.option("--first-parent", is_flag=True, help="Take a merge as one commit, without the commits that it merged.")
 @click.option(
     "--path", "paths", multiple=True, metavar="PATH", help="Commits that touch PATH are more likely. Repeatable."
@@ -173,7 +176,7 @@ class _Asked:
     given: Mapping[str, Any]
 
     def run(self, ground: Ground) -> list[Reported]:
-        return BisectionRun(self.session, ground, self.how, self.arguments, self.past).run()
+        return BisectionRun(self.session, ground, self.how, self.arguments, self.past, command).run()
 
 
 def _bisect_releases(asked: _Asked) -> list[Reported]:
@@ -186,7 +189,14 @@ def _bisect_releases(asked: _Asked) -> list[Reported]:
             raise UsageError(
                 f"{option} is about commits; name a repository with --repo, or commits as --good and --bad"
             )
-    axis = make_axis(current.catalog, chosen, good=given["good"], bad=given["bad"], bindings=given["bindings"])
+    axis = make_axis(
+        current.catalog,
+        chosen,
+        good=given["good"],
+        bad=given["bad"],
+        bindings=given["bindings"],
+        fixed=asked.how.find == "fixed",
+    )
     return asked.run(of_releases(current, axis, tests_on(current, asked.tests, axis)))
 
 
@@ -212,6 +222,7 @@ def _older_first(asked: _Asked) -> tuple[str, str]:
 def _bisect_commits(asked: _Asked, component: str) -> list[Reported]:
     current, given, fixed = asked.session, asked.given, asked.how.find == "fixed"
     older, newer = _older_first(asked)
+    check_names(asked.tests)
     source = find_source(
         current.catalog, component, repo=given["repo"], build=given["build"], limit_s=given["build_timeout"]
     )
@@ -244,42 +255,66 @@ def _bisect_pins(asked: _Asked) -> list[Reported]:
             raise UsageError(f"--{name} does not go with pins as ends; the components are those whose pins differ")
     if how.scan is not None or how.interactive or how.by.kind == "time":
         raise UsageError("--scan, --search, --interactive and --by time do not go with pins as ends")
+    for name, option in _OF_COMMITS.items():
+        if given[name]:
+            raise UsageError(f"{option} is about commits; it does not go with pins as ends")
+    check_names(asked.tests)
     moved = moved_pins(current.catalog, given["good"], given["bad"])
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for test, components in used_components(current, asked.tests, moved).items():
-        groups.setdefault(tuple(components), []).append(test)
+    ends = [read_pins(current.catalog, given[end].split(","), f"--{end}") for end in ("good", "bad")]
+    both = {name: release for name, release in ends[0].items() if name not in moved}
+    asked = replace(asked, session=_with_pins(current, both))
     found = list[Reported]()
-    for used, names in groups.items():
-        if unused := [name for name in moved if name not in used]:
-            warn(f"{' '.join(names)}: the pins of {' and '.join(unused)} play no part, because nothing there uses them")
+    for used, names in _by_used(asked, MovedPins(moved)).items():
         pins = MovedPins({name: moved[name] for name in used})
         if len(used) == 1:
-            found += _bisect_moved(current, names, used[0], pins.pins(0), pins.pins(1), how)
-            continue
-        results = asked.run(of_pins(current, pins, names))
-        found += [*results, *(each for one in results for each in _descend(current, one.bisection, pins, how))]
+            found += _bisect_moved(asked, names, used[0], pins.pins(0), {**both, **pins.pins(1)})
+        else:
+            results = asked.run(of_pins(asked.session, pins, names))
+            asked = replace(asked, how=replace(asked.how, events=None))
+            found += [*results, *(each for one in results for each in _descend(asked, one.bisection, pins, both))]
+        # A second bisection must not begin the file of events again.
+        asked = replace(asked, how=replace(asked.how, events=None))
     return found
 
 
-def _descend(current: Session, found: Bisection, pins: MovedPins, how: How) -> Iterator[Reported]:
+def _with_pins(session: Session, pins: Mapping[str, str]) -> Session:
+    return replace(session, pins=Pins(session.catalog, {**session.pins.overrides, **pins}, session.pins.swaps))
+
+
+def _by_used(asked: _Asked, pins: MovedPins) -> dict[tuple[str, ...], list[str]]:
+    """Return the tests by the moved components that they use. Raise UsageError where none uses any."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for test, components in used_components(asked.session, asked.tests, pins).items():
+        groups.setdefault(tuple(components), []).append(test)
+    for used, names in groups.items():
+        if unused := [name for name in pins.moved if name not in used]:
+            warn(f"{' '.join(names)}: the pins of {' and '.join(unused)} play no part, because nothing there uses them")
+    groups.pop((), None)
+    if not groups:
+        raise UsageError(f"no test that can run at an end uses {' or '.join(pins.moved)}")
+    return groups
+
+
+def _descend(asked: _Asked, found: Bisection, pins: MovedPins, both: Mapping[str, str]) -> Iterator[Reported]:
     """Bisect the releases of each component of a guilty set; the others stay as they are in it."""
     for change in found.changes:
-        bad = pins.pins(change.change.after)
+        bad = {**both, **pins.pins(change.change.after)}
         for component in sorted(pins.components(change.change.after)):
-            yield from _bisect_moved(current, [found.test], component, pins.pins(0), bad, how)
+            yield from _bisect_moved(asked, [found.test], component, pins.pins(0), bad)
 
 
 def _bisect_moved(
-    current: Session, tests: Sequence[str], component: str, good: Mapping[str, str], bad: Mapping[str, str], how: How
+    asked: _Asked, tests: Sequence[str], component: str, good: Mapping[str, str], bad: Mapping[str, str]
 ) -> Iterator[Reported]:
     """Bisect the releases of a component between two pin sets, with the others of the bad one."""
     others = {name: release for name, release in bad.items() if name != component}
-    axis = make_axis(current.catalog, component, good=good[component], bad=bad[component])
-    session = replace(current, pins=Pins(current.catalog, {**current.pins.overrides, **others}, current.pins.swaps))
+    axis = make_axis(asked.session.catalog, component, good=good[component], bad=bad[component])
+    session = _with_pins(asked.session, others)
     words = [word for name, release in others.items() for word in ("--pin", f"{name}={release}")]
-    arguments = [*tests, "--component", component, "--good", good[component], "--bad", bad[component], *words]
+    kept = option_words(command, asked.arguments, without=("good", "bad", "component", "events", "form", "quiet"))
+    arguments = [*tests, *kept, "--component", component, "--good", good[component], "--bad", bad[component], *words]
     ground = of_releases(session, axis, tests_on(session, tests, axis))
-    yield from BisectionRun(session, ground, replace(how, events=None), arguments, None).run()
+    yield from BisectionRun(session, ground, asked.how, arguments, None, command).run()
 
 
 def _text(found: Sequence[Reported]) -> Iterator[Any]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mlir_matrix.bisect.log import Log, Past, read_log
+from mlir_matrix.bisect.log import Past, read_log
 from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.errors import UsageError
 from mlir_matrix.files import is_held
@@ -47,6 +49,9 @@ class Continued(Verb):
         super().__init__(*arguments, params=[*params, *own], **more)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            # Of a shell that completes a word.
+            return super().parse_args(ctx, args)
         given = {flag for flag in _FLAGS if flag in args}
         args = [word for word in args if word not in given]
         replayed = _take_value(args, "--replay")
@@ -54,23 +59,28 @@ class Continued(Verb):
             for line in _shown(_last()):
                 click.echo(line)
             ctx.exit(0)
-        if "--undo" in given and "--resume" not in given:
-            raise UsageError("--undo forgets the last observation of a bisection; give it with --resume")
-        if "--resume" in given and replayed:
-            raise UsageError("--resume continues the last bisection and --replay another one; give one of them")
-        if "--resume" in given:
-            path = _last()
-            if is_held(path.parent):
-                raise UsageError(f"the last bisection is still running; its log is {path}")
-            if "--undo" in given:
-                Log(path, ()).undone()
-            ctx.obj = replace(read_log(path), resumed=True)
-        elif replayed:
-            ctx.obj = read_log(Path(replayed).absolute())
+        ctx.obj = _past(given, replayed)
         if isinstance(ctx.obj, Past):
             args = [*ctx.obj.arguments, *args]
+            if os.path.isdir(ctx.obj.folder):
+                # Folders in the arguments are relative to it.
+                os.chdir(ctx.obj.folder)
         ctx.meta["arguments"] = list(args)
         return super().parse_args(ctx, args)
+
+
+def _past(given: Collection[str], replayed: str) -> Past | None:
+    """Return the bisection that these options continue. Raise UsageError."""
+    if "--undo" in given and "--resume" not in given:
+        raise UsageError("--undo forgets the last observation of a bisection; give it with --resume")
+    if "--resume" not in given:
+        return read_log(Path(replayed).absolute()) if replayed else None
+    if replayed:
+        raise UsageError("--resume continues the last bisection and --replay another one; give one of them")
+    path = _last()
+    if is_held(path.parent):
+        raise UsageError(f"the last bisection is still running; its log is {path}")
+    return replace(read_log(path), resumed=True, undo="--undo" in given)
 
 
 def _take_value(args: list[str], option: str) -> str:
@@ -88,10 +98,17 @@ def _take_value(args: list[str], option: str) -> str:
 
 def _last() -> Path:
     """Return the log of the last bisection. Raise UsageError."""
-    logs = sorted(bisections().glob(f"*/{LAST}"), key=lambda log: log.stat().st_mtime_ns)
+    logs = sorted(bisections().glob(f"*/{LAST}"), key=_modified)
     if not logs:
         raise UsageError(f"there is no bisection to continue in {bisections()}")
     return logs[-1]
+
+
+def _modified(log: Path) -> int:
+    # Another process may remove it.
+    with suppress(FileNotFoundError):
+        return log.stat().st_mtime_ns
+    return 0
 
 
 def _shown(path: Path) -> Iterator[str]:

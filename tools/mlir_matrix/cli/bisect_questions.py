@@ -44,5 +44,4 @@ def ask(axis: Axis, log: Log, observations: Observations, new: Sequence[Observat
             note(f"continue with: {launcher()} bisect --resume")
             raise click.exceptions.Exit(0)
         judged = replace(seen, signature=_ANSWERS[answer], judged=True)
-        observations.replace(seen, judged)
-        log.judged(judged)
+        log.judged(judged, observations.replace(seen, judged))

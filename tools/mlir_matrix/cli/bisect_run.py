@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from mlir_matrix.bisect.axes import Ground
-from mlir_matrix.bisect.bisection import Bisection, explain
+from mlir_matrix.bisect.bisection import Bisection, Repeat, explain
 from mlir_matrix.bisect.driver import SHORT, Driver, Find, Strategy
+from mlir_matrix.bisect.history import Graph, history
 from mlir_matrix.bisect.log import Log, Past
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.pin_driver import PinDriver
@@ -18,7 +21,7 @@ from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.signature import By
 from mlir_matrix.cli.bisect_log import LAST, bisections
 from mlir_matrix.cli.bisect_questions import ask
-from mlir_matrix.cli.output import note
+from mlir_matrix.cli.words import option_words
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import ActionCache
@@ -36,6 +39,10 @@ if TYPE_CHECKING:
     from mlir_matrix.execute.options import Limits
     from mlir_matrix.session import Session
 
+#: The options that ``matrix run`` has as well.
+_OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")
+#: Those that say where to look.
+_OF_ENDS = ("component", "good", "bad", "find", "skip", "bindings", "scan", "events", "form", "quiet", "dry_run")
 #: Repeats that confirm the answer of a search.
 _REPEATS = 4
 
@@ -68,11 +75,23 @@ class Reported:
 class BisectionRun:
     """A bisection with its folder."""
 
-    def __init__(self, session: Session, ground: Ground, how: How, arguments: Sequence[str], past: Past | None) -> None:
-        """``arguments`` repeat it; ``past``: the log that it begins with."""
+    def __init__(
+        self,
+        session: Session,
+        ground: Ground,
+        how: How,
+        arguments: Sequence[str],
+        past: Past | None,
+        command: click.Command,
+    ) -> None:
+        """``arguments`` of ``command`` repeat it; ``past``: the log that it begins with."""
         self._session, self._ground, self._how, self._past = session, ground, how, past
         self._arguments = list(arguments)
         self._line = shlex.join([launcher(), "bisect", *arguments])
+        self._repeat = Repeat(
+            run=option_words(command, arguments, only=_OF_RUN),
+            bisect=option_words(command, arguments, without=_OF_ENDS),
+        )
         self._observations = Observations(ground.tests)
         self._events = EventLog(how.events)
         self._run = Run()
@@ -80,6 +99,8 @@ class BisectionRun:
         self._skipped = frozenset(ground.place(name, "--skip") for name in how.skip)
         if past:
             self._skipped |= {axis.names.index(name) for name in past.skipped if name in axis.names}
+        if ends := sorted({axis.good, axis.bad} & self._skipped, key=str):
+            raise UsageError(f"--skip {axis.names[ends[0] or 0]}: it is an end of the range; name another end")
 
     def run(self) -> list[Reported]:
         """Bisect, and write the reports. Raise MatrixError, or the interruption."""
@@ -97,8 +118,8 @@ class BisectionRun:
             driver = PinDriver(axis=axis, prober=prober, strategy=strategy, pins=self._ground.pins)
         try:
             found = self._drive(driver)
-        except KeyboardInterrupt:
-            note(f"continue with: {launcher()} bisect --resume")
+        except (KeyboardInterrupt, click.Abort) as interruption:
+            interruption.advice = f"continue with: {launcher()} bisect --resume"  # type: ignore[union-attr]
             raise
         self._run.done = prober.done
         self._events.ended(self._run)
@@ -118,7 +139,7 @@ class BisectionRun:
             driver.prober.listener = listen
             driver.run()
             read = ActionCache(self._session.home.actions).read_blob
-            return list(explain(self._session.catalog, driver, read))
+            return list(explain(self._session.catalog, driver, read, self._repeat))
 
     def _strategy(self) -> Strategy:
         """Return how to look for changes. Raise UsageError."""
@@ -129,6 +150,10 @@ class BisectionRun:
         if timed and (how.interactive or how.scan is False or how.repeats or axis.noun != "release"):
             raise UsageError(
                 "--by time compares the times of all releases; leave out --search, --interactive, --repeats and commits"
+            )
+        if how.scan and axis.parents is not None and isinstance(history(axis.parents), Graph):
+            raise UsageError(
+                "--scan takes commits in a line; these have merges: add --first-parent, or leave out --scan"
             )
         short = axis.noun == "release" and len(axis) <= SHORT
         scan = timed or (not how.interactive and (short if how.scan is None else how.scan))
@@ -156,23 +181,26 @@ class BisectionRun:
         except OSError as error:
             raise unwritable(f"no folder can be made in {root}", error) from None
         self._log = Log(folder / LAST, axis.names)
-        is_new = not self._log.path.exists()
-        if is_new:
-            self._log.begin(self._arguments, axis.component, tests)
+        past, is_new = self._past, not self._log.path.exists()
+        if past and past.undo:
+            self._log.undone()
+        self._log.begin(self._arguments, axis.component, tests)
         # Times are in the action cache.
-        if self._past and self._how.by.kind != "time":
-            for each in self._past.observations(axis, tests, self._how.limits.timeout_s):
+        if past and self._how.by.kind != "time":
+            for each in past.observations(axis, tests, self._how.limits.timeout_s, self._how.by):
+                if each.point in self._skipped:
+                    continue
                 self._observations.add(each)
                 if is_new:
-                    self._log.observed(each)
-        known = set() if is_new or not self._past else self._past.skipped
+                    self._log.observed(each, self._how.by)
+        known = past.skipped if past and not is_new else set()
         self._log.skipped(name for point in sorted(self._skipped) if (name := axis.names[point]) not in known)
         about = RunInfo(self._line, [str(each) for each in self._session.catalog.roots])
         self._events.planned(about.started(), tests=len(tests), unsupported=0, folder=run)
         return folder
 
     def _keep(self, seen: Observation) -> None:
-        self._log.observed(seen)
+        self._log.observed(seen, self._how.by)
         self._run.results.append(seen.result)
 
 

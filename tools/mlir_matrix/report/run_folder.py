@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -37,25 +38,37 @@ class RunFolder:
                 path.mkdir(parents=True)
             except FileExistsError:
                 continue
-            self.reopen(path)
+            fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
             self._prune()
             return path
         raise AssertionError
 
     def reopen(self, path: Path) -> None:
-        """Use the folder of an earlier run, and lock it until this process ends. Raise OSError."""
-        fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
+        """Use the folder of an earlier run, and lock it until this process ends. Raise OSError, also where it is in use."""
+        fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.__dict__["path"] = path
 
     def _prune(self) -> None:
         """Remove the oldest folders of runs that are over."""
         size = 0
-        runs = sorted(os.scandir(self._failures), key=lambda run: run.stat().st_mtime_ns, reverse=True)
+        runs = sorted(os.scandir(self._failures), key=_modified, reverse=True)
         for number, run in enumerate(runs):
             size += _size(run.path)
             if (number >= MOST_RUNS or size > MOST_BYTES) and not is_held(Path(run.path)):
                 remove_folder(run.path)
 
 
+def _modified(run: os.DirEntry[str]) -> int:
+    # Another process may remove it.
+    with suppress(FileNotFoundError):
+        return run.stat().st_mtime_ns
+    return 0
+
+
 def _size(folder: str) -> int:
-    return sum(os.lstat(os.path.join(base, name)).st_size for base, _, names in os.walk(folder) for name in names)
+    size = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(base, name)).st_size
+    return size

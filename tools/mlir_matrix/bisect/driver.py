@@ -311,6 +311,9 @@ class Driver:
             ends = [f"{option} {name}" for option, name in zip(ends, names, strict=True)]
         at = [each.known if each else None for each in known]
         for end, point, found in zip(ends, known, at, strict=True):
+            if found is None and self.strategy.scan:
+                # What is between may tell enough.
+                return ""
             if found is None:
                 why = point.shown.result.reason if point else "it is skipped"
                 return f"nothing can be told of {test} at {end} ({why}); choose another end"

@@ -20,7 +20,7 @@ from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import signature
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.report.bisection_document import document
+from mlir_matrix.report.bisection_document import Reported, document
 from mlir_matrix.report.bisection_markdown import markdown
 from mlir_matrix.report.bisection_text import bisection_lines
 from mlir_matrix.report.page import page
@@ -127,11 +127,12 @@ def test_page(found: Bisection) -> None:
 
 
 def test_the_document_has_its_type(found: Bisection) -> None:
-    made = document([found], [Path("/r.md")], "/log")
+    made = document([Reported(bisection=found, report=Path(f"/{each}.md"), log=Path(f"/{each}")) for each in "ab"])
     adapter("bisect").validate_python(made)
     assert [point["behaviour"] for point in made["tests"][0]["points"]] == ["A", None, "B", "A/C"]
     assert [(each["kind"], each["candidates"]) for each in made["tests"][0]["changes"]] == [
         ("broke", ["17.0.6", "18.1.8"]),
         ("differs", ["19.1.7"]),
     ]
-    assert made["summary"] == {"total": 1, "changed": 1}
+    assert made["summary"] == {"total": 2, "changed": 2}
+    assert [(each["report"], each["log"]) for each in made["tests"]] == [("/a.md", "/a"), ("/b.md", "/b")]

@@ -70,6 +70,8 @@ class BisectedTest(TypedDict):
     """By step, the command lines that repeat the newest failure without this program."""
     report: str
     """The report as Markdown."""
+    log: str
+    """The file with all observations, one JSON object a line."""
 
 
 class BisectSummary(TypedDict):
@@ -86,5 +88,3 @@ class Bisections(TypedDict):
     schema: Literal["mlir-matrix/bisect/v1"]
     tests: list[BisectedTest]
     summary: BisectSummary
-    log: str
-    """The file with all observations, one JSON object a line."""

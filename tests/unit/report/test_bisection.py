@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
@@ -21,7 +25,7 @@ from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import signature
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.report.bisection_document import Reported, document
-from mlir_matrix.report.bisection_markdown import markdown
+from mlir_matrix.report.bisection_markdown import escaped, markdown
 from mlir_matrix.report.bisection_text import bisection_lines
 from mlir_matrix.report.page import page
 from mlir_matrix.report.schemas.export import adapter
@@ -99,7 +103,7 @@ def test_on_a_terminal(found: Bisection) -> None:
 def test_markdown(found: Bisection) -> None:
     said = markdown(found, "matrix bisect mlir/p/t/w")
     assert said.startswith("# mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7\n")
-    assert "| 17.0.6 | unknown: the package \\| llvm\\x1b[2J cannot be had |" in said
+    assert "| 17.0.6 | unknown: the package \\| llvm\\x1b\\[2J cannot be had |" in said
     assert (
         "- one of these made the change:\n  - 17.0.6\n  - 18.1.8 (**changes files of the passes of this step**)\n"
         in said
@@ -124,6 +128,52 @@ def test_page(found: Bisection) -> None:
     assert "<script" not in made
     assert "bad &lt;op&gt; | [red]" in made
     assert not re.search(r"(?:src|href)=", made.replace('href="https://x/compare/a...b"', ""))
+
+
+HOSTILE = "\x1b[2J![x](http://e.org/x.png) <img src=a> [red]memref<f32> `a` | *b* \\"
+
+
+def hostile(found: Bisection) -> Bisection:
+    """The bisection with such subjects of commits, and such words of a compiler."""
+    axis = Axis(component="llvm", noun="commit", names=RELEASES, titles=(HOSTILE,) * 4)
+    shown = seen(3, "lower-failed", HOSTILE, step=STEP)
+    changes = [replace(each, descend=[HOSTILE]) for each in found.changes]
+    points = [*found.points[:3], Point(3, [*found.points[3].observations, shown])]
+    return replace(found, axis=axis, points=points, changes=changes, problem=HOSTILE)
+
+
+def test_text_of_others_does_nothing_on_a_terminal(found: Bisection) -> None:
+    console = Console(width=400, record=True, file=io.StringIO())
+    for line in bisection_lines(hostile(found)):
+        console.print(line if isinstance(line, Text) else Text.from_markup(line))
+    said = console.export_text()
+    assert "\x1b" not in said
+    assert "[red]memref<f32>" in said
+    assert re.search(r"18\.1\.8 \\x1b\[2J!.* is the last commit before", said)
+
+
+def test_text_of_others_is_no_markup(found: Bisection) -> None:
+    text = markdown(hostile(found), "matrix bisect")
+    prose = re.sub(r"(?ms)^(`{3,}).*?^\1$|`` .* ``", "", text)
+    # Also for a reader that takes HTML.
+    assert not re.search(r"(?<!\\)(?:!\[|<img|<f32)", prose)
+    made = page(text)
+    assert not re.search("<(?:img|em|f32|red)", made)
+    assert re.findall(r'(?:src|href)="[^"]*"', made) == ['href="https://x/compare/a...b"'] * 2
+    shown = escape(HOSTILE.replace("\x1b", "\\x1b"))
+    assert made.count(f"<td>19.1.7 {shown}</td>") == 1
+    assert f"<title>{TEST}: broke in llvm 18.1.8 {shown}, " in made
+    assert f"<li>to search them: <code>tools/matrix bisect '{shown}'</code></li>" in made.replace("&#x27;", "'")
+
+
+@given(st.text(alphabet="\\`*_[]()<>|#!&~$:/;-+=.1ab", min_size=1))
+def test_a_page_shows_escaped_text_as_it_is(text: str) -> None:
+    made = page(f"# t: {escaped(text)}\n\n| a | b |\n|---|---|\n| x | {escaped(text)} |\n\n- x: {escaped(text)}\n")
+    shown = escape(text, quote=False)
+    assert f"<h1>t: {shown}</h1>" in made
+    assert f"<td>{shown}</td>" in made
+    assert f"<li>x: {shown}</li>" in made
+    assert escaped("a\r\nb\nc") == "a b c"
 
 
 def test_the_document_has_its_type(found: Bisection) -> None:

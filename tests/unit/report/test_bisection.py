@@ -166,6 +166,16 @@ def test_text_of_others_is_no_markup(found: Bisection) -> None:
     assert f"<li>to search them: <code>tools/matrix bisect '{shown}'</code></li>" in made.replace("&#x27;", "'")
 
 
+def test_steps_that_were_not_compared_are_not_the_same(found: Bisection) -> None:
+    lost = StepDifference(problem="after bufferize, the cached file 0123 is missing")
+    bisection = replace(found, changes=[replace(found.changes[0], difference=lost)])
+    words = "he steps were not compared: after bufferize, the cached file 0123 is missing"
+    assert f"  t{words}" in list(bisection_lines(bisection))
+    assert f"\nT{words}.\n" in markdown(bisection, "")
+    change = document([Reported(bisection=bisection, report=Path("r"), log=Path("l"))])["tests"][0]["changes"][0]
+    assert (change["step"], change["not_compared"]) == (None, lost.problem)
+
+
 @given(st.text(alphabet="\\`*_[]()<>|#!&~$:/;-+=.1ab", min_size=1))
 def test_a_page_shows_escaped_text_as_it_is(text: str) -> None:
     made = page(f"# t: {escaped(text)}\n\n| a | b |\n|---|---|\n| x | {escaped(text)} |\n\n- x: {escaped(text)}\n")

@@ -70,7 +70,8 @@ def _change(found: Bisection, explained: ExplainedChange) -> BehaviourChange:
         "candidates": [releases[point] for point in explained.candidates],
         "marked": [releases[point] for point in sorted(explained.marked)],
         "confidence": round(explained.confidence, 4),
-        "step": difference.step if difference else None,
+        "step": difference.step or None if difference else None,
         "difference": list(difference.lines) if difference else [],
+        "not_compared": difference.problem if difference else "",
         "commits": explained.commits,
     }

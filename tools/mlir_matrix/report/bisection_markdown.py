@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
-from mlir_matrix.bisect.changes import Change
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.bisect.signature import Signature
@@ -96,8 +95,8 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
         yield from _result(axis.names[point], found, point)
     difference = explained.difference
     yield ""
-    if difference is None:
-        said = unchanged(found, change)
+    if difference is None or difference.problem:
+        said = unchanged(found, explained)
         yield f"{escaped(said[0].upper() + said[1:])}."
     elif not difference.lines:
         yield f"The IR is the same up to the step {_code(difference.step)}, which gives other bytes."
@@ -107,9 +106,11 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
         yield from ("", *_fenced("diff", [*difference.lines, *more]))
 
 
-def unchanged(found: Bisection, change: Change[frozenset[Signature]]) -> str:
-    """Say which steps give the same at both points of a change where no step gives something else."""
-    results = [found.at(point).shown.result for point in (change.before, change.after)]
+def unchanged(found: Bisection, explained: ExplainedChange) -> str:
+    """Say which steps give the same at both points of a change, or why none is known to give something else."""
+    if explained.difference:
+        return f"the steps were not compared: {explained.difference.problem}"
+    results = [found.at(point).shown.result for point in (explained.change.before, explained.change.after)]
     steps = sorted({str(each.step["name"]) for each in results if each.step and each.stage != Stage.JUDGE})
     if len(steps) > 1:
         return f"they fail at different steps, {' and '.join(steps)}; what both have given before is the same"

@@ -114,8 +114,8 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text
         if len(candidates) > _CANDIDATES:
             yield f"    and {len(candidates) - _CANDIDATES} more"
     difference = explained.difference
-    if difference is None:
-        yield f"  {escape(unchanged(found, change))}"
+    if difference is None or difference.problem:
+        yield f"  {escape(unchanged(found, explained))}"
     elif not difference.lines:
         yield f"  the IR is the same up to the step {escape(difference.step)}, which gives other bytes"
     else:

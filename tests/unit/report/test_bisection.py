@@ -17,7 +17,7 @@ from rich.text import Text
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
-from mlir_matrix.bisect.changes import changes
+from mlir_matrix.bisect.changes import Change, changes
 from mlir_matrix.bisect.commands import Commands
 from mlir_matrix.bisect.difference import StepDifference
 from mlir_matrix.bisect.observations import Observation, Point
@@ -174,6 +174,52 @@ def test_steps_that_were_not_compared_are_not_the_same(found: Bisection) -> None
     assert f"\nT{words}.\n" in markdown(bisection, "")
     change = document([Reported(bisection=bisection, report=Path("r"), log=Path("l"))])["tests"][0]["changes"][0]
     assert (change["step"], change["not_compared"]) == (None, lost.problem)
+
+
+def test_no_change_is_said_once(found: Bisection) -> None:
+    none = replace(found, changes=[], problem="no such change between the releases that were probed")
+    said = [line for line in bisection_lines(none) if "change" in str(line)]
+    assert said == ["No such change between the releases that were probed."]
+    assert "\n\nNo such change between the releases that were probed.\n" in markdown(none, "")
+    assert "certain" not in markdown(none, "")
+    assert "No such change: what is known of the releases is above." in list(bisection_lines(replace(none, problem="")))
+    assert "There is no certain answer: of x." in markdown(replace(found, problem="of x"), "")
+
+
+@pytest.mark.parametrize(
+    ("points", "parents", "culprit", "expected"),
+    [
+        (["A", "A", "B", "BB"], None, 2, ""),
+        (["A", "A", "AB", "BAB"], None, 2, "flaky: of 5 runs with the change, 3 show B"),
+        (["A", "A", "AAB", "A"], None, 2, "flaky: of 3 runs with the change, 1 shows B"),
+        # The culprit passed each time; what comes after the last failure may be mended.
+        (["A", "A", "AA", "AB", "A"], None, 2, "flaky: of 4 runs with the change, 1 shows B"),
+        # 2 is on another branch.
+        (["A", "B", "AA", "AB"], [[], [0], [0], [1, 2]], 1, "flaky: of 3 runs with the change, 2 show B"),
+    ],
+)
+def test_flaky_tests_are_named(points: list[str], parents: Any, culprit: int, expected: str) -> None:
+    """``points``: what was seen at each."""
+    shown = {"A": "pass", "B": "crashed"}
+    observed = [Point(at, [seen(0, shown[each]) for each in letters]) for at, letters in enumerate(points)]
+    names = tuple(f"1{at}.0" for at in range(len(points)))
+    after = next(at for at, letters in enumerate(points) if "B" in letters and at >= culprit)
+    was, becomes = (observed[at].known or frozenset() for at in (0, after))
+    change = Change(before=0, after=after, was=was, becomes=becomes)
+    bisection = Bisection(
+        test=TEST,
+        axis=Axis(component="llvm", names=names, parents=parents),
+        points=observed,
+        changes=[ExplainedChange(change=change, difference=None, commits="", candidates=[culprit])],
+    )
+    for lines in (bisection_lines(bisection), markdown(bisection, "").splitlines()):
+        assert "".join(str(line).strip("- ") for line in lines if "flaky" in str(line)) == expected
+
+
+def test_flaky_tests_of_a_scan(found: Bisection) -> None:
+    """Between two changes, each counts its own."""
+    said = [str(line).strip() for line in bisection_lines(found) if "flaky" in str(line)]
+    assert said == ["flaky: of 2 runs with the change, 1 shows A and 1 shows C"]
 
 
 @given(st.text(alphabet="\\`*_[]()<>|#!&~$:/;-+=.1ab", min_size=1))

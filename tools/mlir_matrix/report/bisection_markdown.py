@@ -7,16 +7,15 @@ import shlex
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
-from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.paths import launcher
+from mlir_matrix.report.bisection_words import flaky, sentence, unchanged
 from mlir_matrix.text import harmless
 
 _DIAGNOSTICS = 40
-_RUNS_DIFFER = "all steps give the same; the difference is in what ran"
 #: What CommonMark and GitHub may take for markup.
 _MARKUP = re.compile(r"[\\`*_\[\]<>|#!&~$]")
 
@@ -42,7 +41,8 @@ def _lines(found: Bisection, command: str) -> Iterator[str]:
     if axis.left_out:
         yield from ("", f"Left out, because they come as Python bindings: {escaped(', '.join(axis.left_out))}.")
     if found.problem:
-        yield from ("", f"There is no certain answer: {escaped(found.problem)}.")
+        doubt = f"there is no certain answer: {found.problem}" if found.changes else found.problem
+        yield from ("", escaped(sentence(doubt)))
     for explained in found.changes:
         yield from _change(found, explained)
     yield from _repeat(found, command)
@@ -87,34 +87,28 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
             yield f"  - {escaped(point_name(axis, point))}{mark}"
     if explained.confidence < 1:
         yield f"- confidence: {explained.confidence:.1%}"
+    if doubt := flaky(found, explained):
+        yield f"- {doubt}"
     if explained.commits:
         yield f"- commits: <{quote(explained.commits, safe=':/?#&=%+,~')}>"
     if explained.descend:
         yield f"- to search them: {_code(shlex.join([launcher(), 'bisect', *explained.descend]))}"
     for point in (change.before, change.after):
         yield from _result(axis.names[point], found, point)
-    difference = explained.difference
     yield ""
+    yield from _difference(found, explained)
+
+
+def _difference(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
+    difference = explained.difference
     if difference is None or difference.problem:
-        said = unchanged(found, explained)
-        yield f"{escaped(said[0].upper() + said[1:])}."
+        yield escaped(sentence(unchanged(found, explained)))
     elif not difference.lines:
         yield f"The IR is the same up to the step {_code(difference.step)}, which gives other bytes."
     else:
         yield f"The first step whose IR differs is {_code(difference.step)} (names of values are left out):"
         more = [f"… {difference.cut} more lines"] if difference.cut else []
         yield from ("", *_fenced("diff", [*difference.lines, *more]))
-
-
-def unchanged(found: Bisection, explained: ExplainedChange) -> str:
-    """Say which steps give the same at both points of a change, or why none is known to give something else."""
-    if explained.difference:
-        return f"the steps were not compared: {explained.difference.problem}"
-    results = [found.at(point).shown.result for point in (explained.change.before, explained.change.after)]
-    steps = sorted({str(each.step["name"]) for each in results if each.step and each.stage != Stage.JUDGE})
-    if len(steps) > 1:
-        return f"they fail at different steps, {' and '.join(steps)}; what both have given before is the same"
-    return f"all steps before {steps[0]} give the same" if steps else _RUNS_DIFFER
 
 
 def _result(release: str, found: Bisection, point: int) -> Iterator[str]:

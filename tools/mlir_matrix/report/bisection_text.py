@@ -12,7 +12,7 @@ from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.paths import launcher
-from mlir_matrix.report.bisection_markdown import unchanged
+from mlir_matrix.report.bisection_words import flaky, sentence, unchanged
 from mlir_matrix.text import counted, harmless, shortened
 
 _DIFF_LINES = 14
@@ -46,10 +46,10 @@ def _lines(found: Bisection) -> Iterator[str | Text]:
         yield f"  [bold]{letter}[/]  {escape(str(signature))}"
     yield from _unknown(found)
     yield ""
-    if found.problem:
+    if found.problem and found.changes:
         yield f"[yellow]no certain answer:[/] {escape(found.problem)}"
-    if not found.changes:
-        yield f"No such change: what is known of the {axis.noun}s is above."
+    elif not found.changes:
+        yield escape(sentence(found.problem or f"no such change: what is known of the {axis.noun}s is above"))
     for change in found.changes:
         yield from _change(found, change)
 
@@ -113,6 +113,8 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text
             yield f"    {escape(name)}{_MARK if point in explained.marked else ''}"
         if len(candidates) > _CANDIDATES:
             yield f"    and {len(candidates) - _CANDIDATES} more"
+    if doubt := flaky(found, explained):
+        yield f"  {doubt}"
     difference = explained.difference
     if difference is None or difference.problem:
         yield f"  {escape(unchanged(found, explained))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -127,6 +128,9 @@ def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
     (change,) = found["changes"]
     assert change["confidence"] >= 0.95
     assert made.ids[made.culprit][:12] in change["candidates"]
+    named = re.search(r"flaky: of (\d+) runs with the change, (\d+) shows? B", Path(found["report"]).read_text())
+    assert named
+    assert 0 < int(named[2]) < int(named[1])
 
 
 def test_pins(house: House) -> None:

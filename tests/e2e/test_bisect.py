@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_a_killed_bisection_goes_on(house: House, tmp_path: Path) -> None:
     assert done.code == 0, done.stderr
     assert changes(done.document) == FOUND
     assert log.read_text().startswith(before)
-    assert done.document["log"] == str(log)
+    assert done.document["tests"][0]["log"] == str(log)
     # Every point that can run was run twice, those before the kill too.
     counts = {point["release"]: sum(point["observations"].values()) for point in done.document["tests"][0]["points"]}
     assert {release.split(".")[0] for release, count in counts.items() if count} == {"18", "19", "21", "22", "23", "24"}
@@ -57,8 +58,8 @@ def test_a_killed_bisection_goes_on(house: House, tmp_path: Path) -> None:
     # Its log begins another one, in which nothing runs.
     again = house("bisect", "--replay", log, "--format", "json", "--quiet")
     assert changes(again.document) == FOUND
-    assert again.document["log"] != str(log)
-    copied, first = (read_log(Path(name)).observed for name in (again.document["log"], log))
+    assert again.document["tests"][0]["log"] != str(log)
+    copied, first = (read_log(Path(name)).observed for name in (again.document["tests"][0]["log"], log))
     kept = [each["release"] for each in first if each["release"] != "17.0.6"]
     assert sorted(each["release"] for each in copied) == sorted(kept), "what is skipped does not count"
 
@@ -128,6 +129,9 @@ def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
     (change,) = found["changes"]
     assert change["confidence"] >= 0.95
     assert made.ids[made.culprit][:12] in change["candidates"]
+    named = re.search(r"flaky: of (\d+) runs with the change, (\d+) shows? B", Path(found["report"]).read_text())
+    assert named
+    assert 0 < int(named[2]) < int(named[1])
 
 
 def test_pins(house: House) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.bisect.difference import difference
+from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.bisect.difference import difference, first_difference
+from mlir_matrix.execute.action_cache import LostBlob, Result
+from mlir_matrix.execute.job import Done
+from mlir_matrix.plan.graph import Graph, Produced
+from mlir_matrix.plan.planner import Plan
 
 MODULE = """\
 #map = affine_map<(d0) -> (d0)>
@@ -113,6 +120,41 @@ def test_labels_registers_and_comments_of_assembly_are_no_difference(old: str, n
 @pytest.mark.parametrize(("old", "new"), [("movss", "movsd"), ("#1", "#2"), ("jmp", "je")])
 def test_instructions_and_constants_count(old: str, new: str) -> None:
     assert difference(ASSEMBLY, ASSEMBLY.replace(old, new), "s")
+
+
+@pytest.mark.parametrize(
+    ("names", "lost", "problem"),
+    [
+        (("a", "b"), "", ""),
+        (("a", "x"), "", "the plan has no test x"),
+        (("y", "x"), "", "the plan has no test y and no test x"),
+        (("a", "b"), "1b", "after import, the cached file 1b was lost"),
+    ],
+)
+def test_steps_that_cannot_be_compared_are_not_the_same(names: tuple[str, str], lost: str, problem: str) -> None:
+    """Also where a later step gives something else: it is not the first one."""
+    graph, done, verdicts = Graph(), dict[str, Done](), dict[str, str]()
+    for test in "ab":
+        given: dict[str, Any] = {"environment": "e", "params": {"test": test}, "stage": Stage.LOWER, "tool": "t"}
+        first = graph.add("import", inputs={}, outputs={"out": "linalg.mlir"}, **given)
+        last = graph.add("lower", inputs={"ir": Produced(first, "out")}, outputs={"out": "llvm.mlir"}, **given)
+        verdicts[test] = graph.add(
+            "judge", inputs={"ir": Produced(last, "out")}, outputs={}, **{**given, "stage": Stage.JUDGE}
+        )
+        for number, name in enumerate((first, last), 1):
+            result = Result(outcome={"outcome": "ok"}, outputs={"out": f"{number}{test}"})
+            done[name] = Done(result=result, cached=False)
+
+    def read(digest: str) -> bytes:
+        if digest == lost:
+            raise LostBlob(digest, "was lost")
+        # The first step gives other bytes, but the same IR.
+        return (f"%{digest[1]} = a.b" if digest[0] == "1" else digest).encode()
+
+    found = first_difference(Plan(tests=(), graph=graph, verdicts=verdicts), done, names, read)
+    assert found is not None
+    assert found.problem == problem
+    assert (found.step, bool(found.lines)) == (("", False) if problem else ("lower", True))
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

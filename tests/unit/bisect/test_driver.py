@@ -75,7 +75,6 @@ def test_a_search_finds_the_culprit_of_each_test(seed: int) -> None:
     driver = drive(axis(count, good=0, bad=count - 1), behaviour, tests=tuple(culprits))
     for test, culprit in culprits.items():
         answer = driver.found[test].answer
-        assert answer.final
         possible = [culprit]
         while possible[0] - 1 in lost:
             possible.insert(0, possible[0] - 1)

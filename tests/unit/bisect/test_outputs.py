@@ -114,6 +114,9 @@ def test_times_of_calls_or_of_the_run() -> None:
     assert seconds(plan, finished(plan)[0], TEST) == [0.5]
     assert seconds(plan, finished(plan, kernel_ns=[2000, 3000])[0], TEST) == pytest.approx([2e-6, 3e-6])
     assert seconds(plan, {}, TEST) == []
+    # What code under test writes instead.
+    for written in (None, 7, "2000", {"2000": 1}, ["2000", None, [1]]):
+        assert seconds(plan, finished(plan, kernel_ns=written)[0], TEST) == [0.5]
 
 
 def test_a_plan_that_calls_kernels_several_times() -> None:

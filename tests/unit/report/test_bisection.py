@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
-from mlir_matrix.bisect.changes import changes
+from mlir_matrix.bisect.changes import Change, changes
 from mlir_matrix.bisect.commands import Commands
 from mlir_matrix.bisect.difference import StepDifference
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import signature
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.report.bisection_document import document
-from mlir_matrix.report.bisection_markdown import markdown
+from mlir_matrix.report.bisection_document import Reported, document
+from mlir_matrix.report.bisection_markdown import escaped, markdown
 from mlir_matrix.report.bisection_text import bisection_lines
 from mlir_matrix.report.page import page
 from mlir_matrix.report.schemas.export import adapter
@@ -99,7 +103,7 @@ def test_on_a_terminal(found: Bisection) -> None:
 def test_markdown(found: Bisection) -> None:
     said = markdown(found, "matrix bisect mlir/p/t/w")
     assert said.startswith("# mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7\n")
-    assert "| 17.0.6 | unknown: the package \\| llvm\\x1b[2J cannot be had |" in said
+    assert "| 17.0.6 | unknown: the package \\| llvm\\x1b\\[2J cannot be had |" in said
     assert (
         "- one of these made the change:\n  - 17.0.6\n  - 18.1.8 (**changes files of the passes of this step**)\n"
         in said
@@ -126,12 +130,115 @@ def test_page(found: Bisection) -> None:
     assert not re.search(r"(?:src|href)=", made.replace('href="https://x/compare/a...b"', ""))
 
 
+HOSTILE = "\x1b[2J![x](http://e.org/x.png) <img src=a> [red]memref<f32> `a` | *b* \\"
+
+
+def hostile(found: Bisection) -> Bisection:
+    """The bisection with such subjects of commits, and such words of a compiler."""
+    axis = Axis(component="llvm", noun="commit", names=RELEASES, titles=(HOSTILE,) * 4)
+    shown = seen(3, "lower-failed", HOSTILE, step=STEP)
+    changes = [replace(each, descend=[HOSTILE]) for each in found.changes]
+    points = [*found.points[:3], Point(3, [*found.points[3].observations, shown])]
+    return replace(found, axis=axis, points=points, changes=changes, problem=HOSTILE)
+
+
+def test_text_of_others_does_nothing_on_a_terminal(found: Bisection) -> None:
+    console = Console(width=400, record=True, file=io.StringIO())
+    for line in bisection_lines(hostile(found)):
+        console.print(line if isinstance(line, Text) else Text.from_markup(line))
+    said = console.export_text()
+    assert "\x1b" not in said
+    assert "[red]memref<f32>" in said
+    assert re.search(r"18\.1\.8 \\x1b\[2J!.* is the last commit before", said)
+
+
+def test_text_of_others_is_no_markup(found: Bisection) -> None:
+    text = markdown(hostile(found), "matrix bisect")
+    prose = re.sub(r"(?ms)^(`{3,}).*?^\1$|`` .* ``", "", text)
+    # Also for a reader that takes HTML.
+    assert not re.search(r"(?<!\\)(?:!\[|<img|<f32)", prose)
+    made = page(text)
+    assert not re.search("<(?:img|em|f32|red)", made)
+    assert re.findall(r'(?:src|href)="[^"]*"', made) == ['href="https://x/compare/a...b"'] * 2
+    shown = escape(HOSTILE.replace("\x1b", "\\x1b"))
+    assert made.count(f"<td>19.1.7 {shown}</td>") == 1
+    assert f"<title>{TEST}: broke in llvm 18.1.8 {shown}, " in made
+    assert f"<li>to search them: <code>tools/matrix bisect '{shown}'</code></li>" in made.replace("&#x27;", "'")
+
+
+def test_steps_that_were_not_compared_are_not_the_same(found: Bisection) -> None:
+    lost = StepDifference(problem="after bufferize, the cached file 0123 is missing")
+    bisection = replace(found, changes=[replace(found.changes[0], difference=lost)])
+    words = "he steps were not compared: after bufferize, the cached file 0123 is missing"
+    assert f"  t{words}" in list(bisection_lines(bisection))
+    assert f"\nT{words}.\n" in markdown(bisection, "")
+    change = document([Reported(bisection=bisection, report=Path("r"), log=Path("l"))])["tests"][0]["changes"][0]
+    assert (change["step"], change["not_compared"]) == (None, lost.problem)
+
+
+def test_no_change_is_said_once(found: Bisection) -> None:
+    none = replace(found, changes=[], problem="no such change between the releases that were probed")
+    said = [line for line in bisection_lines(none) if "change" in str(line)]
+    assert said == ["No such change between the releases that were probed."]
+    assert "\n\nNo such change between the releases that were probed.\n" in markdown(none, "")
+    assert "certain" not in markdown(none, "")
+    assert "No such change: what is known of the releases is above." in list(bisection_lines(replace(none, problem="")))
+    assert "There is no certain answer: of x." in markdown(replace(found, problem="of x"), "")
+
+
+@pytest.mark.parametrize(
+    ("points", "parents", "culprit", "expected"),
+    [
+        (["A", "A", "B", "BB"], None, 2, ""),
+        (["A", "A", "AB", "BAB"], None, 2, "flaky: of 5 runs with the change, 3 show B"),
+        (["A", "A", "AAB", "A"], None, 2, "flaky: of 3 runs with the change, 1 shows B"),
+        # The culprit passed each time; what comes after the last failure may be mended.
+        (["A", "A", "AA", "AB", "A"], None, 2, "flaky: of 4 runs with the change, 1 shows B"),
+        # 2 is on another branch.
+        (["A", "B", "AA", "AB"], [[], [0], [0], [1, 2]], 1, "flaky: of 3 runs with the change, 2 show B"),
+    ],
+)
+def test_flaky_tests_are_named(points: list[str], parents: Any, culprit: int, expected: str) -> None:
+    """``points``: what was seen at each."""
+    shown = {"A": "pass", "B": "crashed"}
+    observed = [Point(at, [seen(0, shown[each]) for each in letters]) for at, letters in enumerate(points)]
+    names = tuple(f"1{at}.0" for at in range(len(points)))
+    after = next(at for at, letters in enumerate(points) if "B" in letters and at >= culprit)
+    was, becomes = (observed[at].known or frozenset() for at in (0, after))
+    change = Change(before=0, after=after, was=was, becomes=becomes)
+    bisection = Bisection(
+        test=TEST,
+        axis=Axis(component="llvm", names=names, parents=parents),
+        points=observed,
+        changes=[ExplainedChange(change=change, difference=None, commits="", candidates=[culprit])],
+    )
+    for lines in (bisection_lines(bisection), markdown(bisection, "").splitlines()):
+        assert "".join(str(line).strip("- ") for line in lines if "flaky" in str(line)) == expected
+
+
+def test_flaky_tests_of_a_scan(found: Bisection) -> None:
+    """Between two changes, each counts its own."""
+    said = [str(line).strip() for line in bisection_lines(found) if "flaky" in str(line)]
+    assert said == ["flaky: of 2 runs with the change, 1 shows A and 1 shows C"]
+
+
+@given(st.text(alphabet="\\`*_[]()<>|#!&~$:/;-+=.1ab", min_size=1))
+def test_a_page_shows_escaped_text_as_it_is(text: str) -> None:
+    made = page(f"# t: {escaped(text)}\n\n| a | b |\n|---|---|\n| x | {escaped(text)} |\n\n- x: {escaped(text)}\n")
+    shown = escape(text, quote=False)
+    assert f"<h1>t: {shown}</h1>" in made
+    assert f"<td>{shown}</td>" in made
+    assert f"<li>x: {shown}</li>" in made
+    assert escaped("a\r\nb\nc") == "a b c"
+
+
 def test_the_document_has_its_type(found: Bisection) -> None:
-    made = document([found], [Path("/r.md")], "/log")
+    made = document([Reported(bisection=found, report=Path(f"/{each}.md"), log=Path(f"/{each}")) for each in "ab"])
     adapter("bisect").validate_python(made)
     assert [point["behaviour"] for point in made["tests"][0]["points"]] == ["A", None, "B", "A/C"]
     assert [(each["kind"], each["candidates"]) for each in made["tests"][0]["changes"]] == [
         ("broke", ["17.0.6", "18.1.8"]),
         ("differs", ["19.1.7"]),
     ]
-    assert made["summary"] == {"total": 1, "changed": 1}
+    assert made["summary"] == {"total": 2, "changed": 2}
+    assert [(each["report"], each["log"]) for each in made["tests"]] == [("/a.md", "/a"), ("/b.md", "/b")]

@@ -109,9 +109,10 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
         points = [observations.at(test, point) for point in (change.before, change.after)]
         before, after = (point.shown.result.id for point in points if point)
         difference = first_difference(plan, done, (before, after), read)
-        if difference is not None and not difference.lines:
+        if difference is not None and difference.step and not difference.lines:
             listed = driver.prober.listings(plan, {before: change.before, after: change.after})
-            difference = first_difference(*listed, (before, after), read) or difference
+            closer = first_difference(*listed, (before, after), read)
+            difference = closer if closer and closer.step else difference
         candidates = result.answer.candidates[:_LISTED]
         step = difference.step if difference and len(candidates) > 1 else ""
         return ExplainedChange(

@@ -57,7 +57,7 @@ def commands_of(
 
 
 def _lines(done: Done) -> list[list[str]]:
-    """Return the commands of an action; none where the code under test wrote something else there."""
+    """Return the commands of an action; none where the code under test wrote something else there: nothing else reads these."""
     found = done.result.metrics.get("commands")
     lines = [words for words in found if isinstance(words, list)] if isinstance(found, list) else []
     return [list(map(str, words)) for words in lines]
@@ -98,6 +98,6 @@ def passes_of(plan: Plan, done: Mapping[str, Done], test: str, step: str) -> fro
     words: set[str] = set()
     for name in plan.graph.needed_by(last) if last else ():
         if name in done and name.rpartition("-")[0] == step.partition(" ")[0]:
-            for line in done[name].result.metrics.get("commands", ()):
+            for line in _lines(done[name]):
                 words |= {each for word in line[1:] if word.startswith("-") for each in _PASS.findall(word)}
     return frozenset(words)

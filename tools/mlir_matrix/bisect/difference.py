@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import Action
 from mlir_matrix.plan.planner import Plan
@@ -42,19 +41,24 @@ _AROUND, _SHOWN = 2, 60
 
 @dataclass(frozen=True, kw_only=True)
 class StepDifference:
-    """The first step whose output differs."""
+    """The first step whose output differs, or why that is not known."""
 
-    step: str
+    #: Empty if it is not known.
+    step: str = ""
     #: The difference of the IR, as ``diff -u`` writes it; empty for outputs that are no text.
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] = ()
     #: How many lines of the difference are not shown.
     cut: int = 0
+    #: Why the steps were not compared; else empty.
+    problem: str = ""
 
 
 def first_difference(
     plan: Plan, done: Mapping[str, Done], tests: tuple[str, str], read: Callable[[str], bytes]
 ) -> StepDifference | None:
     """Compare what the steps of two tests gave, in order. None if no common step gave anything else."""
+    if missing := [test for test in tests if test not in plan.verdicts]:
+        return StepDifference(problem=f"the plan has no test {' and no test '.join(missing)}")
     left, right = (dict(_steps(plan, done, test)) for test in tests)
     for label in (label for label in left if label in right):
         actions = (left[label], right[label])
@@ -66,8 +70,7 @@ def first_difference(
 
 def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> Iterator[tuple[str, Action]]:
     """Yield the finished actions of a test that give something, by their name without digest."""
-    last = plan.verdicts.get(test)
-    for name in plan.graph.needed_by(last) if last else ():
+    for name in plan.graph.needed_by(plan.verdicts[test]):
         if name in done and done[name].result.ok and plan.graph.actions[name].stage != "judge":
             yield name.rpartition("-")[0], plan.graph.actions[name]
 
@@ -82,11 +85,11 @@ def _compare(
         step = f"{label} ({_PROGRAMS.get(name, 'llc')})" if _PROGRAMS.keys() & outputs[0].keys() else label
         kind = file.rpartition(".")[2]
         if kind not in ("mlir", *_MORE_SPELLINGS):
-            return StepDifference(step=step, lines=())
+            return StepDifference(step=step)
         try:
             left, right = (read(output[name]).decode("utf-8", "replace") for output in outputs)
-        except (OSError, LostBlob):
-            continue
+        except OSError as error:
+            return StepDifference(problem=f"after {step}, {error}")
         lines = difference(left, right, kind)
         if lines:
             cut = max(0, len(lines) - _SHOWN)

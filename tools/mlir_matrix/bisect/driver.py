@@ -126,7 +126,7 @@ class Driver:
         known = {point.index: point.known for point in points}
         every = changes([known.get(index) for index in range(len(self.axis))])
         return [
-            FoundChange(change=each, answer=Answer((*each.between, each.after), 1.0, True))
+            FoundChange(change=each, answer=Answer((*each.between, each.after), 1.0))
             for each in every
             if self.strategy.find in ("change", word(each.was, each.becomes))
         ]

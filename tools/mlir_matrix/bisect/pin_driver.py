@@ -130,4 +130,4 @@ class PinDriver(Driver):
         points = [self.pins.point(each) for each in self.answers[test].guilty] if test in self.answers else []
         observed = [self.prober.observations.at(test, point) for point in (0, *points)]
         good, *bad = [each for each in observed if each]
-        return [FoundChange(change=change_between(good, each), answer=Answer([each.index], 1.0, True)) for each in bad]
+        return [FoundChange(change=change_between(good, each), answer=Answer([each.index], 1.0)) for each in bad]

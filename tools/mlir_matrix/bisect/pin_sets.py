@@ -6,7 +6,7 @@ good, the whole is bad. Some subsets cannot be installed, or are unsupported: no
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, permutations
 
@@ -29,8 +29,6 @@ class PinSetsAnswer:
     guilty: tuple[Subset, ...]
     #: Sets of which nothing could be told, and that may be a smaller or a further cause.
     unknown: tuple[Subset, ...]
-    #: No further probe is needed, or none would tell more.
-    final: bool
     #: Every cause is found, but for what is unknown. False while probes remain, and where they reached ``MOST``.
     complete: bool
 
@@ -65,7 +63,7 @@ class PinSets:
         self._repairs = any(bad < good for bad in self._all(Verdict.BAD) for good in self._all(Verdict.GOOD))
 
     def next(self, count: int = 1) -> list[Subset]:
-        """Return up to ``count`` subsets to probe at once; none where the answer is final."""
+        """Return up to ``count`` subsets to probe at once; none where no further probe is needed or would tell more."""
         left = MOST + 2 - len(self._seen)
         return self._missing()[: max(0, min(count, left))]
 
@@ -80,7 +78,6 @@ class PinSets:
         return PinSetsAnswer(
             guilty=tuple(guilty),
             unknown=tuple(sorted(unknown, key=self._rank)),
-            final=not self.next(),
             complete=not self._missing(),
         )
 
@@ -178,7 +175,8 @@ def _hitting(causes: Sequence[Subset]) -> list[Subset]:
 
 def moved_pins(catalog: Catalog, good: str, bad: str) -> dict[str, tuple[str, str]]:
     """Read ``llvm=18,jax=0.9.1`` for both ends; return the releases of each component that differs. Raise UsageError."""
-    ends = {"--good": parse_pins(catalog, good, "--good"), "--bad": parse_pins(catalog, bad, "--bad")}
+    given = {"--good": good, "--bad": bad}
+    ends = {option: read_pins(catalog, text.split(","), option) for option, text in given.items()}
     for (one, pins), (other, others) in permutations(ends.items()):
         for name in pins.keys() - others.keys():
             usual = catalog.default_pins("")[name]
@@ -189,14 +187,3 @@ def moved_pins(catalog: Catalog, good: str, bad: str) -> dict[str, tuple[str, st
         same = ",".join(f"{name}={release}" for name, (release, _) in moved.items())
         raise UsageError(f"--good {good} and --bad {bad} are the same pin set, {same}; change a release in one of them")
     return found
-
-
-def parse_pins(catalog: Catalog, text: str, option: str) -> dict[str, str]:
-    """Read ``llvm=18,jax=0.9.1``; return components with the full names of their releases. Raise UsageError."""
-    return read_pins(catalog, text.split(","), option)
-
-
-def pins_of(moved: Mapping[str, tuple[str, str]], subset: Iterable[str]) -> dict[str, str]:
-    """Return the pins under which a subset of the components is moved to its bad releases."""
-    chosen = frozenset(subset)
-    return {name: pair[name in chosen] for name, pair in moved.items()}

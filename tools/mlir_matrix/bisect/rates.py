@@ -1,4 +1,4 @@
-"""How often a bad and a good point show «bad», and what follows from observations."""
+"""How often a bad point shows «bad», and what follows from observations. A good point never does."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ class Rates:
     deterministic: float = 0.999
     alpha: float = 0.25
     beta: float = 1.0
-    #: How often a good point shows «bad».
-    false_bad: float = 0.0
     _outlooks: dict[tuple[int, int], tuple[float, float, float]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __post_init__(self) -> None:
-        if not (0 <= self.deterministic <= 1 and 0 <= self.false_bad < 1 and self.alpha > 0 and self.beta > 0):
+        if not (0 <= self.deterministic <= 1 and self.alpha > 0 and self.beta > 0):
             raise UsageError(f"{self}: expected probabilities; alpha and beta above 0")
 
     def outlook(self, bad: int, good: int) -> tuple[float, float, float]:
@@ -40,10 +38,6 @@ class Rates:
             rate = exp(self._log_likelihood(bad + 1, good) - likelihood) if likelihood > -inf else 0.0
             found = self._outlooks[bad, good] = likelihood, rate, entropy_of(rate)
         return found
-
-    def log_early(self, bad: int, good: int) -> float:
-        """Return the logarithm of the probability of observations of good points, where they can show «bad»."""
-        return bad * log(self.false_bad) + good * log(1 - self.false_bad)
 
     def _log_likelihood(self, bad: int, good: int) -> float:
         a, b = self.alpha, self.beta

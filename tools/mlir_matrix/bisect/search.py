@@ -53,8 +53,6 @@ class Answer:
 
     candidates: Sequence[int]
     confidence: float
-    #: No further probe is needed, or none is likely to tell more: points in a long run of skipped ones are not all tried.
-    final: bool
 
 
 class _Block(NamedTuple):
@@ -63,28 +61,6 @@ class _Block(NamedTuple):
     members: Any
     bad: int = 0
     good: int = 0
-
-
-class _Evidence(NamedTuple):
-    """The blocks that observations make, in the order of the candidates on a line."""
-
-    blocks: tuple[_Block, ...]
-    bad: int = 0
-    good: int = 0
-
-    def add(self, history: History[Any], point: int, bad: bool, keep: bool) -> _Evidence:
-        """Return the evidence with one more observation.
-
-        ``keep``: whether a good point can show «bad», so that what is no ancestor of such a point remains.
-        """
-        blocks = []
-        for block in self.blocks:
-            inside, outside = history.split(block.members, point)
-            if inside:
-                blocks.append(_Block(inside, block.bad + bad, block.good + (not bad)))
-            if outside and (keep or not bad):
-                blocks.append(_Block(outside, block.bad, block.good))
-        return _Evidence(tuple(blocks), self.bad + bad, self.good + (not bad))
 
 
 class _Part(NamedTuple):
@@ -132,8 +108,9 @@ class Search:
         if not candidates or not history.weight(candidates, self._weights):
             raise UsageError("no point between the good and the bad end can be the culprit")
         self._candidates = candidates
-        self._evidence = _Evidence((_Block(candidates),))
-        self._parts = self._posterior(self._evidence)
+        #: In the order of the candidates on a line.
+        self._blocks: Sequence[_Block] = [_Block(candidates)]
+        self._parts = self._posterior(self._blocks)
         #: How often each point was good and bad.
         self._counts: dict[int, list[int]] = {}
         self._skips = _Skips(self._good | {self._bad})
@@ -144,16 +121,16 @@ class Search:
         if verdict is Verdict.CANNOT_TELL:
             self._skips.skip(point)
             return
-        evidence = self._add(self._evidence, point, verdict is Verdict.BAD)
-        parts = self._posterior(evidence)
+        blocks = self._add(self._blocks, point, verdict is Verdict.BAD)
+        parts = self._posterior(blocks)
         if not parts:
             raise ContradictionError(point, verdict)
-        self._evidence, self._parts = evidence, parts
+        self._blocks, self._parts = blocks, parts
         self._counts.setdefault(point, [0, 0])[verdict is Verdict.BAD] += 1
         self._skips.tell(point)
 
     def next(self, count: int = 1) -> list[int]:
-        """Return up to ``count`` points to probe at once, none where the answer is final.
+        """Return up to ``count`` points to probe at once, none where no further probe is needed or likely to tell more.
 
         A point of a flaky search, or one to verify, can be there several times.
         """
@@ -168,21 +145,20 @@ class Search:
 
     def answer(self) -> Answer:
         """Return the smallest set of candidates that has the confidence; of a certain answer, all that remain."""
-        final = not self.next()
         posterior = self.posterior()
         best = max(self._parts, key=lambda part: part.share)
         certain = self._certain()
         if certain or best.share >= self._enough:
             chosen = [point for point in self.history.listed(certain or best.members) if posterior[point]]
             chosen.sort(key=lambda point: -posterior[point])
-            return Answer(chosen, min(1.0, sum(posterior[point] for point in chosen)), final)
+            return Answer(chosen, min(1.0, sum(posterior[point] for point in chosen)))
         chosen, sum_of_chosen = [], 0.0
         for point in sorted(range(len(posterior)), key=lambda point: -posterior[point]):
             if sum_of_chosen >= self.confidence or not posterior[point]:
                 break
             chosen.append(point)
             sum_of_chosen += posterior[point]
-        return Answer(chosen, min(1.0, sum_of_chosen), final)
+        return Answer(chosen, min(1.0, sum_of_chosen))
 
     def posterior(self) -> list[float]:
         """Return for each point the probability that it is the culprit."""
@@ -216,23 +192,29 @@ class Search:
         if not 0 <= point < len(self.history):
             raise UsageError(f"unknown point {point}; expected one from 0 to {len(self.history) - 1}")
 
-    def _add(self, evidence: _Evidence, point: int, bad: bool) -> _Evidence:
-        return evidence.add(self.history, point, bad, keep=self.rates.false_bad > 0)
+    def _add(self, blocks: Sequence[_Block], point: int, bad: bool) -> list[_Block]:
+        """Return the blocks with one more observation."""
+        found = []
+        for block in blocks:
+            inside, outside = self.history.split(block.members, point)
+            if inside:
+                found.append(_Block(inside, block.bad + bad, block.good + (not bad)))
+            if outside and not bad:
+                found.append(_Block(outside, block.bad, block.good))
+        return found
 
     def _certain(self) -> Any:
         """Return the candidates that remain if bad points always show it and good ones never, or nothing."""
-        if not self.rates.deterministic or self.rates.false_bad:
+        if not self.rates.deterministic:
             return None
-        found = next((block.members for block in self._evidence.blocks if not block.good), None)
+        found = next((block.members for block in self._blocks if not block.good), None)
         return found if found and self.history.weight(found, self._weights) else None
 
-    def _posterior(self, evidence: _Evidence) -> list[_Part]:
+    def _posterior(self, blocks: Sequence[_Block]) -> list[_Part]:
         """Return the posterior of the blocks that are possible."""
-        found, rates = [], self.rates
-        for block in evidence.blocks:
-            likelihood, rate, entropy = rates.outlook(block.bad, block.good)
-            if rates.false_bad:
-                likelihood += rates.log_early(evidence.bad - block.bad, evidence.good - block.good)
+        found = []
+        for block in blocks:
+            likelihood, rate, entropy = self.rates.outlook(block.bad, block.good)
             weight = self.history.weight(block.members, self._weights)
             if likelihood > -inf and weight:
                 found.append((block.members, likelihood, weight, rate, entropy))
@@ -292,7 +274,7 @@ class Search:
 
     def _learn(self, count: int) -> list[int]:
         """Return points from which most is expected to be learnt, each after the likely verdicts of those before it."""
-        evidence, parts, chosen = self._evidence, self._parts, list[int]()
+        blocks, parts, chosen = self._blocks, self._parts, list[int]()
         while len(chosen) < count:
             outlooks = {point: (bad, gain) for point, bad, gain in self._outlooks(parts)}
             best = self._best((point, gain) for point, (_, gain) in outlooks.items())
@@ -300,8 +282,8 @@ class Search:
                 break
             chosen += best
             if len(chosen) < count:
-                evidence = self._add(evidence, best[0], outlooks[best[0]][0] > 0.5)
-                parts = self._posterior(evidence)
+                blocks = self._add(blocks, best[0], outlooks[best[0]][0] > 0.5)
+                parts = self._posterior(blocks)
         return chosen
 
     def _outlooks(self, parts: Sequence[_Part]) -> Iterator[tuple[int, float, float]]:
@@ -309,46 +291,37 @@ class Search:
 
         Not over all points: on a line, over the best of each block; in a graph, over some hundreds of each block.
         """
-        noise = self.rates.false_bad
-        noise_entropy = entropy_of(noise)
-
-        def outlook(late: float, bad: float, entropy: float) -> tuple[float, float]:
-            bad += noise * (1 - late)
-            return bad, entropy_of(bad) - entropy - noise_entropy * (1 - late)
-
         if not isinstance(self.history, Line):
-            for point, sums in self._sums(parts):
-                yield point, *outlook(*sums)
+            for point, bad, entropy in self._sums(parts):
+                yield point, bad, entropy_of(bad) - entropy
             return
-        late = bad = entropy = 0.0
+        bad = entropy = 0.0
         for part in parts:
             # The information is a concave function of the share of the block's members that are ancestors.
-            slope = max(part.rate - noise, 1e-3)
-            best = 1 / (1 + 2 ** ((part.entropy - noise_entropy) / slope))
-            share = (best - bad - noise * (1 - late)) / slope
+            slope = max(part.rate, 1e-3)
+            share = (1 / (1 + 2 ** (part.entropy / slope)) - bad) / slope
             ranking = self.history.ranking(part.members, self._weights)
             # Among many members, the neighbours of the best are as good.
             reach = None if self._skips else int(len(ranking.points) < 100)
             for point, weight in ranking.near(share / part.scale, reach):
                 more = part.scale * weight
-                yield point, *outlook(late + more, bad + more * part.rate, entropy + more * part.entropy)
-            late, bad, entropy = late + part.share, bad + part.share * part.rate, entropy + part.share * part.entropy
+                shown = bad + more * part.rate
+                yield point, shown, entropy_of(shown) - (entropy + more * part.entropy)
+            bad, entropy = bad + part.share * part.rate, entropy + part.share * part.entropy
 
-    def _sums(self, parts: Sequence[_Part]) -> Iterator[tuple[int, tuple[float, float, float]]]:
-        """Iterate over points with the sums of shares, of shares that show «bad», and of entropies of their ancestors."""
-        values = [[0.0] * len(self.history) for _ in range(3)]
+    def _sums(self, parts: Sequence[_Part]) -> Iterator[tuple[int, float, float]]:
+        """Iterate over points with the sums of shares that show «bad», and of entropies, of their ancestors."""
+        shown, entropies = ([0.0] * len(self.history) for _ in range(2))
         chosen = list[int]()
         for part in parts:
             members = self.history.listed(part.members)
             chosen += members[:: -max(1, len(members) // _SAMPLE)]
             for point in members:
                 share = part.scale * self._weights.each[point]
-                values[0][point], values[1][point], values[2][point] = share, share * part.rate, share * part.entropy
-        bad, entropy = map(self.history.sums, values[1:])
-        # Needed only where good points can show «bad».
-        late = self.history.sums(values[0]) if self.rates.false_bad else bad
+                shown[point], entropies[point] = share * part.rate, share * part.entropy
+        bad, entropy = self.history.sums(shown), self.history.sums(entropies)
         for point in chosen:
-            yield point, (late[point], bad[point], entropy[point])
+            yield point, bad[point], entropy[point]
 
 
 class _Skips:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan, nan
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.errors import UsageError
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mlir_matrix.report.schemas.verdict import Census
 
 #: What signatures are made of: everything that is known of a failure, the outcome alone, the bytes of the outputs, or times.
-BY = ("behaviour", "outcome", "output", "time")
+Whole = Literal["behaviour", "outcome", "output", "time"]
+BY: tuple[Whole, ...] = get_args(Whole)
 #: What verdicts measure: of errors the largest of all outputs, and numbers of elements, operations and poisons.
 METRICS = ("max_ulp", "max_abs", "max_rel", "error_used", "wrong", "elements", "operations", "poisons")
 _CRITERION = re.compile(r"(?:(?P<step>ir:)(?P<name>.+)|(?P<metric>\w+)\s*(?:(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=]+))?)")
@@ -61,7 +62,7 @@ PASS = Signature(outcome=Outcome.PASS)
 class By:
     """What tells results apart."""
 
-    kind: Literal["behaviour", "outcome", "output", "time", "ir", "metric"] = "behaviour"
+    kind: Literal[Whole, "ir", "metric"] = "behaviour"
     #: The step or its number; the metric.
     name: str = ""
     #: Values of the metric up to this one are one behaviour, larger ones another. ``below``: the bound is one of the larger.
@@ -71,7 +72,7 @@ class By:
     @classmethod
     def parse(cls, text: str) -> By:
         """Read ``outcome``, ``ir:bufferize``, ``ir:2``, ``max_ulp`` or ``max_ulp<=4``. Raise UsageError."""
-        for kind in ("behaviour", "outcome", "output", "time"):
+        for kind in BY:
             if text == kind:
                 return cls(kind)
         found = _CRITERION.fullmatch(text)

@@ -25,13 +25,13 @@ from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
 from mlir_matrix.cli.bisect_log import Continued
-from mlir_matrix.cli.bisect_run import BisectionRun, How, Reported
+from mlir_matrix.cli.bisect_run import BisectionRun, How
 from mlir_matrix.cli.output import note, warn
 from mlir_matrix.cli.words import option_words
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from mlir_matrix.errors import UsageError
 from mlir_matrix.names import check_known
-from mlir_matrix.report.bisection_document import document
+from mlir_matrix.report.bisection_document import Reported, document
 from mlir_matrix.report.layout import print_lines
 
 if TYPE_CHECKING:
@@ -156,8 +156,7 @@ def command(context: click.Context, /, tests: tuple[str, ...], current: Session,
     else:
         found = _bisect_commits(asked, component)
     if form == "json":
-        reports = [each.report for each in found]
-        click.echo(json.dumps(document([each.bisection for each in found], reports, str(found[0].log)), indent=1))
+        click.echo(json.dumps(document(found), indent=1))
     else:
         print_lines(_text(found), stderr=str(how.events) == "-")
     return 0 if all(sum(point.known is not None for point in each.bisection.points) > 1 for each in found) else 3

@@ -29,6 +29,7 @@ from mlir_matrix.files import unwritable, write_text
 from mlir_matrix.judge.results import Run
 from mlir_matrix.paths import launcher
 from mlir_matrix.report.axis_progress import shown_on_axis
+from mlir_matrix.report.bisection_document import Reported
 from mlir_matrix.report.bisection_markdown import markdown
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.page import page
@@ -61,15 +62,6 @@ class How:
     events: Path | None
     quiet: bool
     limits: Limits
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reported:
-    """What a bisection found for a test, and where its report is."""
-
-    bisection: Bisection
-    report: Path
-    log: Path
 
 
 class BisectionRun:

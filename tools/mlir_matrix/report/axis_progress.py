@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from mlir_matrix.bisect.driver import Driver
@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 _WIDTH, _TESTS = 60, 6
 
 
-@contextmanager
-def shown_on_axis(driver: Driver, *, quiet: bool) -> Iterator[Listener]:
+def shown_on_axis(driver: Driver, *, quiet: bool) -> AbstractContextManager[Listener]:
     """Show the progress of a bisection on stderr: its axes on a terminal, else a line for each observation."""
-    with shown(
-        quiet=quiet, live=lambda: _AxisProgress(driver), plain=lambda: _PlainAxisProgress(len(driver.axis))
-    ) as display:
-        yield display
+    return shown(quiet=quiet, live=lambda: _AxisProgress(driver), plain=lambda: _PlainAxisProgress(0))
 
 
 class _PlainAxisProgress(PlainProgress):

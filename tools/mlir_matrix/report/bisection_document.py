@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
@@ -10,17 +11,26 @@ from mlir_matrix.bisect.observations import Point
 from mlir_matrix.report.schemas.bisect import BehaviourChange, BisectedTest, Bisections, ObservedPoint
 
 
-def document(found: Sequence[Bisection], reports: Sequence[Path], log: str) -> Bisections:
-    """Return the document; ``reports`` are the files of the bisections."""
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """What a bisection found for a test, and where its report is."""
+
+    bisection: Bisection
+    report: Path
+    log: Path
+
+
+def document(found: Sequence[Reported]) -> Bisections:
+    """Return the document."""
     return {
         "schema": "mlir-matrix/bisect/v1",
-        "tests": [_test(each, str(path)) for each, path in zip(found, reports, strict=True)],
-        "summary": {"total": len(found), "changed": sum(bool(each.changes) for each in found)},
-        "log": log,
+        "tests": [_test(each) for each in found],
+        "summary": {"total": len(found), "changed": sum(bool(each.bisection.changes) for each in found)},
     }
 
 
-def _test(found: Bisection, report: str) -> BisectedTest:
+def _test(reported: Reported) -> BisectedTest:
+    found = reported.bisection
     letters = found.behaviours
     return {
         "id": found.test,
@@ -33,7 +43,8 @@ def _test(found: Bisection, report: str) -> BisectedTest:
         "changes": [_change(found, each) for each in found.changes],
         "problem": found.problem,
         "commands": {step: list(lines) for step, lines in found.commands.steps.items()},
-        "report": report,
+        "report": str(reported.report),
+        "log": str(reported.log),
     }
 
 
@@ -59,7 +70,8 @@ def _change(found: Bisection, explained: ExplainedChange) -> BehaviourChange:
         "candidates": [releases[point] for point in explained.candidates],
         "marked": [releases[point] for point in sorted(explained.marked)],
         "confidence": round(explained.confidence, 4),
-        "step": difference.step if difference else None,
+        "step": difference.step or None if difference else None,
         "difference": list(difference.lines) if difference else [],
+        "not_compared": difference.problem if difference else "",
         "commits": explained.commits,
     }

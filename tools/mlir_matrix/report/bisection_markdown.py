@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
-from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
-from mlir_matrix.bisect.changes import Change
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.paths import launcher
+from mlir_matrix.report.bisection_words import flaky, sentence, unchanged
 from mlir_matrix.text import harmless
 
 _DIAGNOSTICS = 40
-_RUNS_DIFFER = "all steps give the same; the difference is in what ran"
+#: What CommonMark and GitHub may take for markup.
+_MARKUP = re.compile(r"[\\`*_\[\]<>|#!&~$]")
 
 
 def markdown(found: Bisection, command: str) -> str:
@@ -26,35 +27,37 @@ def markdown(found: Bisection, command: str) -> str:
 
 def _lines(found: Bisection, command: str) -> Iterator[str]:
     axis = found.axis
-    yield f"# {_title(found)}"
+    first, last, component = map(escaped, (axis.names[0], axis.names[-1], axis.component))
+    yield f"# {escaped(_title(found))}"
     yield ""
-    yield f"Test `{found.test}`, with the {axis.noun}s {axis.names[0]} to {axis.names[-1]} of {axis.component}:"
+    yield f"Test {_code(found.test)}, with the {axis.noun}s {first} to {last} of {component}:"
     yield from ("", f"| {axis.noun} | behaviour |", "|---|---|")
     told: set[frozenset[Signature] | None] = {None}
     for point in found.points:
         # A behaviour is described once.
         words = found.letters(point.known) if point.known and point.known in told else _behaviour(found, point)
         told.add(point.known)
-        yield f"| {_cell(point_name(axis, point.index))} | {_cell(words)} |"
+        yield f"| {escaped(point_name(axis, point.index))} | {words} |"
     if axis.left_out:
-        yield from ("", f"Left out, because they come as Python bindings: {', '.join(axis.left_out)}.")
+        yield from ("", f"Left out, because they come as Python bindings: {escaped(', '.join(axis.left_out))}.")
     if found.problem:
-        yield from ("", f"There is no certain answer: {found.problem}.")
+        doubt = f"there is no certain answer: {found.problem}" if found.changes else found.problem
+        yield from ("", escaped(sentence(doubt)))
     for explained in found.changes:
         yield from _change(found, explained)
     yield from _repeat(found, command)
     yield from ("", "## Versions", "")
     chosen = shown(found.points)
     for component, release in (chosen.result.pins if chosen else {}).items():
-        yield f"- {component} {release}"
+        yield f"- {escaped(component)} {escaped(release)}"
 
 
 def _behaviour(found: Bisection, point: Point) -> str:
     if not point.known:
-        return f"unknown: {point.shown.result.reason}"
+        return f"unknown: {escaped(point.shown.result.reason)}"
     counts = point.behaviours
     times = {each: f" ({count} of {sum(counts.values())})" if len(counts) > 1 else "" for each, count in counts.items()}
-    return "; ".join(f"**{found.behaviours[each]}** {each}{times[each]}" for each in counts)
+    return "; ".join(f"**{found.behaviours[each]}** {escaped(str(each))}{times[each]}" for each in counts)
 
 
 def _title(found: Bisection) -> str:
@@ -70,42 +73,42 @@ def _where(found: Bisection, explained: ExplainedChange) -> str:
 
 def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     change, axis = explained.change, found.axis
-    yield from ("", f"## {explained.word.capitalize()} in {axis.component} {_where(found, explained)}", "")
+    yield from (
+        "",
+        f"## {explained.word.capitalize()} in {escaped(f'{axis.component} {_where(found, explained)}')}",
+        "",
+    )
     for point, known in ((change.before, change.was), (change.after, change.becomes)):
-        yield f"- {axis.names[point]}: {' or '.join(sorted(map(str, known)))}"
+        yield f"- {escaped(axis.names[point])}: {escaped(' or '.join(sorted(map(str, known))))}"
     if len(explained.candidates) > 1:
         yield "- one of these made the change:"
         for point in explained.candidates:
             mark = " (**changes files of the passes of this step**)" if point in explained.marked else ""
-            yield f"  - {_cell(point_name(axis, point))}{mark}"
+            yield f"  - {escaped(point_name(axis, point))}{mark}"
     if explained.confidence < 1:
         yield f"- confidence: {explained.confidence:.1%}"
+    if doubt := flaky(found, explained):
+        yield f"- {doubt}"
     if explained.commits:
-        yield f"- commits: <{explained.commits}>"
+        yield f"- commits: <{quote(explained.commits, safe=':/?#&=%+,~')}>"
     if explained.descend:
-        yield f"- to search them: `{shlex.join([launcher(), 'bisect', *explained.descend])}`"
+        yield f"- to search them: {_code(shlex.join([launcher(), 'bisect', *explained.descend]))}"
     for point in (change.before, change.after):
         yield from _result(axis.names[point], found, point)
-    difference = explained.difference
     yield ""
-    if difference is None:
-        said = unchanged(found, change)
-        yield f"{said[0].upper()}{said[1:]}."
+    yield from _difference(found, explained)
+
+
+def _difference(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
+    difference = explained.difference
+    if difference is None or difference.problem:
+        yield escaped(sentence(unchanged(found, explained)))
     elif not difference.lines:
-        yield f"The IR is the same up to the step `{difference.step}`, which gives other bytes."
+        yield f"The IR is the same up to the step {_code(difference.step)}, which gives other bytes."
     else:
-        yield f"The first step whose IR differs is `{difference.step}` (names of values are left out):"
+        yield f"The first step whose IR differs is {_code(difference.step)} (names of values are left out):"
         more = [f"… {difference.cut} more lines"] if difference.cut else []
         yield from ("", *_fenced("diff", [*difference.lines, *more]))
-
-
-def unchanged(found: Bisection, change: Change[frozenset[Signature]]) -> str:
-    """Say which steps give the same at both points of a change where no step gives something else."""
-    results = [found.at(point).shown.result for point in (change.before, change.after)]
-    steps = sorted({str(each.step["name"]) for each in results if each.step and each.stage != Stage.JUDGE})
-    if len(steps) > 1:
-        return f"they fail at different steps, {' and '.join(steps)}; what both have given before is the same"
-    return f"all steps before {steps[0]} give the same" if steps else _RUNS_DIFFER
 
 
 def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
@@ -114,7 +117,7 @@ def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
     if result.outcome == "pass" or not said:
         return
     more = [f"… {len(said) - _DIAGNOSTICS} more lines"] if len(said) > _DIAGNOSTICS else []
-    yield from ("", f"With {release}:", "", *_fenced("text", [*said[:_DIAGNOSTICS], *more]))
+    yield from ("", f"With {escaped(release)}:", "", *_fenced("text", [*said[:_DIAGNOSTICS], *more]))
 
 
 def _repeat(found: Bisection, command: str) -> Iterator[str]:
@@ -127,15 +130,29 @@ def _repeat(found: Bisection, command: str) -> Iterator[str]:
             "sh", [line for step, lines in found.commands.steps.items() for line in (f"# {step}", *lines)]
         )
         for name, text in found.commands.files.items():
-            yield from ("", f"`{name}`:", "", *_fenced("mlir", text.rstrip("\n").splitlines()))
+            yield from ("", f"{_code(name)}:", "", *_fenced("mlir", text.rstrip("\n").splitlines()))
 
 
 def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
     """Yield a block of code that no line in it ends."""
-    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, _longest_run("\n".join(lines)) + 1)
     yield from (f"{fence}{language}", *lines, fence)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+def _code(text: str) -> str:
+    """Return code for the middle of a line, which may have backticks of its own."""
+    fence, space = "`" * (_longest_run(text) + 1), " " if "`" in text else ""
+    return f"{fence}{space}{_line(text)}{space}{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def escaped(text: str) -> str:
+    """Return text of others for the middle of a line, with nothing in it that Markdown takes for markup."""
+    return _MARKUP.sub(r"\\\g<0>", _line(text))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.splitlines())

@@ -12,7 +12,7 @@ from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.paths import launcher
-from mlir_matrix.report.bisection_markdown import unchanged
+from mlir_matrix.report.bisection_words import flaky, sentence, unchanged
 from mlir_matrix.text import counted, harmless, shortened
 
 _DIFF_LINES = 14
@@ -28,6 +28,10 @@ _COLOURS = {"broke": "red", "fixed": "green", "differs": "yellow"}
 
 def bisection_lines(found: Bisection) -> Iterator[str | Text]:
     """Return the axis, the behaviours and the changes of one test."""
+    return (harmless(line) if isinstance(line, str) else line for line in _lines(found))
+
+
+def _lines(found: Bisection) -> Iterator[str | Text]:
     axis = found.axis
     known = sum(point.known is not None for point in found.points)
     probed = "" if len(found.points) == len(axis) else f", {len(found.points)} probed"
@@ -39,13 +43,13 @@ def bisection_lines(found: Bisection) -> Iterator[str | Text]:
     yield from _line(found) if axis.noun == "release" and len(found.points) <= _IN_LINE else _column(found)
     yield ""
     for signature, letter in found.behaviours.items():
-        yield f"  [bold]{letter}[/]  {escape(harmless(str(signature)))}"
+        yield f"  [bold]{letter}[/]  {escape(str(signature))}"
     yield from _unknown(found)
     yield ""
-    if found.problem:
-        yield f"[yellow]no certain answer:[/] {escape(harmless(found.problem))}"
-    if not found.changes:
-        yield f"No such change: what is known of the {axis.noun}s is above."
+    if found.problem and found.changes:
+        yield f"[yellow]no certain answer:[/] {escape(found.problem)}"
+    elif not found.changes:
+        yield escape(sentence(found.problem or f"no such change: what is known of the {axis.noun}s is above"))
     for change in found.changes:
         yield from _change(found, change)
 
@@ -69,7 +73,7 @@ def _column(found: Bisection) -> Iterator[str]:
         counts = point.behaviours
         times = f"  ({', '.join(f'{found.behaviours[each]} {count}' for each, count in counts.items())})"
         many = times if sum(counts.values()) > 1 else ""
-        yield f"  [{colour}]{cell:>3}[/]  {labels[point.index]}{escape(harmless(title[:80]))}[dim]{many}[/]"
+        yield f"  [{colour}]{cell:>3}[/]  {labels[point.index]}{escape(title[:80])}[dim]{many}[/]"
 
 
 def _cell(found: Bisection, point: Point) -> tuple[str, str]:
@@ -89,7 +93,7 @@ def _unknown(found: Bisection) -> Iterator[str]:
         if not point.known:
             reasons.setdefault(point.shown.result.reason, []).append(labels[point.index])
     for reason, names in reasons.items():
-        yield f"  [dim]?  {', '.join(names)}: {escape(harmless(shortened(reason, _REASON)))}[/]"
+        yield f"  [dim]?  {', '.join(names)}: {escape(shortened(reason, _REASON))}[/]"
 
 
 def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text]:
@@ -106,12 +110,14 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text
         yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] {ends}  {move}{certain}"
         yield f"  in one of {len(candidates)}, which cannot be told apart:"
         for point, name in list(zip(explained.candidates, candidates, strict=True))[:_CANDIDATES]:
-            yield f"    {escape(harmless(name))}{_MARK if point in explained.marked else ''}"
+            yield f"    {escape(name)}{_MARK if point in explained.marked else ''}"
         if len(candidates) > _CANDIDATES:
             yield f"    and {len(candidates) - _CANDIDATES} more"
+    if doubt := flaky(found, explained):
+        yield f"  {doubt}"
     difference = explained.difference
-    if difference is None:
-        yield f"  {escape(unchanged(found, change))}"
+    if difference is None or difference.problem:
+        yield f"  {escape(unchanged(found, explained))}"
     elif not difference.lines:
         yield f"  the IR is the same up to the step {escape(difference.step)}, which gives other bytes"
     else:

@@ -22,8 +22,11 @@ ins, del { text-decoration: none; } ins { background: #2a43; } del { background:
 
 def page(markdown: str) -> str:
     """Return HTML. Whatever is HTML in the Markdown is shown as text."""
-    title = markdown.splitlines()[0].lstrip("# ") if markdown else ""
-    body = MarkdownIt("commonmark", {"html": False, "highlight": _highlight}).enable("table").render(markdown)
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlight}).enable("table")
+    tokens = parser.parse(markdown)
+    heading = next((each.children or [] for each in tokens if each.type == "inline"), [])
+    title = "".join(each.content for each in heading)
+    body = parser.renderer.render(tokens, parser.options, {})
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>\n{_STYLE}</style></head>\n<body>\n{body}</body></html>\n'

@@ -48,9 +48,11 @@ class BehaviourChange(TypedDict):
     confidence: float
     """The probability that one of the candidates made it."""
     step: str | None
-    """The first step whose output differs; null if all steps give the same."""
+    """The first step whose output differs; null if all steps give the same, or were not compared."""
     difference: list[str]
     """The difference of the IR after that step, without names of values; empty for outputs that are no IR."""
+    not_compared: str
+    """Why the steps were not compared; empty if they were."""
     commits: str
     """A page with the commits between the releases; empty if their sources are not known."""
 
@@ -70,6 +72,8 @@ class BisectedTest(TypedDict):
     """By step, the command lines that repeat the newest failure without this program."""
     report: str
     """The report as Markdown."""
+    log: str
+    """The file with all observations, one JSON object a line."""
 
 
 class BisectSummary(TypedDict):
@@ -86,5 +90,3 @@ class Bisections(TypedDict):
     schema: Literal["mlir-matrix/bisect/v1"]
     tests: list[BisectedTest]
     summary: BisectSummary
-    log: str
-    """The file with all observations, one JSON object a line."""

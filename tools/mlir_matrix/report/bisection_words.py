@@ -1,0 +1,62 @@
+"""Say in words what is known of a change of behaviour."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
+from mlir_matrix.bisect.observations import Point
+from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.signature import Signature
+from mlir_matrix.text import counted
+
+_RUNS_DIFFER = "all steps give the same; the difference is in what ran"
+
+
+def unchanged(found: Bisection, explained: ExplainedChange) -> str:
+    """Say which steps give the same at both points of a change, or why none is known to give something else."""
+    if explained.difference:
+        return f"the steps were not compared: {explained.difference.problem}"
+    results = [found.at(point).shown.result for point in (explained.change.before, explained.change.after)]
+    steps = sorted({str(each.step["name"]) for each in results if each.step and each.stage != Stage.JUDGE})
+    if len(steps) > 1:
+        return f"they fail at different steps, {' and '.join(steps)}; what both have given before is the same"
+    return f"all steps before {steps[0]} give the same" if steps else _RUNS_DIFFER
+
+
+def sentence(text: str) -> str:
+    """Return what is said in a line as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def flaky(found: Bisection, explained: ExplainedChange) -> str:
+    """Say how often the new behaviour was seen, where a point with the change also showed another one; else nothing."""
+    new = explained.change.becomes - explained.change.was
+    points = _with_change(found, explained, new)
+    if all(len(point.behaviours) < 2 for point in points):
+        return ""
+    seen = sum((Counter(point.behaviours) for point in points), Counter[Signature]())
+    shows = sorted((found.behaviours[each], seen[each]) for each in new)
+    words = " and ".join(f"{count} {'shows' if count == 1 else 'show'} {letter}" for letter, count in shows)
+    return f"flaky: of {counted(seen.total(), 'run')} with the change, {words}"
+
+
+def _with_change(found: Bisection, explained: ExplainedChange, new: frozenset[Signature]) -> list[Point]:
+    """Return the points that have a change, up to the next one and the last point that shows the new behaviour."""
+    change, axis = explained.change, found.axis
+    first = explained.candidates[0] if len(explained.candidates) == 1 else change.after
+    ends = [each.change.before for each in found.changes if each.change.before >= change.after]
+    inside = _descendants(axis, first)
+    points = [each for each in found.points if each.index in inside and each.index <= min(ends, default=len(axis))]
+    last = max((each.index for each in points if new & each.behaviours.keys()), default=-1)
+    return [each for each in points if each.index <= last]
+
+
+def _descendants(axis: Axis, first: int) -> set[int]:
+    """Return a point and those after it; of sets of pins, which have no order, itself."""
+    found = {first}
+    for point in range(first + 1, len(axis) if axis.noun != "pin set" else 0):
+        if axis.parents is None or found.intersection(axis.parents[point]):
+            found.add(point)
+    return found

@@ -6,11 +6,14 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
 
+from mlir_matrix.bisect.log import Log
 from mlir_matrix.cli import VERBS, matrix
+from mlir_matrix.cli.bisect_log import LAST, bisections
 from mlir_matrix.cli.lazy import Verb, VerbGroup
 from mlir_matrix.cli.options import repeat_command
 from mlir_matrix.cli.run import command as run
@@ -43,7 +46,11 @@ def test_help_ends_with_examples_a_line_each(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_examples_are_taken_by_the_verb(name: str) -> None:
+def test_examples_are_taken_by_the_verb(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MATRIX_HOME", str(tmp_path))
+    # What ``--resume`` continues.
+    (bisections() / "last").mkdir(parents=True)
+    Log(bisections() / "last" / LAST, ()).begin(["mlir/math-poly/x86_64/asin"], "llvm", [])
     for example in ALL[name].examples:
         # A command whose output is another command stands in $(…).
         inner = re.match(r"\$\((matrix .*?)\)", example)

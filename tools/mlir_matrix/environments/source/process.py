@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +26,8 @@ _STEP = re.compile(rb"^\[(\d+)/(\d+)\] ", re.MULTILINE)
 _WRONG = re.compile(r"error:|CMake Error|^fatal:|No such file|No space left", re.IGNORECASE)
 _POLL_S = 0.1
 _END_S = 5
+#: What a pipe holds at most.
+_PIPE = 1 << 16
 #: Runs a command that gets SIGTERM when we end, even if we are killed. Otherwise it would write into folders that another
 #: process uses by then. Ninja ends its children, and git removes its locks.
 _UNTIL_WE_END = """\
@@ -95,30 +98,50 @@ class Runner:
                         raise Cancelled
                     if time.monotonic() > deadline:
                         raise TimeoutError
-                    if selector.select(_POLL_S):
-                        chunk = os.read(process.stdout.fileno(), 1 << 16)
-                        if not chunk:
-                            return process.wait()
-                        log.write(chunk)
-                        log.flush()
-                        if steps := _STEP.findall(chunk):
-                            self._steps(*map(int, steps[-1]))
+                    # Before the last look into the pipe, which a child in the background may keep open.
+                    ended = process.poll() is not None
+                    if selector.select(0 if ended else _POLL_S) and not self._copied(process.stdout, log):
+                        selector.unregister(process.stdout)
+                        with suppress(subprocess.TimeoutExpired):
+                            process.wait(_POLL_S)
+                    if ended:
+                        return process.returncode
         finally:
             _end(process)
 
+    def _copied(self, output: IO[bytes], log: IO[bytes]) -> bool:
+        """Copy to the log what the pipe holds; return whether it is still open."""
+        chunk = os.read(output.fileno(), _PIPE)
+        log.write(chunk)
+        log.flush()
+        if steps := _STEP.findall(chunk):
+            self._steps(*map(int, steps[-1]))
+        return bool(chunk)
+
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command and its children."""
+    """End a command and its children, also those that outlive it or ignore SIGTERM."""
     assert process.stdout is not None
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            break
-        os.killpg(process.pid, number)
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            continue
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        until = time.monotonic() + _END_S
+        # A shell ends at once, but Ninja removes what is half written.
+        while _is_running(process) and time.monotonic() < until:
+            time.sleep(_POLL_S / 10)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     process.stdout.close()
+
+
+def _is_running(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a command or a child of it is left."""
+    process.poll()
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _reason(output: str) -> str:

@@ -47,4 +47,4 @@ def test_a_command_that_closes_its_output(tmp_path: Path) -> None:
 def test_a_child_that_ignores_sigterm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_END_S", 0.3)
     with pytest.raises(InfrastructureError, match="not done after"):
-        run(tmp_path, "(trap '' TERM; sleep 60) & sleep 60", 1)
+        run(tmp_path, "(trap '' TERM; yes) & sleep 60", 1)

@@ -79,6 +79,9 @@ class Runner:
         with open(self._log, "a+b") as log:
             begin = log.seek(0, os.SEEK_END)
             code = self._run(command, log, time.monotonic() + (limit_s or math.inf))
+            if code == -signal.SIGKILL:
+                # As a shell reports it: by the kernel, for want of memory.
+                log.write(b"Killed\n")
             log.seek(begin)
             return log.read().decode("utf-8", "replace") if code else None
 
@@ -90,9 +93,9 @@ class Runner:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
-        try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(process.stdout, selectors.EVENT_READ)
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            try:
                 while True:
                     if self._cancelled.is_set():
                         raise Cancelled
@@ -106,8 +109,8 @@ class Runner:
                             process.wait(_POLL_S)
                     if ended:
                         return process.returncode
-        finally:
-            _end(process)
+            finally:
+                _end(process, selector)
 
     def _copied(self, output: IO[bytes], log: IO[bytes]) -> bool:
         """Copy to the log what the pipe holds; return whether it is still open."""
@@ -119,29 +122,22 @@ class Runner:
         return bool(chunk)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> None:
     """End a command and its children, also those that outlive it or ignore SIGTERM."""
     assert process.stdout is not None
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
         until = time.monotonic() + _END_S
-        # A shell ends at once, but Ninja removes what is half written.
-        while _is_running(process) and time.monotonic() < until:
-            time.sleep(_POLL_S / 10)
+        # A shell ends at once, but its Ninja removes what is half written: wait until nobody has the pipe.
+        while selector.get_map() and (left := until - time.monotonic()) > 0:
+            if selector.select(left) and not os.read(process.stdout.fileno(), _PIPE):
+                selector.unregister(process.stdout)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0, until - time.monotonic()))
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
-
-
-def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a command or a child of it is left."""
-    process.poll()
-    try:
-        os.killpg(process.pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _reason(output: str) -> str:

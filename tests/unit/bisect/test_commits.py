@@ -157,7 +157,7 @@ def test_a_history_that_is_cut_off(made: Made, tmp_path: Path) -> None:
     assert len(list_commits(repository, ["HEAD~2"], "HEAD").ids) == 3, "what is there is enough"
 
 
-def test_changes_that_are_not_committed(made: Made, tmp_path: Path) -> None:
+def test_changes_that_are_not_committed(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "dirty"
     git(tmp_path, "clone", "-q", str(made.folder), str(folder))
     (folder / "code.txt").write_text("mine")
@@ -165,6 +165,12 @@ def test_changes_that_are_not_committed(made: Made, tmp_path: Path) -> None:
     found = list_commits(open_repository(str(folder / "lib"), tmp_path, []), ["HEAD~2"], "HEAD")
     assert found.warnings == (f"{folder}/lib has changes that are not committed (code.txt); they are not used",)
     assert (folder / ".git" / "index").stat().st_mtime_ns == before
+    # As in a clone of another user.
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    repository = open_repository(str(folder), tmp_path, [])
+    assert repository.changed_files == ["code.txt"]
+    (folder / ".git" / "index").write_text("no index")
+    assert repository.changed_files == [], "git cannot tell"
 
 
 def test_a_mirror(made: Made, tmp_path: Path) -> None:
@@ -208,6 +214,17 @@ def test_commits_that_change_the_files_of_passes(made: Made, tmp_path: Path) -> 
     found = listed(made, tmp_path, made.ids[0], "main")
     assert found.of_passes(["expand-math", "cse"]) == found.touching(["lib/Math"]) != frozenset()
     assert found.of_passes(["loop-unroll"]) == found.of_passes([]) == frozenset()
+
+
+def test_passes_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
+    """Git would take ``:(x`` for a pattern, and quotes what is not ASCII."""
+
+    def passes(commit: int, _: str) -> Mapping[str, str]:
+        return {f"{name}/Passes.td": f"// {commit}\n{TABLE}" for name in (":(x", "é*")}
+
+    made = make_history(tmp_path / "it", 3, passes, culprit=1)
+    found = listed(made, tmp_path, made.ids[0], "main")
+    assert found.of_passes(["expand-math"]) == {1, 2}
 
 
 def test_without_git(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,12 +34,13 @@ class Commits:
         """Return a commit as people are shown it: its first digits and its subject."""
         return f"{self.ids[index][:SHORT]} {self.subjects[index]}"
 
-    def touching(self, paths: Iterable[str]) -> frozenset[int]:
-        """Return the indices of the commits that change files; ``paths``: files, folders or patterns, as git takes them."""
+    def touching(self, paths: Iterable[str], *, literal: bool = False) -> frozenset[int]:
+        """Return the indices of the commits that change files; ``paths``: files, folders, or patterns unless ``literal``."""
+        names = ("--literal-pathspecs",) if literal else ()
         ends = [self.ids[self.bad], "--not", *(self.ids[each] for each in self.good)]
         # A merge changes what a branch did, which has commits of its own, unless it stands for these.
         kinds = ("--first-parent",) if self.first_parent else ("--full-history", "--no-merges")
-        found = set(self.repository.git("rev-list", *kinds, *ends, "--", *paths).split())
+        found = set(self.repository.git(*names, "rev-list", *kinds, *ends, "--", *paths).split())
         return frozenset(index for index, each in enumerate(self.ids) if each in found)
 
     def of_passes(self, passes: Iterable[str]) -> frozenset[int]:
@@ -48,13 +49,13 @@ class Commits:
         if not words:
             return frozenset()
         try:
-            found = self.repository.git("grep", "-l", "-F", *words, self.ids[self.bad], "--", "*.td").splitlines()
+            found = self.repository.git("grep", "-l", "-z", "-F", *words, self.ids[self.bad], "--", "*.td")
         except GitError:
             # Nothing defines them.
             return frozenset()
-        folders = {os.path.dirname(line.partition(":")[2]) or "." for line in found}
+        folders = {os.path.dirname(each.partition(":")[2]) or "." for each in found.split("\0") if each}
         # MLIR keeps definitions and sources apart.
-        return self.touching(folders | {re.sub(r"\binclude/mlir/", "lib/", folder) for folder in folders})
+        return self.touching(folders | {re.sub(r"\binclude/mlir/", "lib/", each) for each in folders}, literal=True)
 
 
 def list_commits(repository: Repository, good: Sequence[str], bad: str, *, first_parent: bool = False) -> Commits:

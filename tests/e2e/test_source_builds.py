@@ -305,7 +305,7 @@ def test_commits_of_a_history(bisected: tuple[Session, Source], made: Made, hous
     """Built one after the other in one folder, then run as the program of a step; one cannot be built."""
     session, source = bisected
     repository = open_repository(source.repository, session.home.cache, ["main"])
-    commits = list_commits(repository, [made.ids[0]], "main")
+    commits = list_commits(repository, made.ids[0], "main")
     assert len(commits.ids) == 200
     assert any(len(parents) > 1 for parents in commits.parents)
     unbuildable = min(made.unbuildable)

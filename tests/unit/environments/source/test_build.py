@@ -397,7 +397,7 @@ def test_a_killed_build_ends(home: Path) -> None:
         f"add_custom_target(forever ALL COMMAND sleep {seconds})\n"
     )
     subprocess.run(["cmake", "-G", "Ninja", "-S", home, "-B", home / "b"], check=True, capture_output=True)
-    command = ["env", "-i", f"PATH={os.environ['PATH']}", "ninja", "-C", str(home / "b")]
+    command = ["env", "-i", f"PATH={os.environ['PATH']}", "sh", "-c", f"ninja -C {home}/b; exit"]
     environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[3])}
     process = subprocess.Popen([sys.executable, "-c", BUILD, str(home / "log"), *command], env=environment)
     try:

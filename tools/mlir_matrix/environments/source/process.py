@@ -28,13 +28,23 @@ _POLL_S = 0.1
 _END_S = 5
 #: What a pipe holds at most.
 _PIPE = 1 << 16
-#: Runs a command that gets SIGTERM when we end, even if we are killed. Otherwise it would write into folders that another
-#: process uses by then. Ninja ends its children, and git removes its locks.
+#: Runs a command that ends with its children when we end, even if we are killed. Otherwise they would write into folders that
+#: another process uses by then. Ninja removes what is half written, and git its locks.
 _UNTIL_WE_END = """\
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+import ctypes, os, signal, sys, time
+def end(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    time.sleep(1)
+    os.killpg(0, signal.SIGKILL)
+signal.signal(signal.SIGUSR1, end)
+ctypes.CDLL(None).prctl(1, signal.SIGUSR1)  # PR_SET_PDEATHSIG
 if os.getppid() == int(sys.argv[1]):
-    os.execvp(sys.argv[2], sys.argv[2:])
+    child = os.fork()
+    if not child:
+        os.execvp(sys.argv[2], sys.argv[2:])
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    sys.exit(code if code >= 0 else 128 - code)
 """
 #: Variables that git sets for hooks, which name another repository.
 _OF_HOOKS = frozenset(
@@ -79,7 +89,7 @@ class Runner:
         with open(self._log, "a+b") as log:
             begin = log.seek(0, os.SEEK_END)
             code = self._run(command, log, time.monotonic() + (limit_s or math.inf))
-            if code == -signal.SIGKILL:
+            if code == 128 + signal.SIGKILL:
                 # As a shell reports it: by the kernel, for want of memory.
                 log.write(b"Killed\n")
             log.seek(begin)

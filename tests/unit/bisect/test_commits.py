@@ -47,22 +47,21 @@ def opened(made: Made, cache: Path) -> Repository:
 
 
 def listed(made: Made, cache: Path, good: str, bad: str) -> Commits:
-    return list_commits(opened(made, cache), [good], bad)
+    return list_commits(opened(made, cache), good, bad)
 
 
 def test_the_ancestors_between_two_ends(made: Made, tmp_path: Path) -> None:
     """In topological order with their parents; the history is that of a search."""
     found = listed(made, tmp_path, made.ids[0][:10], "main")
     assert set(found.ids) == set(made.ids)
-    assert (found.ids[found.good[0]], found.ids[found.bad]) == (made.ids[0], made.ids[-1])
+    assert (found.ids[found.good], found.ids[found.bad]) == (made.ids[0], made.ids[-1])
     for index, parents in enumerate(found.parents):
         number = made.ids.index(found.ids[index])
         assert {found.ids[each] for each in parents} == {made.ids[each] for each in made.parents[number]}
         assert all(each < index for each in parents)
-        assert found.line(index).startswith(f"{found.ids[index][:12]} ")
     assert sum(len(each) > 1 for each in found.parents) >= 4
     search = history(found.parents)
-    inside, _ = search.split(search.between(found.good, found.bad), found.ids.index(made.ids[CULPRIT]))  # type: ignore[arg-type]
+    inside, _ = search.split(search.between([found.good], found.bad), found.ids.index(made.ids[CULPRIT]))  # type: ignore[arg-type]
     assert len(search.listed(inside)) == CULPRIT - lost(made)
     assert list(tmp_path.iterdir()) == [], "a clone is used as it is"
 
@@ -80,21 +79,19 @@ def lost(made: Made) -> int:
 def test_names_of_ends(made: Made, tmp_path: Path) -> None:
     found = listed(made, tmp_path, "v1.0", "work")
     assert (found.ids[0], found.ids[-1]) == (made.ids[2], made.ids[30])
-    later = list_commits(opened(made, tmp_path), ["v1.0", made.ids[10]], "work")
-    assert [later.ids[each] for each in later.good] == [made.ids[10]], "the first one says no more"
 
 
 def test_only_first_parents(made: Made, tmp_path: Path) -> None:
     """A line, also if the good end is on a branch that was merged into it."""
-    ends = [made.ids[0]], "main"
+    ends = made.ids[0], "main"
     found = list_commits(opened(made, tmp_path), *ends, first_parent=True)
     assert found.parents == ((), *((each,) for each in range(len(found.ids) - 1)))
     assert found.ids[0] == made.ids[0]
     assert len(found.ids) < COUNT
     merged = next(parents[1] for parents in made.parents if len(parents) > 1)
-    beside = list_commits(opened(made, tmp_path), [made.ids[merged]], "main", first_parent=True)
+    beside = list_commits(opened(made, tmp_path), made.ids[merged], "main", first_parent=True)
     assert beside.ids[0] == made.ids[merged]
-    assert beside.good == (0,)
+    assert beside.good == 0
     assert beside.subjects[0] == f"Change {merged}"
     assert set(beside.ids[1:]) < set(found.ids)
 
@@ -106,7 +103,7 @@ def test_commits_that_touch_files(made: Made, tmp_path: Path) -> None:
     )
     assert found.touching(["lib/*.txt", "none"]) == found.touching(["lib"])
     assert len(found.touching(["code.txt"])) > COUNT - 10
-    line = list_commits(opened(made, tmp_path), [made.ids[0]], "main", first_parent=True)
+    line = list_commits(opened(made, tmp_path), made.ids[0], "main", first_parent=True)
     touching = {made.ids.index(line.ids[each]) for each in line.touching(["lib"])}
     assert touching == {10, 21, 30}, "a merge for what it merged"
 
@@ -122,11 +119,6 @@ def test_wrong_ends(made: Made, tmp_path: Path) -> None:
     assert wrong(made, tmp_path, "--help", "main").startswith("'--help' is no commit")
     assert "--good main and --bad main are the same commit, " in wrong(made, tmp_path, "main", "main")
     assert wrong(made, tmp_path, "main", "v1.0") == "--good main comes after --bad v1.0; swap them"
-    one, other = next(parents for parents in made.parents if len(parents) > 1)
-    said = wrong(made, tmp_path, made.ids[one], made.ids[other])
-    base = made.ids[made.parents[other - 1][0]]
-    assert f"is no ancestor of --bad {made.ids[other]}; where they part is {base[:12]} (" in said
-    assert said.endswith(f"try --good {base[:12]}")
 
 
 def test_two_roots(made: Made, tmp_path: Path) -> None:
@@ -138,13 +130,13 @@ def test_two_roots(made: Made, tmp_path: Path) -> None:
     other = git(folder, "rev-parse", "HEAD")
     git(folder, "merge", "-q", "-s", "ours", "--allow-unrelated-histories", "-m", "Join", "main")
     repository = open_repository(str(folder), tmp_path, [])
-    found = list_commits(repository, [made.ids[0]], "HEAD")
+    found = list_commits(repository, made.ids[0], "HEAD")
     assert len(found.ids) == COUNT + 2
     assert [index for index, each in enumerate(found.parents) if not each] == sorted(
         found.ids.index(each) for each in (other, made.ids[0])
     )
     with pytest.raises(UsageError, match="they have no ancestor in common"):
-        list_commits(repository, [other], made.ids[9])
+        list_commits(repository, other, made.ids[9])
 
 
 def test_a_history_that_is_cut_off(made: Made, tmp_path: Path) -> None:
@@ -153,18 +145,24 @@ def test_a_history_that_is_cut_off(made: Made, tmp_path: Path) -> None:
     repository = open_repository(str(folder), tmp_path, [])
     advice = f"fetch all of it: git -C {folder} fetch --unshallow"
     with pytest.raises(UsageError, match=advice):
-        list_commits(repository, [made.ids[0]], "HEAD")
-    assert len(list_commits(repository, ["HEAD~2"], "HEAD").ids) == 3, "what is there is enough"
+        list_commits(repository, made.ids[0], "HEAD")
+    assert len(list_commits(repository, "HEAD~2", "HEAD").ids) == 3, "what is there is enough"
 
 
-def test_changes_that_are_not_committed(made: Made, tmp_path: Path) -> None:
+def test_changes_that_are_not_committed(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "dirty"
     git(tmp_path, "clone", "-q", str(made.folder), str(folder))
     (folder / "code.txt").write_text("mine")
     before = (folder / ".git" / "index").stat().st_mtime_ns
-    found = list_commits(open_repository(str(folder / "lib"), tmp_path, []), ["HEAD~2"], "HEAD")
+    found = list_commits(open_repository(str(folder / "lib"), tmp_path, []), "HEAD~2", "HEAD")
     assert found.warnings == (f"{folder}/lib has changes that are not committed (code.txt); they are not used",)
     assert (folder / ".git" / "index").stat().st_mtime_ns == before
+    # As in a clone of another user.
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    repository = open_repository(str(folder), tmp_path, [])
+    assert repository.changed_files == ["code.txt"]
+    (folder / ".git" / "index").write_text("no index")
+    assert repository.changed_files == [], "git cannot tell"
 
 
 def test_a_mirror(made: Made, tmp_path: Path) -> None:
@@ -182,7 +180,7 @@ def test_a_mirror(made: Made, tmp_path: Path) -> None:
     new = f"fetching what is new in {address}"
     assert told == [f"cloning {address}, once", new, new]
     assert found.folder.is_relative_to(tmp_path / "git")
-    assert list_commits(found, ["v1.0"], "work").ids[-1] == made.ids[30]
+    assert list_commits(found, "v1.0", "work").ids[-1] == made.ids[30]
     git(origin, "branch", "-f", "work", made.ids[31])
     moved = open_repository(address, tmp_path, ["work"])
     assert moved.commit("work") == made.ids[31]
@@ -208,6 +206,17 @@ def test_commits_that_change_the_files_of_passes(made: Made, tmp_path: Path) -> 
     found = listed(made, tmp_path, made.ids[0], "main")
     assert found.of_passes(["expand-math", "cse"]) == found.touching(["lib/Math"]) != frozenset()
     assert found.of_passes(["loop-unroll"]) == found.of_passes([]) == frozenset()
+
+
+def test_passes_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
+    """Git would take ``:(x`` for a pattern, and quotes what is not ASCII."""
+
+    def passes(commit: int, _: str) -> Mapping[str, str]:
+        return {f"{name}/Passes.td": f"// {commit}\n{TABLE}" for name in (":(x", "é*")}
+
+    made = make_history(tmp_path / "it", 3, passes, culprit=1)
+    found = listed(made, tmp_path, made.ids[0], "main")
+    assert found.of_passes(["expand-math"]) == {1, 2}
 
 
 def test_without_git(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

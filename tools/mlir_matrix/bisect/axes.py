@@ -78,7 +78,7 @@ def of_commits(
     session: Session, source: Source, commits: Commits, names: Sequence[str], *, fixed: bool, paths: Sequence[str]
 ) -> Ground:
     """Return the ground of commits; ``fixed``: the good end is the newer one. Raise UsageError where no test can run."""
-    older, newer = commits.good[0], commits.bad
+    older, newer = commits.good, commits.bad
     good, bad = (newer, older) if fixed else (older, newer)
     axis = Axis(
         component=source.component,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlir_matrix.environments.source.repository import GitError, Repository
@@ -22,24 +22,21 @@ class Commits:
     ids: tuple[str, ...]
     parents: tuple[tuple[int, ...], ...]
     subjects: tuple[str, ...]
-    #: The indices of the good ends, and of the bad one.
-    good: tuple[int, ...]
+    #: The indices of the ends.
+    good: int
     bad: int
     #: Each merge stands for all that it merged.
     first_parent: bool
     #: What a person should know before the search.
     warnings: tuple[str, ...] = ()
 
-    def line(self, index: int) -> str:
-        """Return a commit as people are shown it: its first digits and its subject."""
-        return f"{self.ids[index][:SHORT]} {self.subjects[index]}"
-
-    def touching(self, paths: Iterable[str]) -> frozenset[int]:
-        """Return the indices of the commits that change files; ``paths``: files, folders or patterns, as git takes them."""
-        ends = [self.ids[self.bad], "--not", *(self.ids[each] for each in self.good)]
+    def touching(self, paths: Iterable[str], *, literal: bool = False) -> frozenset[int]:
+        """Return the indices of the commits that change files; ``paths``: files, folders, or patterns unless ``literal``."""
+        names = ("--literal-pathspecs",) if literal else ()
+        ends = [self.ids[self.bad], "--not", self.ids[self.good]]
         # A merge changes what a branch did, which has commits of its own, unless it stands for these.
         kinds = ("--first-parent",) if self.first_parent else ("--full-history", "--no-merges")
-        found = set(self.repository.git("rev-list", *kinds, *ends, "--", *paths).split())
+        found = set(self.repository.git(*names, "rev-list", *kinds, *ends, "--", *paths).split())
         return frozenset(index for index, each in enumerate(self.ids) if each in found)
 
     def of_passes(self, passes: Iterable[str]) -> frozenset[int]:
@@ -48,39 +45,34 @@ class Commits:
         if not words:
             return frozenset()
         try:
-            found = self.repository.git("grep", "-l", "-F", *words, self.ids[self.bad], "--", "*.td").splitlines()
+            found = self.repository.git("grep", "-l", "-z", "-F", *words, self.ids[self.bad], "--", "*.td")
         except GitError:
             # Nothing defines them.
             return frozenset()
-        folders = {os.path.dirname(line.partition(":")[2]) or "." for line in found}
+        folders = {os.path.dirname(each.partition(":")[2]) or "." for each in found.split("\0") if each}
         # MLIR keeps definitions and sources apart.
-        return self.touching(folders | {re.sub(r"\binclude/mlir/", "lib/", folder) for folder in folders})
+        return self.touching(folders | {re.sub(r"\binclude/mlir/", "lib/", each) for each in folders}, literal=True)
 
 
-def list_commits(repository: Repository, good: Sequence[str], bad: str, *, first_parent: bool = False) -> Commits:
-    """Return the good ends and all ancestors of the bad end that are no ancestors of a good one.
+def list_commits(repository: Repository, good: str, bad: str, *, first_parent: bool = False) -> Commits:
+    """Return the good end and all ancestors of the bad end that are no ancestors of the good one.
 
     With ``first_parent``, a merge counts as one commit, and what it merged does not. Raise UsageError for ends that are unknown
     or between which there is nothing, InfrastructureError.
     """
-    last = repository.commit(bad)
-    first = {repository.commit(each): each for each in good}
-    for commit, name in first.items():
-        _check_ends(repository, name, commit, bad, last)
+    first, last = repository.commit(good), repository.commit(bad)
+    _check_ends(repository, good, first, bad, last)
     only = ("--first-parent",) if first_parent else ()
-    # Without parents of the good ends, but with these.
-    excluded = [f"{each}^@" for each in first]
-    text = repository.git("rev-list", "--topo-order", "--reverse", *only, "--format=%P%x09%s", last, "--not", *excluded)
+    # Without the parents of the good end, but with it.
+    ends = (last, "--not", f"{first}^@")
+    text = repository.git("rev-list", "--topo-order", "--reverse", *only, "--format=%P%x09%s", *ends)
     lines = text.split("\n")
     pairs = zip(lines[::2], lines[1::2], strict=False)
     listed = {line.removeprefix("commit "): more.partition("\t")[::2] for line, more in pairs}
     _check_depth(repository, listed, first)
-    if first_parent and not first.keys() & listed.keys():
+    if first not in listed:
         # It is on a branch that was merged: every commit of the line comes after it.
-        listed = {
-            (anchor := next(iter(first))): ("", repository.git("log", "-1", "--format=%s", anchor).strip()),
-            **listed,
-        }
+        listed = {first: ("", repository.git("log", "-1", "--format=%s", first).strip()), **listed}
     places = {commit: index for index, commit in enumerate(listed)}
     before = ((index - 1,) if index else () for index in range(len(listed)))
     among = (tuple(places[each] for each in names.split() if each in places) for names, _ in listed.values())
@@ -89,7 +81,7 @@ def list_commits(repository: Repository, good: Sequence[str], bad: str, *, first
         ids=tuple(listed),
         parents=tuple(before if first_parent else among),
         subjects=tuple(subject for _, subject in listed.values()),
-        good=tuple(sorted(places[each] for each in first if each in places)),
+        good=places[first],
         bad=places[last],
         first_parent=first_parent,
         warnings=tuple(_warnings(repository)),
@@ -105,7 +97,7 @@ def fork(repository: Repository, one: str, other: str) -> str:
 
 
 def _check_ends(repository: Repository, good: str, first: str, bad: str, last: str) -> None:
-    """Raise UsageError unless one commit is an ancestor of the other one."""
+    """Raise UsageError unless one commit is an ancestor of the other one. Where ends part, the search begins at their fork."""
     if first == last:
         raise UsageError(f"--good {good} and --bad {bad} are the same commit, {first[:SHORT]}; name two")
     if repository.succeeds("merge-base", "--is-ancestor", first, last):
@@ -114,20 +106,17 @@ def _check_ends(repository: Repository, good: str, first: str, bad: str, last: s
         raise UsageError(f"--good {good} comes after --bad {bad}; swap them")
     if repository.is_shallow:
         raise UsageError(f"--good {good} is not known to come before --bad {bad}: {repository.deepen}")
-    reason = f"--good {good} is no ancestor of --bad {bad}"
-    base = fork(repository, first, last)
-    if not base:
-        raise UsageError(f"{reason}, and they have no ancestor in common; choose another good end")
-    subject = repository.git("log", "-1", "--format=%s", base).strip()
-    raise UsageError(f"{reason}; where they part is {base[:SHORT]} ({subject}): try --good {base[:SHORT]}")
+    raise UsageError(
+        f"--good {good} is no ancestor of --bad {bad}, and they have no ancestor in common; choose another good end"
+    )
 
 
-def _check_depth(repository: Repository, listed: Iterable[str], good: Iterable[str]) -> None:
+def _check_depth(repository: Repository, listed: Iterable[str], good: str) -> None:
     """Raise UsageError if the history is cut off between the ends."""
     if not repository.is_shallow:
         return
     cut = (repository.folder / repository.git("rev-parse", "--git-path", "shallow").strip()).read_text().split()
-    if (set(cut) - set(good)) & set(listed):
+    if (set(cut) - {good}) & set(listed):
         raise UsageError(f"{repository.address} lacks commits between the ends: {repository.deepen}")
 
 

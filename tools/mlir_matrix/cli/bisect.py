@@ -228,7 +228,7 @@ def _bisect_commits(asked: _Asked, component: str) -> list[Reported]:
     repository = open_repository(source.repository, current.home.cache, [older, newer], note)
     try:
         older = _start(repository, older, newer)
-        commits = list_commits(repository, [older], newer, first_parent=given["first_parent"])
+        commits = list_commits(repository, older, newer, first_parent=given["first_parent"])
     except UsageError as error:
         swapped = {"--good": "--bad", "--bad": "--good"} if fixed else {}
         raise UsageError(" ".join(swapped.get(word, word) for word in str(error).split(" "))) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -396,7 +397,7 @@ def test_a_killed_build_ends(home: Path) -> None:
         f"add_custom_target(forever ALL COMMAND sleep {seconds})\n"
     )
     subprocess.run(["cmake", "-G", "Ninja", "-S", home, "-B", home / "b"], check=True, capture_output=True)
-    command = ["env", "-i", f"PATH={os.environ['PATH']}", "ninja", "-C", str(home / "b")]
+    command = ["env", "-i", f"PATH={os.environ['PATH']}", "sh", "-c", f"ninja -C {home}/b; exit"]
     environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[3])}
     process = subprocess.Popen([sys.executable, "-c", BUILD, str(home / "log"), *command], env=environment)
     try:
@@ -519,15 +520,16 @@ def test_a_command_of_ones_own(home: Path, repository: Repository) -> None:
 
 
 def test_commits_that_cannot_be_built_are_remembered(home: Path, repository: Repository) -> None:
-    """Until their folders are removed; one that took too long, unless it gets more time."""
+    """Until the file is removed that is named; one that took too long, unless it gets more time."""
     commit = repository.commit(code="x")
     broken = bisected(repository, commit, command="echo x >> ran; echo 'code:1: error: it is wrong' >&2; false")
     error = failure(home, broken)
     assert error.endswith(f"cannot be built: code:1: error: it is wrong; see the log {home}/logs/{broken.folder}.log")
-    assert failure(home, broken) == f"{error} (tried before; to try again: matrix toolchain gc)"
+    (note,) = (home / "builds").rglob("*.failed")
+    assert failure(home, broken) == f"{error} (tried before; to build it again, remove {note})"
     assert [path.read_text() for path in (home / "builds").rglob("ran")] == ["x\n"]
-    full = bisected(repository, commit, command="echo 'x.o: No space left on device'; false")
-    assert failure(home, full) == failure(home, full), "that passes"
+    note.unlink()
+    assert failure(home, broken) == error
     command = f"read answer; echo x >> ran; sleep {FOREVER}"
     slow = bisected(repository, commit, command=command, timeout=0.5)
     assert "cannot be built: not done after 0.5 s, the limit; see the log" in failure(home, slow)
@@ -535,7 +537,26 @@ def test_commits_that_cannot_be_built_are_remembered(home: Path, repository: Rep
     assert "(tried before;" in failure(home, replace(slow, timeout=0.2))
     assert "not done after 0.6 s, the limit; see the log" in failure(home, replace(slow, timeout=0.6))
     runs = [path.read_text() for path in (home / "builds").rglob("ran")]
-    assert sorted(runs) == ["x\n", "x\nx\n"]
+    assert sorted(runs) == ["x\nx\n", "x\nx\n"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'x.o: No space left on device'; false",
+        "echo 'a.cpp:1: error: x'; echo 'as: out.o: Disk quota exceeded'; false",
+        "echo 'a.cpp:1: error: x'; echo 'virtual memory exhausted: Cannot allocate memory'; false",
+        "echo 'LLVM ERROR: out of memory'; echo 'clang: error: clang frontend command failed'; false",
+        "echo 'c++: fatal error: Killed signal terminated program cc1plus'; echo 'make: error: it fails'; false",
+        "echo 'make: *** [Makefile:2: all] Error 137'; false",
+        "kill -KILL $$",
+    ],
+)
+def test_failures_of_the_machine_are_not_remembered(home: Path, repository: Repository, command: str) -> None:
+    """Wherever in the output they are."""
+    found = bisected(repository, repository.commit(code="x"), command=command)
+    assert "cannot be built: " in failure(home, found)
+    assert not list((home / "builds").rglob("*.failed"))
 
 
 def test_what_another_home_has_built(home: Path, repository: Repository, tmp_path: Path) -> None:
@@ -552,6 +573,23 @@ def test_what_another_home_has_built(home: Path, repository: Repository, tmp_pat
     assert [said(home, found) for found in (one, two)] == ["a\n", "b\n"]
     assert [path.read_text() for path in (home / "builds").rglob("ran")] == ["\n"], "only the damaged one"
     assert not damaged_files(home / "packages" / one.folder, thorough=True)
+
+
+def test_what_cannot_be_copied(home: Path, repository: Repository, tmp_path: Path) -> None:
+    """The first cause is named, and nothing is left."""
+    command = 'mkdir "$PREFIX/bin" && cp say.sh "$PREFIX/bin/say" && chmod +x "$PREFIX/bin/say" && truncate -s 1M "$PREFIX/big"'
+    found = bisected(repository, repository.commit(say_sh="#!/bin/sh\n"), command=command)
+    theirs = tmp_path / "theirs"
+    provide(theirs, found)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        (error,) = [event.error for event in provide(home, found, others=(theirs,)) if event.error]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    where = theirs / "packages" / found.folder
+    assert error.startswith(f"{found.label} cannot be copied from {where}: [Errno 27] File too large: ")
+    assert left(home) == set()
 
 
 def test_files_come_when_they_are_checked_out(home: Path, repository: Repository) -> None:

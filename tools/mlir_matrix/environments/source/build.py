@@ -1,7 +1,7 @@
 """Build a commit of a git repository into a prefix.
 
 Commits of a bisection are built in folders that stay, so that only what differs between two of them is built. A commit that
-cannot be built is remembered, until ``matrix toolchain gc`` removes these folders.
+cannot be built is remembered, in a file beside them, unless the machine was at fault.
 
 If a needed package has a compiler, it compiles, with the C library of its prefix; otherwise the host's compiler does.
 Programs that need prefixes run by the loader of these: their libraries may be newer than the host's.
@@ -41,7 +41,9 @@ _ADVICE = {
 
 _WAIT_S = 0.1
 #: Failures of the machine, not of the commit.
-_PASSING = re.compile(r"No space left|Killed|the disk is full")
+_PASSING = re.compile(
+    "No space left|Disk quota exceeded|the disk is full|Cannot allocate memory|[Oo]ut of memory|Killed|Error 137|code=137"
+)
 _LIMIT = re.compile(r"not done after (\S+) s")
 
 
@@ -99,7 +101,11 @@ def _is_copied(places: Places, workshop: Workshop) -> bool:
     for home in workshop.artifacts.others:
         theirs = home / "packages" / places.build.folder
         if theirs.is_dir() and not damaged_files(theirs, thorough=True):
-            shutil.copytree(theirs, places.made, symlinks=True)
+            try:
+                shutil.copytree(theirs, places.made, symlinks=True)
+            except shutil.Error as error:
+                *_, cause = error.args[0][0]
+                raise InfrastructureError(f"{places.build.label} cannot be copied from {theirs}: {cause}") from None
             return True
     return False
 
@@ -112,7 +118,7 @@ def _build(places: Places, workshop: Workshop) -> None:
 
     note = places.work.parent / f"{places.build.folder}.failed"
     if places.build.is_bisected and (failed := _failed_before(note, places.build.timeout)):
-        raise InfrastructureError(f"{failed} (tried before; to try again: matrix toolchain gc)")
+        raise InfrastructureError(f"{failed} (tried before; to build it again, remove {note})")
     steps(0, 0)
     places.log.unlink(missing_ok=True)
     runner = Runner(places.log, workshop.cancelled, steps)
@@ -126,7 +132,7 @@ def _build(places: Places, workshop: Workshop) -> None:
             runner.run(command, f"{label} cannot be built", places.build.timeout)
         _make_prefix(places)
     except InfrastructureError as error:
-        if places.build.is_bisected and not _PASSING.search(str(error)):
+        if places.build.is_bisected and not _PASSING.search(f"{error}\n{places.log.read_text(errors='replace')}"):
             write_text(note, str(error))
         raise
 

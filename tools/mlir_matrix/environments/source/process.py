@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -25,13 +26,25 @@ _STEP = re.compile(rb"^\[(\d+)/(\d+)\] ", re.MULTILINE)
 _WRONG = re.compile(r"error:|CMake Error|^fatal:|No such file|No space left", re.IGNORECASE)
 _POLL_S = 0.1
 _END_S = 5
-#: Runs a command that gets SIGTERM when we end, even if we are killed. Otherwise it would write into folders that another
-#: process uses by then. Ninja ends its children, and git removes its locks.
+#: What a pipe holds at most.
+_PIPE = 1 << 16
+#: Runs a command that ends with its children when we end, even if we are killed. Otherwise they would write into folders that
+#: another process uses by then. Ninja removes what is half written, and git its locks.
 _UNTIL_WE_END = """\
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+import ctypes, os, signal, sys, time
+def end(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    time.sleep(1)
+    os.killpg(0, signal.SIGKILL)
+signal.signal(signal.SIGUSR1, end)
+ctypes.CDLL(None).prctl(1, signal.SIGUSR1)  # PR_SET_PDEATHSIG
 if os.getppid() == int(sys.argv[1]):
-    os.execvp(sys.argv[2], sys.argv[2:])
+    child = os.fork()
+    if not child:
+        os.execvp(sys.argv[2], sys.argv[2:])
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    sys.exit(code if code >= 0 else 128 - code)
 """
 #: Variables that git sets for hooks, which name another repository.
 _OF_HOOKS = frozenset(
@@ -76,6 +89,9 @@ class Runner:
         with open(self._log, "a+b") as log:
             begin = log.seek(0, os.SEEK_END)
             code = self._run(command, log, time.monotonic() + (limit_s or math.inf))
+            if code == 128 + signal.SIGKILL:
+                # As a shell reports it: by the kernel, for want of memory.
+                log.write(b"Killed\n")
             log.seek(begin)
             return log.read().decode("utf-8", "replace") if code else None
 
@@ -87,37 +103,50 @@ class Runner:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
-        try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(process.stdout, selectors.EVENT_READ)
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            try:
                 while True:
                     if self._cancelled.is_set():
                         raise Cancelled
                     if time.monotonic() > deadline:
                         raise TimeoutError
-                    if selector.select(_POLL_S):
-                        chunk = os.read(process.stdout.fileno(), 1 << 16)
-                        if not chunk:
-                            return process.wait()
-                        log.write(chunk)
-                        log.flush()
-                        if steps := _STEP.findall(chunk):
-                            self._steps(*map(int, steps[-1]))
-        finally:
-            _end(process)
+                    # Before the last look into the pipe, which a child in the background may keep open.
+                    ended = process.poll() is not None
+                    if selector.select(0 if ended else _POLL_S) and not self._copied(process.stdout, log):
+                        selector.unregister(process.stdout)
+                        with suppress(subprocess.TimeoutExpired):
+                            process.wait(_POLL_S)
+                    if ended:
+                        return process.returncode
+            finally:
+                _end(process, selector)
+
+    def _copied(self, output: IO[bytes], log: IO[bytes]) -> bool:
+        """Copy to the log what the pipe holds; return whether it is still open."""
+        chunk = os.read(output.fileno(), _PIPE)
+        log.write(chunk)
+        log.flush()
+        if steps := _STEP.findall(chunk):
+            self._steps(*map(int, steps[-1]))
+        return bool(chunk)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command and its children."""
+def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> None:
+    """End a command and its children, also those that outlive it or ignore SIGTERM."""
     assert process.stdout is not None
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            break
-        os.killpg(process.pid, number)
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            continue
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        until = time.monotonic() + _END_S
+        # A shell ends at once, but its Ninja removes what is half written: wait until nobody has the pipe.
+        while selector.get_map() and (left := until - time.monotonic()) > 0:
+            if selector.select(left) and not os.read(process.stdout.fileno(), _PIPE):
+                selector.unregister(process.stdout)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0, until - time.monotonic()))
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     process.stdout.close()
 
 

@@ -63,7 +63,8 @@ class Repository:
 
     def git(self, *words: str) -> str:
         """Return the output of a git command. Raise GitError."""
-        return _run((*GIT, f"--git-dir={self.folder}", *words), f"git {words[0]} in {self.address}")
+        verb = next(word for word in words if not word.startswith("-"))
+        return _run((*GIT, f"--git-dir={self.folder}", *words), f"git {verb} in {self.address}")
 
     def succeeds(self, *words: str) -> bool:
         """Return whether a git command succeeds."""
@@ -101,13 +102,14 @@ class Repository:
 
     @property
     def changed_files(self) -> list[str]:
-        """Return the tracked files of a clone's work tree that are not as committed."""
+        """Return the tracked files of a clone's work tree that are not as committed; nothing if git cannot tell."""
         if self.folder.name != ".git":
             return []
         words = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
-        return [
-            line[3:] for line in _run((*GIT, "-C", str(self.top), *words), f"git status in {self.top}").splitlines()
-        ]
+        try:
+            return [line[3:] for line in self.git(f"--work-tree={self.top}", *words).splitlines()]
+        except GitError:
+            return []
 
     def tag_before(self, commit: str, patterns: Iterable[str]) -> str:
         """Return the name of the nearest tag before a commit that matches any of these patterns; empty if none does."""

@@ -134,6 +134,26 @@ def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
     assert 0 < int(named[2]) < int(named[1])
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
+def test_a_release_on_a_branch_of_its_own(house: House, tmp_path: Path) -> None:
+    """The search begins where both ends part."""
+    made = make_history(tmp_path / "plain", 12, plain_files(), culprit=8, unbuildable=0, seed=5)
+    catalog = Downstream(tmp_path / "theirs")
+    test = write_catalog(catalog, made, "plain-number")
+    parted = 2
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.com")
+    git = ["git", "-C", str(made.folder), *who]
+    words = [*git, "commit-tree", "-p", made.ids[parted], "-m", "Release 1", f"{made.ids[parted]}^{{tree}}"]
+    release = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    subprocess.run([*git, "tag", "v1", release], check=True)
+    done = house("bisect", test, "--catalog", catalog.root, "--good", "v1", "--bad", "main", "--format", "json", "-q")
+    assert done.code == 0, done.stderr
+    part = made.ids[parted][:12]
+    assert f"v1 is no ancestor of main: the search begins where they part, {part}" in done.stderr
+    (change,) = done.document["tests"][0]["changes"]
+    assert change["candidates"] == [made.ids[8][:12]]
+
+
 def test_pins(house: House) -> None:
     """Two pins moved; one is guilty, and then its releases are bisected."""
     test = "mlir/math-expand/x86_64/ceil"

@@ -98,16 +98,18 @@ def _take_value(args: list[str], option: str) -> str:
 
 def _last() -> Path:
     """Return the log of the last bisection. Raise UsageError."""
-    logs = sorted(bisections().glob(f"*/{LAST}"), key=_modified)
+    # One that was killed as it began has an empty log.
+    logs = sorted((log for log in bisections().glob(f"*/{LAST}") if _modified(log)), key=_modified)
     if not logs:
         raise UsageError(f"there is no bisection to continue in {bisections()}")
     return logs[-1]
 
 
 def _modified(log: Path) -> int:
-    # Another process may remove it.
+    """Return the time of the last event; 0 without any, or where another process has removed it."""
     with suppress(FileNotFoundError):
-        return log.stat().st_mtime_ns
+        found = log.stat()
+        return found.st_mtime_ns if found.st_size else 0
     return 0
 
 

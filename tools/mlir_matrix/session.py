@@ -126,6 +126,10 @@ class Session:
         winner |= {"rationale": " ".join(bound.rationale.split())}
         return [*rows, winner]
 
+    def with_pins(self, more: Mapping[str, str]) -> Session:
+        """Return the session with more pins: components with the full names of their releases."""
+        return replace(self, pins=Pins(self.catalog, {**self.pins.overrides, **more}, self.pins.swaps))
+
     def references(self, name: str) -> list[str]:
         """Return the environments that the tests of a suite or glob need."""
         from mlir_matrix.expand.select import choose

@@ -36,8 +36,7 @@ def commands_of(
     """Return the command lines of a test's steps, and the files that they begin with."""
     graph, steps, files = plan.graph, dict[str, list[str]](), dict[str, str]()
     names: dict[Input, str] = {}
-    last = plan.verdicts.get(test)
-    for number, identifier in enumerate(graph.needed_by(last) if last else ()):
+    for number, identifier in enumerate(plan.needed_by(test)):
         action = graph.actions[identifier]
         commands = _lines(done[identifier]) if identifier in done else []
         paths: dict[str, str] = {}
@@ -94,9 +93,8 @@ def _text(catalog: Catalog, done: Mapping[str, Done], ref: Input, read: Callable
 
 def passes_of(plan: Plan, done: Mapping[str, Done], test: str, step: str) -> frozenset[str]:
     """Return the names of passes in the command lines of a step: of ``--pass-pipeline=`` and options that are passes."""
-    last = plan.verdicts.get(test)
     words: set[str] = set()
-    for name in plan.graph.needed_by(last) if last else ():
+    for name in plan.needed_by(test):
         if name in done and name.rpartition("-")[0] == step.partition(" ")[0]:
             for line in _lines(done[name]):
                 words |= {each for word in line[1:] if word.startswith("-") for each in _PASS.findall(word)}

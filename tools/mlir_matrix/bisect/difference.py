@@ -70,7 +70,7 @@ def first_difference(
 
 def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> Iterator[tuple[str, Action]]:
     """Yield the finished actions of a test that give something, by their name without digest."""
-    for name in plan.graph.needed_by(plan.verdicts[test]):
+    for name in plan.needed_by(test):
         if name in done and done[name].result.ok and plan.graph.actions[name].stage != "judge":
             yield name.rpartition("-")[0], plan.graph.actions[name]
 

@@ -32,7 +32,7 @@ def _keep(plan: Plan, tests: Collection[str]) -> Plan:
     """Return the plan up to the objects of tests, with LLVM IR and assembly as further outputs."""
     actions, last = plan.graph.actions, dict[str, str]()
     for test in tests:
-        for name in plan.graph.needed_by(plan.verdicts[test]) if test in plan.verdicts else ():
+        for name in plan.needed_by(test):
             if actions[name].tool == "object" and actions[name].params.get("backend") == "programs":
                 last[test] = name
     needed = {name: actions[name] for each in last.values() for name in plan.graph.needed_by(each)}

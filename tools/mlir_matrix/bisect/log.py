@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,6 @@ class Log:
 
     def observed(self, seen: Observation, by: By) -> None:
         """Write an observation and what its behaviour is made of. Raise InfrastructureError."""
-        result = {each.name: getattr(seen.result, each.name) for each in fields(TestResult)}
-        if seen.result.outcome == Outcome.PASS:
-            # A passing verdict is large, and no report shows it.
-            result["verdict"] = None
         self._write(
             "observed",
             test=seen.test,
@@ -59,7 +55,7 @@ class Log:
             by=asdict(by),
             limit_s=seen.limit_s,
             judged=seen.judged,
-            result=result,
+            result=seen.result.kept_fields(),
         )
 
     def judged(self, seen: Observation, number: int) -> None:

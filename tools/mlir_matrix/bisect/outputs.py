@@ -60,13 +60,13 @@ def _steps(plan: Plan, test: str) -> dict[str, Action]:
     """Return the steps of a test by name, in their order."""
     return {
         each.id.rpartition("-")[0]: each
-        for each in _actions(plan.graph, plan.verdicts.get(test, ""))
+        for each in _actions(plan, test)
         if each.stage in (Stage.LOWER, Stage.CODEGEN) and each.tool not in BUILDING
     }
 
 
-def _actions(graph: Graph, last: str) -> Iterator[Action]:
-    return map(graph.actions.__getitem__, graph.needed_by(last) if last else ())
+def _actions(plan: Plan, test: str) -> Iterator[Action]:
+    return map(plan.graph.actions.__getitem__, plan.needed_by(test))
 
 
 def repeated(plan: Plan, count: int) -> Plan:
@@ -82,7 +82,7 @@ def repeated(plan: Plan, count: int) -> Plan:
 def seconds(plan: Plan, done: Mapping[str, Done], test: str) -> list[float]:
     """Return the time of each call of a test's kernel; where a runtime does not measure that, the time that it ran."""
     found: list[float] = []
-    for action in _actions(plan.graph, plan.verdicts.get(test, "")):
+    for action in _actions(plan, test):
         if action.stage == Stage.RUN and action.id in done and done[action.id].result.ok:
             result = done[action.id].result
             times = result.metrics.get("kernel_ns")

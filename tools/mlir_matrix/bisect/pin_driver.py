@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from mlir_matrix.bisect.driver import Driver, FoundChange, change_between, verdict
 from mlir_matrix.bisect.pin_sets import MOST, PinSets, PinSetsAnswer
 from mlir_matrix.bisect.releases import Axis, as_glob
 from mlir_matrix.bisect.search import Answer
-from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose
 from mlir_matrix.session import Session
@@ -60,11 +59,9 @@ class MovedPins:
 def used_components(session: Session, names: Sequence[str], pins: MovedPins) -> dict[str, list[str]]:
     """Return the tests that can run at an end, with the moved components that they use there; empty lists: none."""
     found: dict[str, set[str]] = {}
-    for end in (0, len(pins.axis()) - 1):
-        catalog = session.catalog
-        moved = Pins(catalog, {**session.pins.overrides, **pins.pins(end)}, session.pins.swaps)
-        there = replace(session, pins=moved)
-        for test in choose(catalog, [as_glob(name) for name in names], pins=moved).tests():
+    for end in (0, pins.point(pins.moved)):
+        there = session.with_pins(pins.pins(end))
+        for test in choose(there.catalog, [as_glob(name) for name in names], pins=there.pins).tests():
             if test.outcome is None and test.selected:
                 references = {action.environment for action in there.plan([test]).graph.actions.values()}
                 pairs = (pair for each in references for pair in (*there.releases(each), *there.needs(each)))

@@ -58,7 +58,7 @@ class Axis:
 
 def point_name(axis: Axis, point: int) -> str:
     """Return a point as people name it: a release, or a commit with its subject."""
-    return f"{axis.labels()[point]} {axis.titles[point]}" if axis.titles else axis.names[point]
+    return f"{axis.names[point]} {axis.titles[point]}" if axis.titles else axis.names[point]
 
 
 def make_axis(

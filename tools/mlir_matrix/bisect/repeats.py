@@ -27,13 +27,12 @@ def with_repeats(plan: Plan, once: Collection[str], times: Mapping[str, int]) ->
     actions: dict[str, Action] = {}
     tests, verdicts = list[Test](), dict[str, str]()
     for test in plan.tests:
-        last = plan.verdicts.get(test.id)
-        names = plan.graph.needed_by(last) if last else []
+        names = plan.needed_by(test.id)
         if test.id in once:
             tests.append(test)
             actions |= {name: plan.graph.actions[name] for name in names}
-            verdicts |= {test.id: last} if last else {}
-        for number in range(times.get(test.id, 0) if last else 0):
+            verdicts |= {test.id: names[-1]} if names else {}
+        for number in range(times.get(test.id, 0) if names else 0):
             copies: dict[str, str] = {}
             for name in names:
                 copy = _copy(plan.graph.actions[name], copies, run, number)

@@ -21,7 +21,7 @@ from mlir_matrix.bisect.pin_driver import MovedPins, used_components
 from mlir_matrix.bisect.pin_sets import moved_pins
 from mlir_matrix.bisect.releases import check_names, default_component, make_axis, tests_on
 from mlir_matrix.bisect.signature import BY, By
-from mlir_matrix.catalog.pins import Pins, read_pins
+from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
 from mlir_matrix.cli.bisect_log import Continued
@@ -259,9 +259,9 @@ def _bisect_pins(asked: _Asked) -> list[Reported]:
             raise UsageError(f"{option} is about commits; it does not go with pins as ends")
     check_names(asked.tests)
     moved = moved_pins(current.catalog, given["good"], given["bad"])
-    ends = [read_pins(current.catalog, given[end].split(","), f"--{end}") for end in ("good", "bad")]
-    both = {name: release for name, release in ends[0].items() if name not in moved}
-    asked = replace(asked, session=_with_pins(current, both))
+    good = read_pins(current.catalog, given["good"].split(","), "--good")
+    both = {name: release for name, release in good.items() if name not in moved}
+    asked = replace(asked, session=current.with_pins(both))
     found = list[Reported]()
     for used, names in _by_used(asked, MovedPins(moved)).items():
         pins = MovedPins({name: moved[name] for name in used})
@@ -274,10 +274,6 @@ def _bisect_pins(asked: _Asked) -> list[Reported]:
         # A second bisection must not begin the file of events again.
         asked = replace(asked, how=replace(asked.how, events=None))
     return found
-
-
-def _with_pins(session: Session, pins: Mapping[str, str]) -> Session:
-    return replace(session, pins=Pins(session.catalog, {**session.pins.overrides, **pins}, session.pins.swaps))
 
 
 def _by_used(asked: _Asked, pins: MovedPins) -> dict[tuple[str, ...], list[str]]:
@@ -308,7 +304,7 @@ def _bisect_moved(
     """Bisect the releases of a component between two pin sets, with the others of the bad one."""
     others = {name: release for name, release in bad.items() if name != component}
     axis = make_axis(asked.session.catalog, component, good=good[component], bad=bad[component])
-    session = _with_pins(asked.session, others)
+    session = asked.session.with_pins(others)
     words = [word for name, release in others.items() for word in ("--pin", f"{name}={release}")]
     kept = option_words(command, asked.arguments, without=("good", "bad", "component", "events", "form", "quiet"))
     arguments = [*tests, *kept, "--component", component, "--good", good[component], "--bad", bad[component], *words]

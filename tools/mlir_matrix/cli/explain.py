@@ -77,7 +77,7 @@ Rows = list[dict[str, Any]]
 def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     """Return the actions of a test, their environments, and the tolerance layers of its outputs."""
     plan = current.plan([test])
-    chain = [plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test.id])]
+    chain = [plan.graph.actions[name] for name in plan.needed_by(test.id)]
     found = current.environments(action.environment for action in chain)
     readable = {name: _readable(environment, current) for name, environment in found.items()}
     shared = set.intersection(*map(set, readable.values())) if text and readable else set()

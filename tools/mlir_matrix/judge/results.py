@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
@@ -86,6 +86,12 @@ class TestResult:
     def called(self) -> str:
         """The workload, with the tested property: ``matmul~scaling``."""
         return f"{self.workload}{OF}{self.tested_property}" if self.tested_property else self.workload
+
+    def kept_fields(self) -> dict[str, Any]:
+        """Return what ``TestResult(**fields)`` makes this result of again, but for the verdict of a pass."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        # A passing verdict is large, and no report shows it.
+        return kept | {"verdict": None} if self.outcome == Outcome.PASS else kept
 
     def to_json(self) -> TestEntry:
         names: NamedTest = {

@@ -19,7 +19,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +126,7 @@ class UnchangedRuns:
         covered = all(_is_below(path) for action in graph.actions.values() for path in action.files)
         if not (self._state and known and covered) or run.relied is None:
             return
-        results = [_entry(each) for each in run.results]
+        results = [each.kept_fields() for each in run.results]
         files = [file.removeprefix(f"{self._cache}/") for file in run.relied]
         with contextlib.suppress(OSError, ValueError):
             cached = self._of_cache(files)
@@ -175,11 +175,3 @@ def _is_lasting(result: TestResult) -> bool:
 
 def _is_below(path: str) -> bool:
     return path.startswith(tuple(f"{folder}/" for folder in FOLDERS))
-
-
-def _entry(result: TestResult) -> dict[str, Any]:
-    entry = {each.name: getattr(result, each.name) for each in fields(TestResult)}
-    if result.outcome == Outcome.PASS:
-        # A passing verdict is large, and no report shows it.
-        entry["verdict"] = None
-    return entry

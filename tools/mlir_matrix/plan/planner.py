@@ -31,6 +31,11 @@ class Plan:
     #: Test identifier to the identifier of its last action.
     verdicts: Mapping[str, str]
 
+    def needed_by(self, test: str) -> list[str]:
+        """Return the actions of a test, sources first; none for one that cannot run."""
+        last = self.verdicts.get(test)
+        return self.graph.needed_by(last) if last else []
+
 
 def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pins: Pins | None = None) -> Plan:
     """Plan the chosen tests. Unsupported ones need no action.

@@ -87,7 +87,7 @@ def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done],
     store = ActionCache(session.home.actions)
     number = 0
     kept: dict[Input, Path] = {}
-    for identifier in plan.graph.needed_by(plan.verdicts[test]):
+    for identifier in plan.needed_by(test):
         action = plan.graph.actions[identifier]
         if action.tool in BUILDING or identifier not in done:
             continue

@@ -40,8 +40,8 @@ def test_every_top_level_model_has_a_schema() -> None:
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
-        "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "events", "golden-explanation",
-        "golden-update", "plan", "results",
+        "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "durations", "events",
+        "golden-explanation", "golden-update", "plan", "results",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents
     assert set(export.NAMES) == {*export.FILES, *documents}

@@ -24,7 +24,18 @@ from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import suites, toolchains
 from mlir_matrix.files import write_text
 from mlir_matrix.names import check_known
-from mlir_matrix.report.schemas import audit, bisect, cache_gc, comparison, conflicts, events, golden, run, verdict
+from mlir_matrix.report.schemas import (
+    audit,
+    bisect,
+    cache_gc,
+    comparison,
+    conflicts,
+    events,
+    golden,
+    history,
+    run,
+    verdict,
+)
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
@@ -49,6 +60,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "calibration": golden.Calibration,
     "comparison": comparison.Comparisons,
     "conflicts": conflicts.Conflicts,
+    "durations": history.Durations,
     "events": events.Event,
     "golden-explanation": golden.GoldenExplanation,
     "golden-update": golden.GoldenUpdate,
@@ -57,7 +69,7 @@ DOCUMENTS: Mapping[str, Any] = {
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, suites, toolchains)
-_OF_DOCUMENTS = (audit, bisect, cache_gc, comparison, run, golden, conflicts, verdict, events)
+_OF_DOCUMENTS = (audit, bisect, cache_gc, comparison, run, golden, conflicts, verdict, events, history)
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)
 #: Kinds of files in a catalog.

@@ -1,0 +1,54 @@
+"""Records of tests as a file: what was written is read, and what is no such file is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlir_matrix.errors import UsageError
+from mlir_matrix.history.snapshot import SCHEMA, Recorded, Snapshot, read_snapshot
+
+TIME = "2026-01-31T12:00:00.000Z"
+RECORDS = st.builds(Recorded, st.floats(0, 1e6), st.just(TIME), st.sampled_from(("", TIME, "2026-02-01T00:00:00.000Z")))
+
+
+@given(st.dictionaries(st.text(max_size=9), RECORDS, max_size=5))
+def test_a_snapshot_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, tests: dict[str, Recorded]
+) -> None:
+    file = tmp_path_factory.mktemp("durations") / "durations.json"
+    made = Snapshot(tests, TIME)
+    file.write_text(json.dumps(made.to_document()))
+    assert read_snapshot(file) == made
+    assert read_snapshot(file).digest == made.digest
+
+
+def test_the_digest_is_of_the_records_alone() -> None:
+    one = Snapshot({"a": Recorded(1.0, TIME)}, TIME)
+    assert one.digest == Snapshot({"a": Recorded(1.0, TIME)}, "").digest
+    assert one.digest != Snapshot({"a": Recorded(2.0, TIME)}, TIME).digest
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", f"schema None; expected {SCHEMA}"),
+        ('{"schema": "mlir-matrix/plan/v1"}', f"schema mlir-matrix/plan/v1; expected {SCHEMA}"),
+        (json.dumps({"schema": SCHEMA, "tests": []}), "'tests' is no object"),
+        (json.dumps({"schema": SCHEMA, "tests": {"a": {"seconds": "1"}}}), "test 'a': expected 'seconds'"),
+        (json.dumps({"schema": SCHEMA, "tests": {"a": {"seconds": float("nan"), "last_run": TIME}}}), "test 'a'"),
+        (json.dumps({"schema": SCHEMA, "tests": {"a": {"seconds": 1, "last_run": "yesterday"}}}), "test 'a'"),
+    ],
+)
+def test_what_is_no_snapshot_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "durations.json"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=r"durations\.json") as error:
+        read_snapshot(file)
+    assert message in str(error.value)

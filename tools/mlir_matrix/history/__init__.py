@@ -1,0 +1,1 @@
+"""Results of many runs: recorded by each run, kept in a database, and asked."""

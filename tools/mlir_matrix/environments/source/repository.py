@@ -111,6 +111,14 @@ class Repository:
         except GitError:
             return []
 
+    def write_files(self, commit: str, paths: Sequence[str], folder: Path) -> None:
+        """Write the files of a commit below some of its paths into a new folder, as a checkout does. Raise GitError."""
+        there = self.git("ls-tree", "--name-only", "-z", commit, "--", *paths).split("\0")[:-1]
+        words = (f"--git-dir={self.folder}", f"--work-tree={folder}", "checkout", "--quiet", commit, "--", *there)
+        index = f"GIT_INDEX_FILE={folder}.index"
+        if there:
+            _run(("env", index, *GIT, *words), f"git checkout of {commit} in {self.address}")
+
     def tag_before(self, commit: str, patterns: Iterable[str]) -> str:
         """Return the name of the nearest tag before a commit that matches any of these patterns; empty if none does."""
         words = [f"--match={pattern}" for pattern in patterns]

@@ -1,0 +1,132 @@
+"""Describe what the actions of a plan depend on before they run: the static part of their keys.
+
+As a program, it reads a :class:`StateRequest` from stdin and writes the :class:`PlanState`: so the plan of another revision is
+made by the program of that revision.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from mlir_matrix.digest import digest_bytes, digest_file
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import MatrixError
+from mlir_matrix.execute import keys
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.select import choose
+from mlir_matrix.plan.graph import Action, File, Produced
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Environment, Session, open_session
+
+
+class StateRequest(TypedDict):
+    """The plan that is wanted."""
+
+    tests: Sequence[str]
+    catalogs: Sequence[str]
+    pins: Sequence[str]
+    swaps: Mapping[str, str]
+    #: The folder with the code of tools; empty: that of the program.
+    actions: str
+
+
+class PlanState(TypedDict):
+    """What the actions of a plan depend on."""
+
+    #: By test: its last action, and the outcome that is expected.
+    tests: dict[str, list[str]]
+    #: Identifiers, which are digests of everything that the catalogs' YAML files say of an action.
+    actions: list[str]
+    #: Digests, by name; why one is unavailable.
+    environments: dict[str, str]
+    #: Digests, by tool and backend; by number of the catalog and path.
+    tools: dict[str, str]
+    files: dict[str, str]
+
+
+def state_of(plan: Plan, environments: Mapping[str, Environment], roots: Sequence[Path]) -> PlanState:
+    """Return what the actions of a plan depend on. A missing file has no digest."""
+    state: PlanState = {"tests": {}, "actions": list(plan.graph.actions), "environments": {}, "tools": {}, "files": {}}
+    for test in plan.tests:
+        if test.id in plan.verdicts:
+            state["tests"][test.id] = [plan.verdicts[test.id], _expected(test)]
+    for name, environment in environments.items():
+        known = environment.digest if isinstance(environment, ResolvedEnvironment) else environment.reason
+        state["environments"][name] = known
+    for action in plan.graph.actions.values():
+        tool = tool_of(action)
+        if tool not in state["tools"]:
+            state["tools"][tool] = keys.tool_digest(action.tool, action.params.get("backend"))
+        for ref in action.inputs.values():
+            if isinstance(ref, File) and (name := name_of(ref)) not in state["files"]:
+                state["files"][name] = _digest(roots[ref.root] / ref.path)
+    return state
+
+
+def tool_of(action: Action) -> str:
+    """Return the tool of an action, with its backend."""
+    backend = action.params.get("backend")
+    return f"{action.tool} by {backend}" if backend else action.tool
+
+
+def name_of(ref: File) -> str:
+    """Return the name of a file of a catalog in a state."""
+    return f"{ref.root}:{ref.path}"
+
+
+def input_digests(plan: Plan, state: PlanState, tests: Iterable[str]) -> dict[str, str]:
+    """Return by test the digest of all that it depends on before it runs; equal ones should give equal outcomes."""
+    known: dict[str, str] = {}
+    for name, action in plan.graph.actions.items():
+        words = [name, state["environments"][action.environment], state["tools"][tool_of(action)]]
+        for ref in action.inputs.values():
+            words.append(known[ref.action] if isinstance(ref, Produced) else state["files"][name_of(ref)])
+        known[name] = digest_bytes("\n".join(words).encode())
+    return {test: known[plan.verdicts[test]] for test in tests if test in plan.verdicts}
+
+
+def _expected(test: Test) -> str:
+    rule = test.expectation
+    return f"{rule.outcome if rule else 'pass'}{', not weak' if test.weak_fails else ''}"
+
+
+def _digest(path: Path) -> str:
+    try:
+        return digest_file(path)
+    except OSError:
+        return ""
+
+
+def planned_state(session: Session, tests: Iterable[Test]) -> tuple[Plan, PlanState]:
+    """Plan the selected ones of some tests; return the plan with its state."""
+    plan = session.plan([test for test in tests if test.selected])
+    environments = session.environments(action.environment for action in plan.graph.actions.values())
+    return plan, state_of(plan, environments, session.catalog.roots)
+
+
+def main() -> int:
+    """Write the state of the plan that a request on stdin asks for; errors go to stderr, as of ``matrix``."""
+    gc.set_threshold(100_000, 20, 20)
+    request: StateRequest = json.load(sys.stdin)
+    if request["actions"]:
+        keys.ACTIONS_FOLDER = Path(request["actions"])
+    try:
+        session = open_session(
+            catalogs=[Path(folder) for folder in request["catalogs"]], pins=request["pins"], swaps=request["swaps"]
+        )
+        chosen = choose(session.catalog, request["tests"], pins=session.pins)
+        _, state = planned_state(session, chosen.tests())
+    except MatrixError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    json.dump(state, sys.stdout, separators=(",", ":"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

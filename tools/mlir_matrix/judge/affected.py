@@ -1,0 +1,215 @@
+"""Find the tests that a change can affect: compare what their actions depend on, now and at another revision.
+
+The plan at the other revision is made by the program of that revision where the program differs, else by this one. Actions
+with equal inputs are affected where an action before them is: whether its output stays the same is known when it has run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir_matrix.environments.source.process import clean_environment
+from mlir_matrix.environments.source.repository import Repository, local_folder
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.execute.plan_state import PlanState, StateRequest, name_of, planned_state, tool_of
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.names import printable
+from mlir_matrix.paths import is_installed
+from mlir_matrix.plan.graph import Action, File
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Session
+
+#: The folders of a catalog that plans depend on, and that of the program.
+_CATALOG = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
+PROGRAM = "tools/mlir_matrix"
+_MODULE = "mlir_matrix.execute.plan_state"
+#: The program's code that plans, and that which decides outcomes.
+PLANNING = (
+    *("catalog/", "tolerances/", "expand/", "plan/", "session.py", "digest.py", "names.py", "environments/lockfiles/"),
+    *("environments/package.py", "environments/resolve.py", "execute/keys.py"),
+)
+JUDGING = ("judge/result_maker.py", "judge/results.py")
+_NO_STATE: PlanState = {"tests": {}, "actions": [], "environments": {}, "tools": {}, "files": {}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """A commit, and the catalogs whose folders are in its repository, by number."""
+
+    repository: Repository
+    commit: str
+    #: The path of each such catalog below the top of the repository.
+    places: Mapping[int, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Affected:
+    """The tests that a change can affect, with the reason for each, and what the comparison does not see."""
+
+    reasons: Mapping[str, str]
+    notes: Sequence[str] = ()
+
+
+def find_revision(name: str, roots: Sequence[Path]) -> Revision:
+    """Find the repository of the catalogs that has a revision: the one that the current folder is in, else the only one.
+
+    Raise UsageError.
+    """
+    shown = printable(name)
+    tops: dict[Path, dict[int, str]] = {}
+    for number, root in enumerate(roots):
+        folder = local_folder(os.path.realpath(root))
+        if folder is not None and folder.name == ".git":
+            tops.setdefault(folder, {})[number] = os.path.relpath(os.path.realpath(root), folder.parent)
+    if not tops:
+        raise UsageError(f"--changed-since {shown}: no catalog is in a git repository: {', '.join(map(str, roots))}")
+    having = {}
+    for folder in tops:
+        repository = Repository(str(folder.parent), folder)
+        try:
+            having[folder] = (repository, repository.commit(name))
+        except UsageError as error:
+            problem = error
+    if not having:
+        raise UsageError(f"--changed-since: {problem}")
+    here = local_folder(os.path.realpath("."))
+    if len(having) > 1 and here not in having:
+        found = " and ".join(repository.address for repository, _ in having.values())
+        raise UsageError(f"--changed-since {shown}: {found} have it; run matrix in the one that is meant")
+    chosen = here if here in having else next(iter(having))
+    repository, commit = having[chosen]
+    return Revision(repository=repository, commit=commit, places=tops[chosen])
+
+
+def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[Test], revision: Revision) -> Affected:
+    """Return which of the tests that these arguments choose can be affected by what changed since a revision."""
+    short = revision.commit[:12]
+    with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
+        program = _write_files(session, revision, Path(folder) / "tree")
+        with _started(session, arguments, program, Path(folder)) as process:
+            plan, now = planned_state(session, tests)
+            answer = process.communicate()[0]
+        said = (Path(folder) / "errors").read_text(errors="replace").strip().splitlines() or ["no message"]
+    before, notes = _NO_STATE, list(program.notes)
+    if process.returncode == 0:
+        before = json.loads(answer)
+    elif process.returncode == UsageError.exit_code:
+        notes.append(f"every test counts as changed: at {short}, {said[0]}")
+    else:
+        raise InfrastructureError(f"--changed-since: the plan at {short} failed: {said[-1]}")
+    reasons = {test: f"{why} since {short}" for test, why in changes(plan, now, before).items()}
+    return Affected(reasons=reasons, notes=notes)
+
+
+def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
+    """Return the tests whose actions or expectations differ between two states, and why; ``plan`` is that of ``now``."""
+    known = frozenset(before["actions"])
+    causes: dict[str, str] = {}
+    for name, action in plan.graph.actions.items():
+        cause = next((causes[source] for source in action.sources if source in causes), "")
+        if cause := cause or _own_cause(name, action, now, before, known):
+            causes[name] = cause
+    found = {}
+    for test, (last, expected) in now["tests"].items():
+        was = before["tests"].get(test)
+        if was is None:
+            found[test] = "new"
+        elif last in causes:
+            found[test] = causes[last]
+        elif was[0] != last:
+            found[test] = "planned in another way"
+        elif was[1] != expected:
+            found[test] = f"expected {expected} instead of {was[1]}"
+    return found
+
+
+def _own_cause(name: str, action: Action, now: PlanState, before: PlanState, known: frozenset[str]) -> str:
+    for ref in action.inputs.values():
+        file = name_of(ref) if isinstance(ref, File) else ""
+        if file and before["files"].get(file, now["files"][file]) != now["files"][file]:
+            return f"{file.partition(':')[2]} changed"
+    environment, tool = action.environment, tool_of(action)
+    if before["environments"].get(environment, now["environments"][environment]) != now["environments"][environment]:
+        return f"environment {environment} changed"
+    if before["tools"].get(tool, now["tools"][tool]) != now["tools"][tool]:
+        return f"the code of tool {tool} changed"
+    return "" if name in known else f"the definition of {name.rpartition('-')[0]} changed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Program:
+    """What makes the plan at a revision."""
+
+    #: The folder of the package.
+    folder: str
+    roots: Sequence[str]
+    #: The code of tools, if it differs from the program's.
+    actions: str
+    notes: Sequence[str]
+
+
+@contextmanager
+def _started(
+    session: Session, arguments: Sequence[str], program: _Program, folder: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the program that makes the plan at a revision."""
+    builds = {each.release: os.path.dirname(os.path.dirname(each.programs[0].path)) for each in session.builds.values()}
+    request: StateRequest = {
+        "tests": list(arguments),
+        "catalogs": program.roots[1:],
+        "pins": [f"{name}={builds.get(release, release)}" for name, release in session.pins.overrides.items()],
+        "swaps": dict(session.pins.swaps),
+        "actions": program.actions,
+    }
+    (folder / "request").write_text(json.dumps(request))
+    words = [sys.executable, "-P", "-s", "-X", f"pycache_prefix={session.home.bytecode}", "-m", _MODULE]
+    variables = {"PYTHONPATH": program.folder, "MATRIX_ROOT": program.roots[0], "PYDANTIC_DISABLE_PLUGINS": "1"}
+    environment = clean_environment() | variables
+    with open(folder / "request") as asked, open(folder / "errors", "w") as errors:
+        process = subprocess.Popen(words, env=environment, stdin=asked, stdout=subprocess.PIPE, stderr=errors)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
+    """Write the files of a revision that a plan depends on."""
+    tree.mkdir()
+    place = None if is_installed() else revision.places.get(0)
+    wanted = [os.path.normpath(f"{each}/{folder}") for each in revision.places.values() for folder in _CATALOG]
+    wanted += [] if place is None else [os.path.normpath(f"{place}/{PROGRAM}")]
+    revision.repository.write_files(revision.commit, wanted, tree)
+    roots = [str(root) for root in session.catalog.roots]
+    for number, each in revision.places.items():
+        roots[number] = os.path.normpath(tree / each)
+        os.makedirs(roots[number], exist_ok=True)
+    changed = [] if place is None else _program_changes(revision, os.path.normpath(f"{place}/{PROGRAM}"))
+    planning = [file for file in changed if file.startswith(PLANNING)]
+    judging = [file for file in changed if file.startswith(JUDGING)]
+    notes = []
+    if judging:
+        notes.append(f"the program's own code changed since then ({judging[0]}): it may change the outcome of any test")
+    own, old = str(Path(__file__).resolve().parents[2]), f"{roots[0]}/{os.path.dirname(PROGRAM)}"
+    if planning and os.path.isfile(f"{roots[0]}/{PROGRAM}/execute/plan_state.py"):
+        return _Program(folder=old, roots=roots, actions="", notes=notes)
+    if planning:
+        notes.append(f"the program's own code changed since then ({planning[0]}), and that revision cannot be asked")
+    actions = f"{roots[0]}/{PROGRAM}/actions" if changed else ""
+    return _Program(folder=own, roots=roots, actions=actions, notes=notes)
+
+
+def _program_changes(revision: Revision, folder: str) -> list[str]:
+    """Return the files of the program that differ from a revision, below its folder."""
+    words = (f"--work-tree={revision.repository.top}", "diff", "--name-only", "-z", "--no-relative", "--no-ext-diff")
+    names = revision.repository.git(*words, revision.commit, "--", f":(top){folder}").split("\0")[:-1]
+    return [os.path.relpath(name, folder) for name in names]

@@ -9,7 +9,6 @@ from typing import TypeAlias
 from mlir_matrix.bisect.listings import with_listings
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
-from mlir_matrix.bisect.repeats import COPY, with_repeats
 from mlir_matrix.bisect.signature import PASS, By, signature
 from mlir_matrix.bisect.times import time_levels
 from mlir_matrix.events import Event, Listener, ignore
@@ -17,6 +16,7 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.repeats import COPY, with_repeats
 from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.planner import Plan

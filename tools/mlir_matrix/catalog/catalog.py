@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.models.base import Document, Framework, Kind, Layer, Pipeline, Step, Target, Workload
-from mlir_matrix.catalog.models.suites import Suite
+from mlir_matrix.catalog.models.suites import Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
 from mlir_matrix.catalog.yaml_reader import Source
 from mlir_matrix.names import SEGMENT_NAMES
@@ -87,6 +87,8 @@ class Catalog:
     known_good: tuple[Entry[KnownGood], ...]
     #: From general to specific: the layers for all workloads of each root, then those of single workloads.
     layers: tuple[LocatedLayer, ...]
+    #: The quarantine of each root that has one, in the order of the roots.
+    quarantines: tuple[Entry[Quarantine], ...] = ()
     #: The files of ``golden/WORKLOAD/`` folders, without tolerances.
     golden_files: tuple[GoldenFile, ...] = ()
     #: By section and name the entries over a limit, with position and reason: suites and names are left out, tests of such

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,6 +52,8 @@ SECTIONS = (
 )
 #: In ``toolchains/``: the default pins.
 KNOWN_GOOD = "known-good.yaml"
+#: In ``matrix/``: flaky tests.
+QUARANTINE = "quarantine.yaml"
 #: In ``containers/``: how images are made.
 IMAGES = "images.yaml"
 #: Folders with sections, and the other folders in them. ``None``: any whose name is not close to that of a section.
@@ -79,6 +81,7 @@ def load(roots: Sequence[Path]) -> Catalog:
         roots=tuple(roots),
         layers=(*loader.general, *loader.specific),
         known_good=tuple(loader.known_good),
+        quarantines=tuple(loader.quarantines),
         golden_files=tuple(loader.golden),
         over=loader.problems.over,
         containers=toolchains.Containers(**loader.containers),
@@ -96,6 +99,7 @@ class _Loader:
         self.specific: list[LocatedLayer] = []
         self.golden: list[GoldenFile] = []
         self.known_good: list[Entry[toolchains.KnownGood]] = []
+        self.quarantines: list[Entry[suites.Quarantine]] = []
         #: The keys of container files; later catalogs override earlier ones.
         self.containers: dict[str, Any] = {}
         self._roots: set[str] = set()
@@ -131,21 +135,25 @@ class _Loader:
                 elif (name := stem(item, ".yaml", section.noun, root)) is not None:
                     document = self._document(item, section.model)
                     self._add(section, name, document, root=root.path, folder=item.path.parent)
-        for item in root.items("toolchains"):
-            if item.name == KNOWN_GOOD and (found := self._document(item, toolchains.KnownGood)):
-                name, folder = KNOWN_GOOD.partition(".")[0], item.path.parent
-                self.known_good.append(
-                    Entry(name=name, document=found[1], source=found[0], root=root.path, folder=folder)
-                )
+        self.known_good += self._single(root, "toolchains", KNOWN_GOOD, toolchains.KnownGood)
+        self.quarantines += self._single(root, "matrix", QUARANTINE, suites.Quarantine)
         self._containers(root)
         self._goldens(root)
+
+    def _single(self, root: Root, parent: str, file: str, model: type[D]) -> Iterator[Entry[D]]:
+        """Read a file that a catalog has at most once."""
+        for item in root.items(parent):
+            if item.name == file and (found := self._document(item, model)):
+                name, folder = file.partition(".")[0], item.path.parent
+                yield Entry(name=name, document=found[1], source=found[0], root=root.path, folder=folder)
 
     def _check_parent(self, root: Root, parent: str, others: frozenset[str] | None) -> None:
         """Refuse unknown files and folders, so that a misspelt section is not silently left out."""
         sections = [section.folder[1] for section in SECTIONS if section.folder[0] == parent]
-        names = [*sections, *(others or ()), *([KNOWN_GOOD] if parent == "toolchains" else ())]
+        files = {"toolchains": [KNOWN_GOOD], "matrix": [QUARANTINE]}.get(parent, [])
+        names = [*sections, *(others or ()), *files]
         for item in root.items(parent):
-            known = item.is_folder and (item.name in sections or item.name in (others or ()))
+            known = item.name in names and item.is_folder is (item.name not in files)
             if known or (others is None and nearest(item.name, names) in (None, item.name)):
                 continue
             kind = "folder" if item.is_folder else "file"

@@ -33,6 +33,7 @@ from mlir_matrix.report.run_info import RunInfo
     "matrix run --pin llvm=22 'mlir/**'",
     "matrix run smoke --format json > results.json",
     "matrix run smoke --results results.json --events events.ndjson",
+    "matrix run 'jax/**' --repeat 5 --rerun-from run",
 )
 @options.tests
 @options.catalog
@@ -42,6 +43,17 @@ from mlir_matrix.report.run_info import RunInfo
 @options.limits
 @click.option(
     "--keep-going/--fail-fast", default=True, help="Continue after an unexpected outcome, or stop. Default: continue."
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Run each test N times anew, whatever is cached. Different outcomes are reported as flaky.",
+)
+@click.option(
+    "--rerun-from",
+    type=click.Choice(("import", "lower", "codegen", "run")),
+    help="Run tests anew from this stage on; with --repeat: each time. Earlier stages may be cached.",
 )
 @click.option(
     "--results", type=options.NewFile(), metavar="FILE", help="Also write the document of --format json to FILE."
@@ -63,6 +75,7 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
     on_stdout = str(events) == "-"
     if on_stdout and form == "json":
         raise UsageError("--events - and --format json both write to stdout; write one to a file: --results FILE")
+    given["repeat"] = given["repeat"] or int(given["rerun_from"] is not None)
     request = Request(**given)
     about = _describe(request) if form == "json" or results or events else None
     log = EventLog(events)

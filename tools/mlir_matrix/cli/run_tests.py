@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, used_pins, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.eviction import cache_limit, trim
+from mlir_matrix.judge.repeats import STAGES, fold, folding, with_repeats, without_copy
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.paths import find_home
@@ -36,12 +38,17 @@ def run_tests(
     pins = used_pins(current, plan.graph)
     folder = RunFolder(current.home.state / "failures", pins)
     suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
-    failures = Failures(folder, options.repeat_command(request, suites))
+    again = options.repeat_command(request, suites)
+    failures = Failures(folder, lambda test: again(without_copy(test)))
     if about is not None:
         unsupported = len(plan.tests) - len(plan.verdicts)
         log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)
-    write = log.listener()
-    with shown(len(plan.verdicts), quiet=quiet) as display:
+    write, total = log.listener(), len(plan.verdicts)
+    if request.repeat:
+        stages = STAGES[STAGES.index(Stage(request.rerun_from)) :] if request.rerun_from else STAGES
+        once = {test.id for test in plan.tests} - plan.verdicts.keys()
+        plan = with_repeats(plan, once, dict.fromkeys(plan.verdicts, request.repeat), stages=stages)
+    with shown(total, quiet=quiet) as display:
 
         def listen(event: Event) -> None:
             display(event)
@@ -53,11 +60,13 @@ def run_tests(
             options=request.executor,
             limits=request.limits,
             fail_fast=not request.keep_going,
-            listener=listen,
+            listener=folding(listen, request.repeat) if request.repeat else listen,
             annotate=failures.annotate,
         )
     if trouble := failures.keep(run, plan, current):
         warn(trouble)
+    if request.repeat:
+        run.results = fold(run.results)
     report = Report(run=run, pins=pins)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DecidingStep,
         ExpectedOutcome,
         FinishedRun,
+        InQuarantine,
         NamedTest,
         Results,
         Summary,
@@ -72,9 +73,18 @@ class TestResult:
     signal: str = ""
     #: The innermost frame of a stack in the diagnostics.
     frame: str = ""
+    #: Of an unexpected outcome that does not fail the run: who looks for its cause, and until when.
+    quarantine: InQuarantine | None = None
+    #: How often each outcome was seen, of a test that ran several times in one run.
+    repeats: Mapping[Outcome, int] = field(default_factory=dict)
     #: The command that runs the test again; the folder of its files, complete when the run has ended.
     repeat: str = ""
     kept: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """True if the outcome fails a run."""
+        return not self.expected and self.quarantine is None
 
     @property
     def cell(self) -> str:
@@ -117,6 +127,10 @@ class TestResult:
         }
         if self.expectation is not None:
             entry["expectation"] = self.expectation
+        if self.quarantine is not None:
+            entry["quarantine"] = self.quarantine
+        if self.repeats:
+            entry["repeats"] = dict(self.repeats)
         if self.weak:
             entry["weak"] = {name: list(passes) for name, passes in self.weak.items()}
         if self.outcome != Outcome.PASS and self.verdict is not None:
@@ -173,6 +187,7 @@ def summarise(results: Sequence[TestResult]) -> Summary:
     return {
         "total": len(results),
         "as_expected": sum(result.expected for result in results),
+        "in_quarantine": sum(result.quarantine is not None for result in results),
         "by_outcome": dict(sorted(counts.items())),
         "cached": sum(result.cached for result in results),
         "outcomes": outcomes_digest(results),
@@ -193,8 +208,8 @@ def to_document(run: Run, about: FinishedRun) -> Results:
 
 
 def exit_code(results: Iterable[TestResult]) -> int:
-    """Return 0 if all outcomes are as expected, 3 if only the infrastructure failed, else 1."""
-    wrong = [result for result in results if not result.expected]
+    """Return 0 if all outcomes are as expected or in quarantine, 3 if only the infrastructure failed, else 1."""
+    wrong = [result for result in results if result.fails]
     if any(result.outcome != Outcome.INFRA_ERROR for result in wrong):
         return 1
     return 3 if wrong else 0

@@ -14,6 +14,7 @@ from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.quarantine import Quarantine, today
 from mlir_matrix.judge.result_maker import Annotate, ResultMaker, nothing_more
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.plan.graph import Graph
@@ -37,8 +38,18 @@ class Executor(Protocol):
 class _Collector:
     """Collects the results of finished actions, and forwards all events."""
 
-    def __init__(self, plan: Plan, maker: ResultMaker, listener: Listener, run: Run, *, fail_fast: bool) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        maker: ResultMaker,
+        quarantine: Quarantine,
+        listener: Listener,
+        run: Run,
+        *,
+        fail_fast: bool,
+    ) -> None:
         self._maker = maker
+        self._quarantine = quarantine
         self._listener = listener
         self._run = run
         self._fail_fast = fail_fast
@@ -62,10 +73,10 @@ class _Collector:
             self._run.executed_actions.append(action)
         self._maker.note(action, done)
         for test in self._ends.get(action, ()):
-            result = self._maker.finished(test, action, done)
+            result = self._quarantine.mark(self._maker.finished(test, action, done))
             self._run.results.append(result)
             self._listener(TestDone(result))
-            if self._fail_fast and not result.expected:
+            if self._fail_fast and result.fails:
                 self.surprise = self.surprise or test.id
 
 
@@ -139,7 +150,8 @@ def run_plan(
     )
     # The executor adds to this dictionary.
     run = Run(done=executor.done)
-    collector = _Collector(plan, maker, listener, run, fail_fast=fail_fast)
+    quarantine = Quarantine(session.catalog, today())
+    collector = _Collector(plan, maker, quarantine, listener, run, fail_fast=fail_fast)
     try:
         executor.run(collector.on)
         executor.download_outputs([result.id for result in run.results if not result.expected])

@@ -54,6 +54,9 @@ class Request:
     executor: ExecutorOptions
     limits: Limits
     keep_going: bool
+    #: How often tests run anew, and from which stage; 0: their results may come from the cache.
+    repeat: int = 0
+    rerun_from: str = ""
 
     def words(self) -> list[Any]:
         """Return the request as JSON, without options that only change the speed."""
@@ -82,8 +85,8 @@ class UnchangedRuns:
         self._file = f"{self._folder}/{digest_value(words)}.json"
         self._sources = Fingerprint()
         self._state = ""
-        # The other executors use programs of this machine.
-        if request.executor == ExecutorOptions(devices=request.executor.devices):
+        # The other executors use programs of this machine; what runs anew has no earlier results.
+        if request.executor == ExecutorOptions(devices=request.executor.devices) and not request.repeat:
             with contextlib.suppress(OSError):
                 self._add_sources(self._sources)
                 self._state = self._sources.digest()

@@ -25,6 +25,12 @@ def _case(parent: ElementTree.Element, result: TestResult) -> None:
     case = ElementTree.SubElement(parent, "testcase", names, time=f"{result.duration_s:.4f}")
     if result.outcome in NOT_RUN:
         ElementTree.SubElement(case, "skipped", message=_text(f"{result.outcome}: {result.reason}"))
+    elif result.quarantine is not None:
+        of = result.quarantine
+        message = (
+            f"in quarantine until {of['until']} ({of['owner']}): {of['reason']}: {result.outcome}: {result.reason}"
+        )
+        ElementTree.SubElement(case, "skipped", message=_text(message))
     elif not result.expected:
         tag = "error" if result.outcome == Outcome.INFRA_ERROR else "failure"
         wanted = f"expected {result.expectation['outcome']}, got {result.outcome}: " if result.expectation else ""
@@ -33,6 +39,11 @@ def _case(parent: ElementTree.Element, result: TestResult) -> None:
     elif result.expectation is not None:
         message = f"expected {result.outcome}: {result.expectation['reason']}"
         ElementTree.SubElement(case, "skipped", message=_text(message))
+
+
+def _is_skipped(result: TestResult) -> bool:
+    expected_failure = result.expected and result.expectation is not None
+    return result.outcome in NOT_RUN or result.quarantine is not None or expected_failure
 
 
 def write_junit(path: Path, results: Sequence[TestResult]) -> None:
@@ -47,9 +58,9 @@ def write_junit(path: Path, results: Sequence[TestResult]) -> None:
             "testsuite",
             name=cell,
             tests=str(len(members)),
-            failures=str(sum(not r.expected and r.outcome != Outcome.INFRA_ERROR for r in members)),
-            errors=str(sum(r.outcome == Outcome.INFRA_ERROR for r in members)),
-            skipped=str(sum(r.outcome in NOT_RUN or (r.expected and r.expectation is not None) for r in members)),
+            failures=str(sum(r.fails and r.outcome != Outcome.INFRA_ERROR for r in members)),
+            errors=str(sum(r.fails and r.outcome == Outcome.INFRA_ERROR for r in members)),
+            skipped=str(sum(map(_is_skipped, members))),
             time=f"{sum(r.duration_s for r in members):.4f}",
         )
         for result in members:

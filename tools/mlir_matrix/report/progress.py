@@ -53,7 +53,9 @@ def shown(
 
 def _result_line(result: TestResult) -> str:
     line = f"{result.outcome:<14} {result.id}"
-    if not result.expected:
+    if result.quarantine:
+        line += f"  (in quarantine until {result.quarantine['until']})"
+    elif not result.expected:
         line += "  UNEXPECTED"
     elif result.outcome != Outcome.PASS and result.expectation:
         line += "  (expected)"
@@ -147,7 +149,7 @@ class LiveProgress:
                 self._packages[event.package] = event
             case TestDone(result):
                 self._results += 1
-                if not result.expected:
+                if result.fails:
                     self._unexpected += 1
                     self._say_unexpected(result)
             case Note(text):

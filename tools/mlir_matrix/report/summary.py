@@ -37,7 +37,8 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     verb = "passes but is" if len(weak) == 1 else "pass but are"
     heading = f"{counted(len(weak), 'test')} {verb} weak: outputs that need no program would also pass"
     yield from section(heading, weak, _NAMED)
-    wrong = [result for result in results if not result.expected]
+    yield from section("failed in quarantine", map(_quarantined, (each for each in results if each.quarantine)), _SHOWN)
+    wrong = [result for result in results if result.fails]
     for result in wrong[:_SHOWN]:
         yield from _failure(result)
     if len(wrong) > _SHOWN:
@@ -62,19 +63,29 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
         cells[f"IR tests of steps{mark}{pins}" if result.target == "ir" else result.cell].append(result)
     rows = []
     for cell, members in cells.items():
-        counts = Counter((result.outcome, result.expected) for result in members)
-        passed = counts.pop((Outcome.PASS, True), 0)
-        others = [_outcome(outcome, expected, number) for (outcome, expected), number in sorted(counts.items())]
+        counts = Counter((result.outcome, _state(result)) for result in members)
+        passed = counts.pop((Outcome.PASS, "expected"), 0)
+        others = [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
 
 
-def _outcome(outcome: str, expected: bool, number: int) -> str:
-    if not expected:
-        return f"[bold red]{number} {outcome}, unexpected[/]"
-    colour = _COLOURS.get(outcome, "cyan")
-    note = "" if outcome in _COLOURS else ", expected"
-    return f"[{colour}]{number} {outcome}{note}[/]"
+def _state(result: TestResult) -> str:
+    return "unexpected" if result.fails else "expected" if result.expected else "in quarantine"
+
+
+def _outcome(outcome: str, state: str, number: int) -> str:
+    if state == "expected" and outcome in _COLOURS:
+        return f"[{_COLOURS[outcome]}]{number} {outcome}[/]"
+    colour = {"expected": "cyan", "unexpected": "bold red"}.get(state, "yellow")
+    return f"[{colour}]{number} {outcome}, {state}[/]"
+
+
+def _quarantined(result: TestResult) -> str:
+    assert result.quarantine is not None
+    of = result.quarantine
+    words = f"{result.outcome} {result.id}: {of['owner']}, until {of['until']} ({of['position']}): {of['reason']}"
+    return escape(harmless(words))
 
 
 def _failure(result: TestResult) -> Iterator[Text]:
@@ -110,6 +121,8 @@ def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
         state = "[bold red]interrupted[/]: run the same command again to continue"
     else:
         state = f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
+        held = sum(result.quarantine is not None for result in run.results)
+        state += f", [yellow]{held} in quarantine[/]" if held else ""
     pinned = [f"with {', '.join(f'{name} {release}' for name, release in pins.items())}"] if pins else []
     return [
         "",

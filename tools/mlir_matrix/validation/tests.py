@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
@@ -38,6 +39,12 @@ def check(checker: Checker) -> None:
         _workload(checker, workload, sources)
     for suite in catalog.suites.values():
         _suite(checker, suite)
+    for quarantine in catalog.quarantines:
+        properties = [each.called for suite in catalog.suites.values() for each in suite.document.properties]
+        namespace = Namespace(catalog, properties)
+        for number, entry in enumerate(quarantine.document.quarantine):
+            for index, pattern in enumerate(entry.tests):
+                _test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
     names = {(file.root, file.workload, file.item.name) for file in catalog.golden_files}
     for file in catalog.golden_files:
         _golden(checker, file)
@@ -228,7 +235,7 @@ def _pins(checker: Checker, suite: Entry[Suite]) -> None:
                     checker.wrong(suite, message, *at, number)
 
 
-def _test_pattern(checker: Checker, suite: Entry[Suite], namespace: Namespace, pattern: str, *keys: Key) -> None:
+def _test_pattern(checker: Checker, suite: Entry[Any], namespace: Namespace, pattern: str, *keys: Key) -> None:
     """Check that a pattern for tests can be read, and that the catalog has a test that it matches."""
     try:
         known = namespace.knows(namespace.patterns(pattern))

@@ -1,4 +1,4 @@
-"""Define the model of a suite (``matrix/suites/NAME.yaml``): its tests, their expected outcomes, their properties."""
+"""Define the model of a suite (``matrix/suites/NAME.yaml``) and of the quarantine of flaky tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from mlir_matrix.catalog.models.base import Document, Glob, Name, NameGlob, Outcome, Text
+from mlir_matrix.catalog.models.base import Document, Glob, Name, NameGlob, Outcome, Text, matching
 
 Axis = Literal["framework", "pipeline", "target", "workload"]
 
@@ -165,3 +165,21 @@ class Suite(Document):
     """Relations between runs of tests."""
     conflicts: tuple[Conflict, ...] = ()
     """Known conflicts of IR tests; `matrix conflicts` finds the others."""
+
+
+class Quarantined(Document):
+    """Flaky tests whose unexpected outcomes are reported, and do not fail a run, until a day."""
+
+    tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
+    owner: Text
+    """The person who finds the cause."""
+    until: Annotated[StrictStr, matching(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$", "a day, such as 2026-12-31")]
+    """The last day, in UTC."""
+    reason: Text
+    link: StrictStr | None = None
+
+
+class Quarantine(Document):
+    """The quarantine of a catalog (``matrix/quarantine.yaml``)."""
+
+    quarantine: tuple[Quarantined, ...] = ()

@@ -46,6 +46,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "kind": models.Kind,
     "known-good": toolchains.KnownGood,
     "pipeline": models.Pipeline,
+    "quarantine": suites.Quarantine,
     "step": models.Step,
     "suite": suites.Suite,
     "target": models.Target,

@@ -29,6 +29,19 @@ class ExpectedOutcome(TypedDict):
     link: NotRequired[str]
 
 
+class InQuarantine(TypedDict):
+    """The quarantine of a flaky test: its unexpected outcome does not fail the run."""
+
+    owner: str
+    """The person who finds the cause."""
+    until: str
+    """The last day, in UTC."""
+    reason: str
+    position: str
+    """File, line and column of the entry."""
+    link: NotRequired[str]
+
+
 class NamedTest(TypedDict):
     """The name of a test, and its parts."""
 
@@ -71,6 +84,10 @@ class TestEntry(NamedTest):
     metrics: dict[str, Number]
     expectation: NotRequired[ExpectedOutcome]
     """Absent if a pass is expected."""
+    quarantine: NotRequired[InQuarantine]
+    """Present if the outcome is unexpected, and the test in quarantine."""
+    repeats: NotRequired[dict[Outcome, int]]
+    """With `--repeat`: how often each outcome was seen; the entry is that of the first unexpected one."""
     verdict: NotRequired[Verdict]
     """Absent for a pass, and if nothing was compared."""
     weak: NotRequired[dict[str, list[str]]]
@@ -94,6 +111,8 @@ class Summary(TypedDict):
 
     total: int
     as_expected: int
+    in_quarantine: int
+    """Unexpected outcomes that do not fail the run."""
     by_outcome: dict[Outcome, int]
     cached: int
     outcomes: Digest

@@ -299,6 +299,7 @@ def test_totals() -> None:
     assert summarise(found) == {
         "total": 4,
         "as_expected": 3,
+        "in_quarantine": 0,
         "by_outcome": {"crashed": 1, "mismatch": 1, "pass": 2},
         "cached": 1,
         "outcomes": outcomes_digest(found),

@@ -27,7 +27,9 @@ def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
         monkeypatch.setenv(name, value)
     action: Any = SimpleNamespace(id=f"{WORDS}-0", tool="run", outputs={})
-    result: Any = SimpleNamespace(expected=False, outcome="run-failed", id="t", reason=WORDS, expectation=None)
+    result: Any = SimpleNamespace(
+        expected=False, fails=True, quarantine=None, outcome="run-failed", id="t", reason=WORDS, expectation=None
+    )
     done: Any = SimpleNamespace()
     display = LiveProgress(2)
     monkeypatch.setattr(display, "_REDRAW_S", 0)
@@ -58,7 +60,13 @@ def test_the_first_unexpected_results_are_shown_at_once_and_all_are_counted(
     monkeypatch.setattr(display, "_REDRAW_S", 0)
     for number in range(50):
         result: Any = SimpleNamespace(
-            expected=False, outcome="mismatch", id=f"t{number}", reason="y is wrong", expectation=None
+            expected=False,
+            fails=True,
+            quarantine=None,
+            outcome="mismatch",
+            id=f"t{number}",
+            reason="y is wrong",
+            expectation=None,
         )
         display.on(TestDone(result))
         assert (f"mismatch       t{number}  UNEXPECTED  y is wrong" in shown.getvalue()) == (number < 20)
@@ -77,7 +85,15 @@ def test_no_picture_is_made_of_words(capsys: pytest.CaptureFixture[str]) -> None
 def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """What is known and expected takes no line."""
     result: Any = SimpleNamespace(
-        expected=True, outcome="pass", id="a", reason="", expectation=None, cached=False, weak={}
+        expected=True,
+        fails=False,
+        quarantine=None,
+        outcome="pass",
+        id="a",
+        reason="",
+        expectation=None,
+        cached=False,
+        weak={},
     )
     known: Any = SimpleNamespace(**{**vars(result), "id": "b", "cached": True})
     with shown(2, quiet=False) as listener:

@@ -5,6 +5,7 @@ Each filter takes all tests and returns all of them; those that it leaves out ca
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli.output import warn
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose, granted
@@ -51,7 +53,9 @@ class Selected:
     lines: list[str] = field(default_factory=list)
 
     def with_results(self) -> list[Test]:
-        """Return the tests that have a result in a run. Raise UsageError if none is left of some."""
+        """Return the tests that have a result in a run here. Raise UsageError if no test is left, or for another machine."""
+        if self.machine is not None:
+            _check_here(self.machine)
         if self.document is not None and not any(test.selected for test in self.tests):
             reasons = dict.fromkeys(test.reason for test in self.tests if not test.selected)
             raise UsageError(f"no test is selected: {'; '.join([*self.lines, *reasons][:4])}")
@@ -62,6 +66,19 @@ class Selected:
         pins = dict.fromkeys([*request.pins, *(f"{name}={to}" for name, to in _own_pins(self).items())])
         executor = replace(request.executor, devices=self.devices)
         return replace(request, tests=tuple(self.arguments), pins=tuple(pins), executor=executor)
+
+
+def _check_here(machine: Entry[Machine]) -> None:
+    """Refuse to run as a machine that this one is not."""
+    fix = f"compare them: matrix machine check {machine.name}"
+    architecture = machine.document.has.cpu.architecture
+    if architecture != HOST.name:
+        where = machine.source.position("has", "cpu", "architecture")
+        raise UsageError(f"{where}: machine {machine.name} is {architecture}, this one is {HOST.name}; {fix}")
+    for number, device in enumerate(machine.document.wants.devices):
+        if not os.path.exists(device):
+            where = machine.source.position("wants", "devices", number)
+            raise UsageError(f"{where}: this machine has no {device}; {fix}")
 
 
 def _own_pins(selected: Selected) -> dict[str, str]:

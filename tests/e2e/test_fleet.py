@@ -124,9 +124,7 @@ def test_shards_are_merged_to_the_run(house: House, tmp_path: Path, records: Pat
         (("--machine", "gone"), "gone.yaml:3:19: this machine has no /dev/no-such; compare them"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_selected_is_refused(
-    house: House, catalog: Path, words: tuple[str, ...], message: str
-) -> None:
+def test_what_cannot_be_selected_is_refused(house: House, catalog: Path, words: tuple[str, ...], message: str) -> None:
     box = catalog / "matrix/machines/box.yaml"
     (box.parent / "vax.yaml").write_text("description: d\nhas: {cpu: {architecture: vax}, cores: 1, memory-gib: 1}\n")
     has = "has: {cpu: {architecture: x86_64}, cores: 1, memory-gib: 1, devices: [/dev/no-such]}"

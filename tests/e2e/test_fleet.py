@@ -76,6 +76,7 @@ def test_a_machine_runs_its_plan(house: House, catalog: Path, records: Path) -> 
     assert [test["id"] for test in document["tests"]] == chosen
     assert document["selection"] == selection
     assert f"machine box: {len(chosen)} tests, about 0.067 of 1 min; left out: 2 not wanted, 1 over the b" in ran.stdout
+    assert f"\nover the budget: {OVER}\n" in ran.stdout
     # All are cached now, and kept: the run without a plan says the same.
     for _ in range(2):
         again = house("run", *words, "--format", "json", "--quiet").document

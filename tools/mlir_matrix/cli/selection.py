@@ -18,7 +18,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.history.snapshot import Snapshot, read_snapshot
-from mlir_matrix.machines.choose import Choice, choose_for
+from mlir_matrix.machines.choose import Choice, Left, choose_for
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.shards import identifiers_digest, shards
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from mlir_matrix.judge.unchanged import Request
     from mlir_matrix.report.schemas.run import Selection
     from mlir_matrix.session import Session
+
+
+#: Tests over the budget that a line names.
+_NAMED = 4
 
 
 @dataclass(kw_only=True)
@@ -63,9 +67,16 @@ class Selected:
 
     def request(self, request: Request) -> Request:
         """Return a request as the command line without a machine would make it."""
-        pins = dict.fromkeys([*request.pins, *(f"{name}={to}" for name, to in _own_pins(self).items())])
+        if self.machine is None:
+            return request
         executor = replace(request.executor, devices=self.devices)
-        return replace(request, tests=tuple(self.arguments), pins=tuple(pins), executor=executor)
+        if self.devices and executor.executor != "local":
+            why = f"only --executor local grants devices; this is {executor.executor}"
+            raise UsageError(f"machine {self.machine.name} grants {self.devices[0]}: {why}")
+        given = {word.partition("=")[0] for word in request.pins}
+        wanted = self.machine.document.wants.pins.items()
+        own = [f"{name}={release}" for name, release in wanted if name not in given]
+        return replace(request, tests=tuple(self.arguments), pins=(*request.pins, *own), executor=executor)
 
 
 def _check_here(machine: Entry[Machine]) -> None:
@@ -79,11 +90,6 @@ def _check_here(machine: Entry[Machine]) -> None:
         if not os.path.exists(device):
             where = machine.source.position("wants", "devices", number)
             raise UsageError(f"{where}: this machine has no {device}; {fix}")
-
-
-def _own_pins(selected: Selected) -> dict[str, str]:
-    wanted = selected.machine.document.wants.pins if selected.machine else {}
-    return {name: selected.current.pins.overrides[name] for name in wanted}
 
 
 def select(
@@ -164,6 +170,11 @@ def _by_machine(
     parts = ", ".join(f"{number} {left}" for left, number in choice.counts.items())
     number = sum(test.selected for test in choice.tests)
     words = f"machine {machine.name}: {counted(number, 'test')}, about {choice.minutes:.2g}{limit} min"
+    lines = [f"{words}; left out: {parts or 'none'}"]
+    over = [name for name, left in choice.left.items() if left == Left.OVER]
+    if over:
+        rest = f" and {len(over) - _NAMED} more" if len(over) > _NAMED else ""
+        lines.append(f"{Left.OVER}: {', '.join(over[:_NAMED])}{rest}")
     return Selected(
         current=current,
         arguments=arguments or wants.suites,
@@ -177,7 +188,7 @@ def _by_machine(
             "history": {"digest": history.digest, "taken": history.taken},
             "date": date,
         },
-        lines=[f"{words}; left out: {parts or 'none'}"],
+        lines=lines,
     )
 
 

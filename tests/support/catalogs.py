@@ -159,6 +159,7 @@ def make(**kinds: Any) -> Catalog:
         "suites",
         "environments",
         "components",
+        "machines",
     )
     found: Any = {name: dict(sorted(kinds.get(name, {}).items())) for name in names}
     return Catalog(roots=(), layers=(), known_good=tuple(kinds.get("known_good", ())), **found)

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.models.base import Document, Framework, Kind, Layer, Pipeline, Step, Target, Workload
+from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.models.suites import Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
 from mlir_matrix.catalog.yaml_reader import Source
@@ -83,6 +84,7 @@ class Catalog:
     suites: Mapping[str, Entry[Suite]]
     environments: Mapping[str, Entry[Environment]]
     components: Mapping[str, Entry[Component]]
+    machines: Mapping[str, Entry[Machine]]
     #: The known-good file of each root that has one, in the order of the roots.
     known_good: tuple[Entry[KnownGood], ...]
     #: From general to specific: the layers for all workloads of each root, then those of single workloads.

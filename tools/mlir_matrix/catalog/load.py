@@ -15,7 +15,7 @@ from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.messages import sentences
-from mlir_matrix.catalog.models import base, suites, toolchains
+from mlir_matrix.catalog.models import base, machines, suites, toolchains
 from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.yaml_reader import Source, SourceError, read
 from mlir_matrix.names import did_you_mean, nearest
@@ -49,6 +49,7 @@ SECTIONS = (
     Section("targets", ("matrix", "targets"), base.Target, "a target", "target.yaml"),
     Section("workloads", ("matrix", "workloads"), base.Workload, "a workload", "workload.yaml"),
     Section("suites", ("matrix", "suites"), suites.Suite, "a suite"),
+    Section("machines", ("matrix", "machines"), machines.Machine, "a machine"),
 )
 #: In ``toolchains/``: the default pins.
 KNOWN_GOOD = "known-good.yaml"
@@ -58,7 +59,7 @@ QUARANTINE = "quarantine.yaml"
 IMAGES = "images.yaml"
 #: Folders with sections, and the other folders in them. ``None``: any whose name is not close to that of a section.
 _PARENTS: Mapping[str, frozenset[str] | None] = {
-    "matrix": frozenset(("machines",)),
+    "matrix": frozenset(),
     "recipes": frozenset(),
     "toolchains": None,
 }
@@ -193,18 +194,7 @@ class _Loader:
         self._add(section, item.name, document, root=root.path, folder=item.path, files=files, cases=cases)
 
     def _document(self, item: Item, model: type[D]) -> tuple[Source, D] | None:
-        """Read and validate a file; return None, and add problems, where it is wrong."""
-        try:
-            source = read(item.path, item.shown)
-        except SourceError as error:
-            self.problems.add(error.file, error.problem, error.place)
-            return None
-        try:
-            return source, model.model_validate(source.data)
-        except ValidationError as error:
-            for path, sentence in sentences(model, source.data, error):
-                self.problems.add(source.file, sentence, source.place(*path))
-            return None
+        return read_document(item.path, item.shown, model, self.problems)
 
     def _add(self, section: Section, name: str, document: tuple[Source, Any] | None, **rest: Any) -> None:
         if document is None:
@@ -241,6 +231,21 @@ class _Loader:
         source, document = found
         for index, layer in enumerate(document.layers):
             yield LocatedLayer(document=layer, source=source, index=index, workload=workload, root=len(self._roots) - 1)
+
+
+def read_document(path: Path, shown: str, model: type[D], problems: Problems) -> tuple[Source, D] | None:
+    """Read and validate a file; return None, and add problems, where it is wrong."""
+    try:
+        source = read(path, shown)
+    except SourceError as error:
+        problems.add(error.file, error.problem, error.place)
+        return None
+    try:
+        return source, model.model_validate(source.data)
+    except ValidationError as error:
+        for keys, sentence in sentences(model, source.data, error):
+            problems.add(source.file, sentence, source.place(*keys))
+        return None
 
 
 def _perhaps(right: str, found: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ import click
 
 from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits
+from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
 from mlir_matrix.paths import launcher
 from mlir_matrix.text import catalog_options
@@ -126,6 +126,28 @@ def _devices(_context: click.Context, _parameter: click.Parameter, values: Seque
         if not re.fullmatch(DEVICE_PATTERN, value):
             raise UsageError(f"--device {printable(value)}: expected {DEVICE_RULE}")
     return tuple(dict.fromkeys(values))
+
+
+def _shard(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", value, re.ASCII)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"--shard {printable(value)}: expected I/N with I from 1 to N, e.g. 2/3")
+    return int(found[1]), int(found[2])
+
+
+def _date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
+    from datetime import UTC, datetime
+
+    try:
+        time = datetime.fromisoformat(value) if value else None
+        # In documents, times are in UTC and sort as text.
+        return f"{(time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC):%FT%T}.000Z" if time else ""
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"--date {printable(str(value))}: expected a date, e.g. 2026-01-31 or 2026-01-31T12:00Z"
+        ) from None
 
 
 tests = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
@@ -238,6 +260,35 @@ _JOBS = Option(
     metavar="N",
     help="Run N actions at a time. Default: one per core.",
 )
+machine = Option(
+    "machine",
+    "--machine",
+    default="",
+    metavar="NAME|FILE",
+    help="Select and order the tests of a machine: one of matrix/machines/, or a file.",
+)
+history = Option(
+    "history",
+    "--history",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --machine: the records of tests, by matrix history export. Default: those of this machine.",
+)
+date = Option(
+    "date",
+    "--date",
+    callback=_date,
+    metavar="TIME",
+    help="With --machine: plan as of this time, e.g. 2026-01-31. Default: now.",
+)
+_SHARD = Option("shard", "--shard", callback=_shard, metavar="I/N", help="Select part I of N, e.g. 2/3.")
+_DURATIONS = Option(
+    "durations",
+    "--durations",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --shard: balance by the seconds in FILE, by matrix history export. Default: go by hash.",
+)
 sealed = Option(
     "sealed",
     "--sealed",
@@ -302,6 +353,8 @@ def _executor(**chosen: Any) -> ExecutorOptions:
 #: Give the verb ``limits``; the second one is for verbs that run few actions.
 limits = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
 limits_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
+#: Gives the verb ``selection``, a SelectionOptions.
+selection = _gathered("selection", SelectionOptions, machine, history, date, _SHARD, _DURATIONS)
 #: Gives the verb ``executor``, an ExecutorOptions.
 executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +13,13 @@ import click
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import used_pins, warn
+from mlir_matrix.cli.selection import select
 from mlir_matrix.errors import UsageError
-from mlir_matrix.expand.select import choose, granted
+from mlir_matrix.execute.options import EVERYTHING, SelectionOptions
+from mlir_matrix.expand.select import choose
 
 if TYPE_CHECKING:
-    from mlir_matrix.expand.expansion import Test
+    from mlir_matrix.cli.selection import Selected
     from mlir_matrix.plan.planner import Plan
     from mlir_matrix.session import Session
 
@@ -29,11 +31,13 @@ _BATCH = 2_000
     "matrix plan",
     "matrix plan 'jax/**' --format ids",
     "matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json",
+    "matrix plan --machine x86-64-builder",
 )
 @options.tests
 @options.session(*options.releases)
 @options.sealed
 @options.device
+@options.selection
 @options.output_format("table", "json", "ids")
 @click.option(
     "--check",
@@ -42,35 +46,46 @@ _BATCH = 2_000
     help="Print nothing; exit with 1 if FILE, written by --format json, is stale.",
 )
 def command(
-    tests: tuple[str, ...], current: Session, sealed: bool, devices: tuple[str, ...], form: str, check: Path | None
+    tests: tuple[str, ...],
+    current: Session,
+    sealed: bool,
+    devices: tuple[str, ...],
+    selection: SelectionOptions,
+    form: str,
+    check: Path | None,
 ) -> int:
     """Show which tests would run and why, without running them.
 
     Without arguments, plan the suite smoke. A glob matches segment by segment. A suite and a glob select the tests of the suite
     that match the glob.
     """
-    choice = choose(current.catalog, tests, pins=current.pins)
-    if form == "ids":
-        _print_lines(choice.ids())
+    if form == "ids" and selection == EVERYTHING:
+        _print_lines(choose(current.catalog, tests, pins=current.pins).ids())
         return 0
-    chosen = list(granted(current.catalog, choice.tests(excluded=True), devices))
+    selected = select(current, tests, selection, devices, excluded=True)
+    chosen, current = selected.tests, selected.current
+    if form == "ids":
+        _print_lines(test.id for test in chosen if not test.excluded)
+        return 0
     plan = current.plan([test for test in chosen if test.selected])
     used_pins(current, plan.graph)
     if check is not None:
-        return _check(check, chosen, plan, current, sealed=sealed)
+        return _check(check, selected, plan, sealed=sealed)
     if form == "json":
         from mlir_matrix.execute.plan_document import document_parts, to_lines
 
-        _print_lines(to_lines(document_parts(chosen, plan, current, sealed=sealed)))
+        _print_lines(to_lines(document_parts(chosen, plan, current, sealed=sealed, selection=selected.document)))
         return 0
+    from rich.markup import escape
+
     from mlir_matrix.report.layout import print_lines
     from mlir_matrix.report.plan_table import plan_lines
 
-    print_lines(plan_lines(chosen, plan, current, sealed=sealed))
+    print_lines([*plan_lines(chosen, plan, current, sealed=sealed), *map(escape, selected.lines)])
     return 0
 
 
-def _check(file: Path, chosen: Sequence[Test], plan: Plan, current: Session, *, sealed: bool) -> int:
+def _check(file: Path, selected: Selected, plan: Plan, *, sealed: bool) -> int:
     """Return 0 if a file has this plan, apart from what differs between machines, else 1."""
     from mlir_matrix.execute.plan_document import lasting, to_document
 
@@ -80,7 +95,8 @@ def _check(file: Path, chosen: Sequence[Test], plan: Plan, current: Session, *, 
         raise UsageError(f"--check {file}: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise UsageError(f"--check {file}: not a plan; make one with: matrix plan --format json") from None
-    now = json.loads(json.dumps(lasting(to_document(chosen, plan, current, sealed=sealed))))
+    document = to_document(selected.tests, plan, selected.current, sealed=sealed, selection=selected.document)
+    now = json.loads(json.dumps(lasting(document)))
     if was == now:
         return 0
     parts = [part for part in now if was.get(part) != now[part]]

@@ -34,6 +34,8 @@ from mlir_matrix.report.run_info import RunInfo
     "matrix run smoke --format json > results.json",
     "matrix run smoke --results results.json --events events.ndjson",
     "matrix run 'jax/**' --repeat 5 --rerun-from run",
+    "matrix run --machine x86-64-builder",
+    "matrix run smoke --shard 2/3 --results shard-2.json",
 )
 @options.tests
 @options.catalog
@@ -62,6 +64,7 @@ from mlir_matrix.report.run_info import RunInfo
 @click.option("--junit", type=options.NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @options.environment
 @options.executor
+@options.selection
 @options.quiet
 def command(form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool, **given: Any) -> int:
     """Run tests and compare each outcome with the expected one.
@@ -81,7 +84,11 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
     log = EventLog(events)
     report = _run(request, about, log, quiet=quiet)
     run = report.run
-    document = json.dumps(to_document(run, about.finished())) if about and (form == "json" or results) else ""
+    document = (
+        json.dumps(to_document(run, about.finished(), report.selection))
+        if about and (form == "json" or results)
+        else ""
+    )
     # Files come first: the reader of stdout may have closed it.
     writers: list[Callable[[], object]] = [partial(log.ended, run)]
     if results is not None:
@@ -96,7 +103,7 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
     else:
         from mlir_matrix.report.summary import print_summary
 
-        print_summary(run, report.pins, stderr=on_stdout)
+        print_summary(run, report.pins, report.left_out, stderr=on_stdout)
     warn(*problems)
     if run.interruption is not None:
         raise run.interruption

@@ -6,6 +6,7 @@ from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, used_pins, warn
+from mlir_matrix.cli.selection import select
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.eviction import cache_limit, trim
@@ -31,7 +32,9 @@ def run_tests(
         catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins
     )
     warn(*current.catalog.over.values())
-    plan = current.plan(current.tests(request.tests, request.executor.devices))
+    selected = select(current, request.tests, request.selection, request.executor.devices)
+    current, request = selected.current, selected.request(request)
+    plan = current.plan(selected.with_results())
     if not plan.verdicts:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))
         raise UsageError(f"no test can run: {'; '.join(reasons[:3]) or 'the suite is empty'}")
@@ -67,7 +70,7 @@ def run_tests(
         warn(trouble)
     if request.repeat:
         run.results = fold(run.results)
-    report = Report(run=run, pins=pins)
+    report = Report(run=run, pins=pins, selection=selected.document, left_out=selected.lines)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:
         unchanged.keep(report, plan.graph)

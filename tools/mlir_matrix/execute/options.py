@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +39,26 @@ class ExecutorOptions:
 
 
 LOCAL = ExecutorOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions:
+    """What selects tests after suites and globs."""
+
+    #: A machine of the catalogs, or a file; empty for none.
+    machine: str = ""
+    #: Files of recorded tests; None: what is recorded on this machine.
+    history: Path | None = None
+    #: The time of the plan, in UTC; empty for now.
+    date: str = ""
+    #: Number, from 1, and count.
+    shard: tuple[int, int] | None = None
+    durations: Path | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Return whether it selects the same tests again while no file changes."""
+        return not self.machine or bool(self.history and self.date)
+
+
+EVERYTHING = SelectionOptions()

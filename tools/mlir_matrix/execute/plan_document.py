@@ -29,24 +29,29 @@ if TYPE_CHECKING:
         NamedTest,
         PlannedTarget,
         PlannedTest,
+        Selection,
     )
     from mlir_matrix.report.schemas.run import Plan as PlanDocument
 
 SCHEMA = "mlir-matrix/plan/v1"
 
 
-def to_document(tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False) -> PlanDocument:
+def to_document(
+    tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False, selection: Selection | None = None
+) -> PlanDocument:
     """Return the plan document. ``tests`` may hold more than the plan: it then lists why the others are left out.
 
     ``sealed``: with sealed environments.
     """
-    parts = document_parts(tests, plan, session, sealed=sealed)
+    parts = document_parts(tests, plan, session, sealed=sealed, selection=selection)
     return cast(
         "PlanDocument", {name: list(value) if isinstance(value, Iterator) else value for name, value in parts.items()}
     )
 
 
-def document_parts(tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False) -> dict[str, Any]:
+def document_parts(
+    tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False, selection: Selection | None = None
+) -> dict[str, Any]:
     """Return the plan document with iterators for ``tests`` and ``actions``: lists for 100,000 tests take gigabytes."""
     needed = _needed(plan)
     actions = plan.graph.actions.values()
@@ -67,6 +72,7 @@ def document_parts(tests: Collection[Test], plan: Plan, session: Session, *, sea
         "machine": HOST.name,
         "variables": CLEAN_ENVIRONMENT,
         "tools": _tools(actions),
+        **({} if selection is None else {"selection": selection}),
     }
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         InQuarantine,
         NamedTest,
         Results,
+        Selection,
         Summary,
         TestEntry,
     )
@@ -194,9 +195,9 @@ def summarise(results: Sequence[TestResult]) -> Summary:
     }
 
 
-def to_document(run: Run, about: FinishedRun) -> Results:
+def to_document(run: Run, about: FinishedRun, selection: Selection | None = None) -> Results:
     """Return the results document; ``about``: the program, catalogs, host and times of the run."""
-    return {
+    document: Results = {
         "schema": "mlir-matrix/results/v1",
         "run": about,
         "tests": [result.to_json() for result in run.results],
@@ -205,6 +206,9 @@ def to_document(run: Run, about: FinishedRun) -> Results:
         "executed": run.executed,
         "executed_actions": sorted(run.executed_actions),
     }
+    if selection is not None:
+        document["selection"] = selection
+    return document
 
 
 def exit_code(results: Iterable[TestResult]) -> int:

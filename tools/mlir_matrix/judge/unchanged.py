@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.digest import digest_bytes, digest_value
-from mlir_matrix.execute.options import ExecutorOptions, Limits
+from mlir_matrix.digest import digest_bytes, digest_file, digest_value
+from mlir_matrix.execute.options import EVERYTHING, ExecutorOptions, Limits, SelectionOptions
 from mlir_matrix.execute.use_log import add_uses, is_of_today
 from mlir_matrix.fingerprint import Fingerprint, machine_identity
 from mlir_matrix.judge.results import Run, TestResult
@@ -33,6 +33,7 @@ from mlir_matrix.paths import find_home, repository
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.graph import Graph
+    from mlir_matrix.report.schemas.run import Selection
 
 #: Folders of a catalog that a run may read; kernels are linked with the driver.
 FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
@@ -57,11 +58,17 @@ class Request:
     #: How often tests run anew, and from which stage; 0: their results may come from the cache.
     repeat: int = 0
     rerun_from: str = ""
+    selection: SelectionOptions = EVERYTHING
 
     def words(self) -> list[Any]:
         """Return the request as JSON, without options that only change the speed."""
         limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.executor.devices
-        return [self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.keep_going]
+        chosen = self.selection
+        files = map(_digest, (chosen.machine, chosen.history, chosen.durations))
+        selection = [chosen.machine, chosen.date, chosen.shard, *files]
+        return [
+            self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.keep_going, selection
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +77,9 @@ class Report:
 
     run: Run
     pins: Mapping[str, str]
+    #: What selected the tests after suites and globs, and lines about the others for a person.
+    selection: Selection | None = None
+    left_out: Sequence[str] = ()
 
 
 class UnchangedRuns:
@@ -86,7 +96,8 @@ class UnchangedRuns:
         self._sources = Fingerprint()
         self._state = ""
         # The other executors use programs of this machine; what runs anew has no earlier results.
-        if request.executor == ExecutorOptions(devices=request.executor.devices) and not request.repeat:
+        local = request.executor == ExecutorOptions(devices=request.executor.devices)
+        if local and request.selection.repeats and not request.repeat:
             with contextlib.suppress(OSError):
                 self._add_sources(self._sources)
                 self._state = self._sources.digest()
@@ -118,7 +129,8 @@ class UnchangedRuns:
             if kept["sources"] != self._state or kept["cached"] != self._of_cache(kept["files"]).digest():
                 return None
             self._note_use(kept["files"])
-            return Report(run=Run(results=[TestResult(**each) for each in kept["results"]]), pins=kept["pins"])
+            run = Run(results=[TestResult(**each) for each in kept["results"]])
+            return Report(run=run, **{key: kept[key] for key in ("pins", "selection", "left_out")})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -134,7 +146,8 @@ class UnchangedRuns:
         with contextlib.suppress(OSError, ValueError):
             cached = self._of_cache(files)
             if self._sources.is_settled() and cached.is_settled(self._sources) and self._is_as_it_was():
-                entry = {"sources": self._state, "cached": cached.digest(), "files": files, "pins": dict(report.pins)}
+                entry: dict[str, Any] = {"sources": self._state, "cached": cached.digest(), "files": files}
+                entry |= {"pins": dict(report.pins), "selection": report.selection, "left_out": report.left_out}
                 text = json.dumps({**entry, "results": results}, separators=(",", ":")).encode()
                 if json.loads(text)["results"] == results:
                     self._write(text + b"\n" + self._check(text))
@@ -174,6 +187,13 @@ class UnchangedRuns:
 def _is_lasting(result: TestResult) -> bool:
     """Return whether a result is what an unchanged run gives again."""
     return result.expected and (result.cached or result.outcome == Outcome.UNSUPPORTED)
+
+
+def _digest(file: Path | str | None) -> str:
+    """Return the digest of a file's content; empty where it cannot be read, which is an error of the run."""
+    with contextlib.suppress(OSError):
+        return digest_file(file) if file else ""
+    return ""
 
 
 def _is_below(path: str) -> bool:

@@ -21,9 +21,9 @@ _CLOSE = 0.75
 _NAMED = 3
 
 
-def print_summary(run: Run, pins: Mapping[str, str], *, stderr: bool = False) -> None:
-    """Print the summary of a run; ``pins`` are those of the command line."""
-    print_lines(_lines(run, pins), stderr=stderr)
+def print_summary(run: Run, pins: Mapping[str, str], left_out: Sequence[str] = (), *, stderr: bool = False) -> None:
+    """Print the summary of a run; ``pins`` are those of the command line, ``left_out`` lines about tests without results."""
+    print_lines([*_lines(run, pins), *map(escape, left_out)], stderr=stderr)
 
 
 def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:

@@ -69,7 +69,7 @@ def examine(session: Session) -> dict[str, Any]:
             "tag": own.tag,
             "supported": own.tag in interpreters.SUPPORTED,
         },
-        "machine": _machine(home),
+        "machine": machine_of(home),
         "tools": _tools(),
         "bazel": _bazel(session),
         "home": {
@@ -84,7 +84,8 @@ def examine(session: Session) -> dict[str, Any]:
     }
 
 
-def _machine(home: Home) -> dict[str, Any]:
+def machine_of(home: Home) -> dict[str, Any]:
+    """Return the system, processor, memory, disk and isolation of this machine."""
     cache = home.cache
     alone = ResolvedEnvironment(name="python", interpreter=interpreters.own(), packages=())
     lost = bound(alone, store=home.packages, bytecode=home.bytecode)["lost"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.problems import Problems
-from mlir_matrix.validation import recipes, tests, tolerances, toolchains
+from mlir_matrix.validation import machines, recipes, tests, tolerances, toolchains
 from mlir_matrix.validation.checker import Checker
 
 
@@ -20,6 +20,7 @@ def validate(catalog: Catalog) -> Catalog:
     toolchains.check(checker)
     recipes.check(checker)
     tests.check(checker)
+    machines.check(checker)
     tolerances.check(checker)
     problems.raise_if_any()
     if not problems.over:

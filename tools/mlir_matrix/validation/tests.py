@@ -44,7 +44,7 @@ def check(checker: Checker) -> None:
         namespace = Namespace(catalog, properties)
         for number, entry in enumerate(quarantine.document.quarantine):
             for index, pattern in enumerate(entry.tests):
-                _test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
+                check_test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
     names = {(file.root, file.workload, file.item.name) for file in catalog.golden_files}
     for file in catalog.golden_files:
         _golden(checker, file)
@@ -148,13 +148,13 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
     _steps(checker, suite, document.steps, "steps")
     namespace = Namespace(catalog, [each.called for each in document.properties])
     for index, pattern in enumerate(document.include):
-        _test_pattern(checker, suite, namespace, pattern, "include", index)
+        check_test_pattern(checker, suite, namespace, pattern, "include", index)
     rules = [(rule.tests, "exclude", index) for index, rule in enumerate(document.exclude)]
     rules += [(rule.tests, "expect", index) for index, rule in enumerate(document.expect)]
     rules += [(rule.tests, "properties", index) for index, rule in enumerate(document.properties)]
     for patterns, key, number in rules:
         for index, pattern in enumerate(patterns):
-            _test_pattern(checker, suite, namespace, pattern, key, number, "tests", index)
+            check_test_pattern(checker, suite, namespace, pattern, key, number, "tests", index)
     for index, expectation in enumerate(document.expect):
         if why := _NEVER_EXPECTED.get(expectation.outcome):
             checker.wrong(suite, f"{expectation.outcome} cannot be expected: {why}", "expect", index, "outcome")
@@ -235,7 +235,7 @@ def _pins(checker: Checker, suite: Entry[Suite]) -> None:
                     checker.wrong(suite, message, *at, number)
 
 
-def _test_pattern(checker: Checker, suite: Entry[Any], namespace: Namespace, pattern: str, *keys: Key) -> None:
+def check_test_pattern(checker: Checker, suite: Entry[Any], namespace: Namespace, pattern: str, *keys: Key) -> None:
     """Check that a pattern for tests can be read, and that the catalog has a test that it matches."""
     try:
         known = namespace.knows(namespace.patterns(pattern))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.catalog.models import base, suites, toolchains
+from mlir_matrix.catalog.models import base, machines, suites, toolchains
 from mlir_matrix.errors import UsageError
 from mlir_matrix.report.schemas import export
 
@@ -32,9 +32,9 @@ def test_every_top_level_model_has_a_schema() -> None:
     inner = {
         "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
-        "Conflict", "Quarantined",
+        "Conflict", "Cpu", "Has", "LeaveOut", "Quarantined", "Wants",
     }  # fmt: skip
-    modules = tuple(each.__name__ for each in (base, suites, toolchains))
+    modules = tuple(each.__name__ for each in (base, machines, suites, toolchains))
     models = [*base.Document.__subclasses__(), *base.Tool.__subclasses__()]
     found = {model.__name__ for model in models if model.__module__ in modules}
     assert inner < found

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 from typing_extensions import is_typeddict
 
 from mlir_matrix.catalog.models import base as models
-from mlir_matrix.catalog.models import suites, toolchains
+from mlir_matrix.catalog.models import machines, suites, toolchains
 from mlir_matrix.files import write_text
 from mlir_matrix.names import check_known
 from mlir_matrix.report.schemas import (
@@ -45,6 +45,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "framework": models.Framework,
     "kind": models.Kind,
     "known-good": toolchains.KnownGood,
+    "machine": machines.Machine,
     "pipeline": models.Pipeline,
     "quarantine": suites.Quarantine,
     "step": models.Step,
@@ -69,7 +70,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "results": run.Results,
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
-_OF_FILES = (models, suites, toolchains)
+_OF_FILES = (models, machines, suites, toolchains)
 _OF_DOCUMENTS = (audit, bisect, cache_gc, comparison, run, golden, conflicts, verdict, events, history)
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)

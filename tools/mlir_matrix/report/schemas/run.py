@@ -148,6 +148,42 @@ class FinishedRun(StartedRun):
     ended: Time
 
 
+class Shard(TypedDict):
+    """A part of the tests of a plan; `matrix merge` joins the results of all parts."""
+
+    index: int
+    """From 1."""
+    count: int
+    durations: Digest | None
+    """The records by which the parts are balanced (`--durations`); null if they go by hash."""
+    tests: Digest
+    """SHA-256 of the sorted identifiers of the tests of all parts."""
+
+
+class UsedHistory(TypedDict):
+    """What was recorded of the tests when they were selected."""
+
+    digest: Digest
+    taken: str
+    """When it was exported; empty if it never was."""
+
+
+class Selection(TypedDict):
+    """What selected the tests, after suites and globs."""
+
+    pins: dict[str, str]
+    """Releases that the command line or the machine sets."""
+    machine: NotRequired[str]
+    """The name of the machine (`--machine`)."""
+    minutes: NotRequired[float]
+    """Estimated minutes of the machine."""
+    history: NotRequired[UsedHistory]
+    """With a machine: what its order and its budget follow."""
+    date: NotRequired[Time]
+    """With a machine: the time that its order refers to."""
+    shard: NotRequired[Shard]
+
+
 class Results(TypedDict):
     """The results of a run (`matrix run --format json`)."""
 
@@ -161,6 +197,8 @@ class Results(TypedDict):
     """Number of executed actions; the others were cached."""
     executed_actions: list[str]
     """Their identifiers, as in the plan."""
+    selection: NotRequired[Selection]
+    """Present if a machine or a shard selected the tests."""
 
 
 class PlannedTest(NamedTest):
@@ -304,3 +342,5 @@ class Plan(TypedDict):
     """The architecture that the environments are for, as `uname -m` prints it."""
     variables: dict[str, str]
     """All environment variables that an action sees."""
+    selection: NotRequired[Selection]
+    """Present if a machine or a shard selects the tests."""

@@ -1,0 +1,217 @@
+"""Select the tests of ``matrix plan`` and ``matrix run``: suites and globs, then a machine, then a shard.
+
+Each filter takes all tests and returns all of them; those that it leaves out carry the reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_matrix.catalog.pins import read_pins
+from mlir_matrix.cli.output import warn
+from mlir_matrix.environments.machine import HOST
+from mlir_matrix.errors import UsageError
+from mlir_matrix.execute.options import SelectionOptions
+from mlir_matrix.expand.select import choose, granted
+from mlir_matrix.history.snapshot import Snapshot, read_snapshot
+from mlir_matrix.machines.choose import Choice, Left, choose_for
+from mlir_matrix.machines.estimates import Estimates
+from mlir_matrix.machines.find import find_machine
+from mlir_matrix.machines.shards import identifiers_digest, shards
+from mlir_matrix.paths import Home
+from mlir_matrix.report.run_info import now
+from mlir_matrix.text import counted
+
+if TYPE_CHECKING:
+    from mlir_matrix.catalog.catalog import Entry
+    from mlir_matrix.catalog.models.machines import Machine
+    from mlir_matrix.expand.expansion import Test
+    from mlir_matrix.judge.unchanged import Request
+    from mlir_matrix.report.schemas.run import Selection
+    from mlir_matrix.session import Session
+
+
+#: Tests over the budget that a line names.
+_NAMED = 4
+
+
+@dataclass(kw_only=True)
+class Selected:
+    """The tests of a command line, and what selected them."""
+
+    #: With the pins of the machine.
+    current: Session
+    #: Suites and globs.
+    arguments: Sequence[str]
+    devices: tuple[str, ...]
+    #: All tests, also those left out, with reasons.
+    tests: list[Test]
+    machine: Entry[Machine] | None = None
+    #: None where only suites and globs select.
+    document: Selection | None = None
+    #: What a person reads about tests left out.
+    lines: list[str] = field(default_factory=list)
+
+    def with_results(self) -> list[Test]:
+        """Return the tests that have a result in a run here. Raise UsageError if no test is left, or for another machine."""
+        if self.machine is not None:
+            _check_here(self.machine)
+        if self.document is not None and not any(test.selected for test in self.tests):
+            reasons = dict.fromkeys(test.reason for test in self.tests if not test.selected)
+            raise UsageError(f"no test is selected: {'; '.join([*self.lines, *reasons][:4])}")
+        return [test for test in self.tests if not test.excluded]
+
+    def request(self, request: Request) -> Request:
+        """Return a request as the command line without a machine would make it."""
+        if self.machine is None:
+            return request
+        executor = replace(request.executor, devices=self.devices)
+        if self.devices and executor.executor != "local":
+            why = f"only --executor local grants devices; this is {executor.executor}"
+            raise UsageError(f"machine {self.machine.name} grants {self.devices[0]}: {why}")
+        given = {word.partition("=")[0] for word in request.pins}
+        wanted = self.machine.document.wants.pins.items()
+        own = [f"{name}={release}" for name, release in wanted if name not in given]
+        return replace(request, tests=tuple(self.arguments), pins=(*request.pins, *own), executor=executor)
+
+
+def _check_here(machine: Entry[Machine]) -> None:
+    """Refuse to run as a machine that this one is not."""
+    fix = f"compare them: matrix machine check {machine.name}"
+    architecture = machine.document.has.cpu.architecture
+    if architecture != HOST.name:
+        where = machine.source.position("has", "cpu", "architecture")
+        raise UsageError(f"{where}: machine {machine.name} is {architecture}, this one is {HOST.name}; {fix}")
+    for number, device in enumerate(machine.document.wants.devices):
+        if not os.path.exists(device):
+            where = machine.source.position("wants", "devices", number)
+            raise UsageError(f"{where}: this machine has no {device}; {fix}")
+
+
+def select(
+    current: Session,
+    arguments: Sequence[str],
+    options: SelectionOptions,
+    devices: tuple[str, ...] = (),
+    *,
+    excluded: bool = False,
+) -> Selected:
+    """Select tests; with ``excluded`` also list those that suites leave out. Raise UsageError."""
+    _check(options)
+    machine = find_machine(current.catalog, options.machine) if options.machine else None
+    if machine is None:
+        chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
+        tests = list(granted(current.catalog, chosen, devices))
+        selected = Selected(current=current, arguments=arguments, devices=devices, tests=tests)
+    else:
+        selected = _by_machine(current, machine, arguments, options, devices, excluded=excluded)
+    if options.shard is not None:
+        _by_shard(selected, options.shard, options)
+    return selected
+
+
+def _check(options: SelectionOptions) -> None:
+    for name, given, needs, present in (
+        ("--history", options.history, "--machine", options.machine),
+        ("--date", options.date, "--machine", options.machine),
+        ("--durations", options.durations, "--shard", options.shard),
+    ):
+        if given and not present:
+            raise UsageError(f"{name} requires {needs}")
+
+
+def records(file: Path | None, home: Home) -> Snapshot:
+    """Return what is recorded of tests: in a file, else on this machine."""
+    return read_snapshot(file) if file else Snapshot()
+
+
+def machine_choice(
+    current: Session,
+    machine: Entry[Machine],
+    arguments: Sequence[str],
+    history: Snapshot,
+    date: str,
+    devices: Collection[str] = (),
+    *,
+    excluded: bool,
+) -> tuple[Session, Choice]:
+    """Return the session with a machine's pins, and the tests of arguments, else of its suites, that it runs."""
+    wants = machine.document.wants
+    words = [f"{name}={release}" for name, release in wants.pins.items() if name not in current.pins.overrides]
+    current = current.with_pins(read_pins(current.catalog, words, f"machine {machine.name}"))
+    tests = choose(current.catalog, arguments or wants.suites, pins=current.pins).tests(excluded=excluded)
+    choice = choose_for(
+        machine, tests, catalog=current.catalog, pins=current.pins, history=history, date=date, devices=devices
+    )
+    return current, choice
+
+
+def _by_machine(
+    current: Session,
+    machine: Entry[Machine],
+    arguments: Sequence[str],
+    options: SelectionOptions,
+    devices: tuple[str, ...],
+    *,
+    excluded: bool,
+) -> Selected:
+    wants = machine.document.wants
+    history, date = records(options.history, current.home), options.date or now()
+    current, choice = machine_choice(current, machine, arguments, history, date, devices, excluded=excluded)
+    if choice.excess:
+        where = machine.source.position("wants", "require")
+        minutes = f"{choice.excess:.3g} min, more than the budget of {wants.budget_minutes:g} min"
+        warn(f"{where}: the required tests take {minutes}")
+    limit = "" if wants.budget_minutes is None else f" of {wants.budget_minutes:g}"
+    parts = ", ".join(f"{number} {left}" for left, number in choice.counts.items())
+    number = sum(test.selected for test in choice.tests)
+    words = f"machine {machine.name}: {counted(number, 'test')}, about {choice.minutes:.2g}{limit} min"
+    lines = [f"{words}; left out: {parts or 'none'}"]
+    over = [name for name, left in choice.left.items() if left == Left.OVER]
+    if over:
+        rest = f" and {len(over) - _NAMED} more" if len(over) > _NAMED else ""
+        lines.append(f"{Left.OVER}: {', '.join(over[:_NAMED])}{rest}")
+    return Selected(
+        current=current,
+        arguments=arguments or wants.suites,
+        devices=tuple(dict.fromkeys((*devices, *wants.devices))),
+        tests=list(choice.tests),
+        machine=machine,
+        document={
+            "pins": dict(current.pins.overrides),
+            "machine": machine.name,
+            "minutes": round(choice.minutes, 3),
+            "history": {"digest": history.digest, "taken": history.taken},
+            "date": date,
+        },
+        lines=lines,
+    )
+
+
+def _by_shard(selected: Selected, shard: tuple[int, int], options: SelectionOptions) -> None:
+    index, count = shard
+    history = read_snapshot(options.durations) if options.durations else None
+    whole = [test for test in selected.tests if not test.excluded]
+    parts = shards(whole, count, None if history is None else Estimates(history).seconds)
+    places = {test.id: number for number, part in enumerate(parts, 1) for test in part}
+    selected.tests = [
+        test if places.get(test.id, index) == index else _elsewhere(test, places[test.id], count)
+        for test in selected.tests
+    ]
+    if selected.document is None:
+        selected.document = {"pins": dict(selected.current.pins.overrides)}
+    selected.document["shard"] = {
+        "index": index,
+        "count": count,
+        "durations": history.digest if history else None,
+        "tests": identifiers_digest([test.id for test in whole]),
+    }
+    selected.lines.append(f"shard {index}/{count}: {len(parts[index - 1])} of {len(whole)} tests")
+
+
+def _elsewhere(test: Test, number: int, count: int) -> Test:
+    return replace(test, selected=False, outcome=None, expectation=None, reason=f"in shard {number}/{count}")

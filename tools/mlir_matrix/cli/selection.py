@@ -6,7 +6,7 @@ Each filter takes all tests and returns all of them; those that it leaves out ca
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +51,7 @@ class Selected:
     #: All tests, also those left out, with reasons.
     tests: list[Test]
     machine: Entry[Machine] | None = None
+    choice: Choice | None = None
     #: None where only suites and globs select.
     document: Selection | None = None
     #: What a person reads about tests left out.
@@ -108,7 +109,7 @@ def select(
         tests = list(granted(current.catalog, chosen, devices))
         selected = Selected(current=current, arguments=arguments, devices=devices, tests=tests)
     else:
-        selected = _by_machine(current, machine, arguments, options, devices, excluded=excluded)
+        selected = by_machine(current, machine, options, arguments, devices, excluded=excluded)
     if options.shard is not None:
         _by_shard(selected, options.shard, options)
     return selected
@@ -124,44 +125,35 @@ def _check(options: SelectionOptions) -> None:
             raise UsageError(f"{name} requires {needs}")
 
 
-def records(file: Path | None, home: Home) -> Snapshot:
+def _records(file: Path | None, home: Home) -> Snapshot:
     """Return what is recorded of tests: in a file, else on this machine."""
     return read_snapshot(file) if file else Snapshot()
 
 
-def machine_choice(
+def by_machine(
     current: Session,
     machine: Entry[Machine],
-    arguments: Sequence[str],
-    history: Snapshot,
-    date: str,
-    devices: Collection[str] = (),
+    options: SelectionOptions,
+    arguments: Sequence[str] = (),
+    devices: tuple[str, ...] = (),
     *,
-    excluded: bool,
-) -> tuple[Session, Choice]:
-    """Return the session with a machine's pins, and the tests of arguments, else of its suites, that it runs."""
+    excluded: bool = False,
+) -> Selected:
+    """Select the tests of a machine under its pins, of arguments, else of its suites."""
     wants = machine.document.wants
     words = [f"{name}={release}" for name, release in wants.pins.items() if name not in current.pins.overrides]
     current = current.with_pins(read_pins(current.catalog, words, f"machine {machine.name}"))
-    tests = choose(current.catalog, arguments or wants.suites, pins=current.pins).tests(excluded=excluded)
+    arguments = arguments or wants.suites
+    history, date = _records(options.history, current.home), options.date or now()
     choice = choose_for(
-        machine, tests, catalog=current.catalog, pins=current.pins, history=history, date=date, devices=devices
+        machine,
+        choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded),
+        catalog=current.catalog,
+        pins=current.pins,
+        history=history,
+        date=date,
+        devices=devices,
     )
-    return current, choice
-
-
-def _by_machine(
-    current: Session,
-    machine: Entry[Machine],
-    arguments: Sequence[str],
-    options: SelectionOptions,
-    devices: tuple[str, ...],
-    *,
-    excluded: bool,
-) -> Selected:
-    wants = machine.document.wants
-    history, date = records(options.history, current.home), options.date or now()
-    current, choice = machine_choice(current, machine, arguments, history, date, devices, excluded=excluded)
     if choice.excess:
         where = machine.source.position("wants", "require")
         minutes = f"{choice.excess:.3g} min, more than the budget of {wants.budget_minutes:g} min"
@@ -169,18 +161,19 @@ def _by_machine(
     limit = "" if wants.budget_minutes is None else f" of {wants.budget_minutes:g}"
     parts = ", ".join(f"{number} {left}" for left, number in choice.counts.items())
     number = sum(test.selected for test in choice.tests)
-    words = f"machine {machine.name}: {counted(number, 'test')}, about {choice.minutes:.2g}{limit} min"
-    lines = [f"{words}; left out: {parts or 'none'}"]
+    summary = f"machine {machine.name}: {counted(number, 'test')}, about {choice.minutes:.2g}{limit} min"
+    lines = [f"{summary}; left out: {parts or 'none'}"]
     over = [name for name, left in choice.left.items() if left == Left.OVER]
     if over:
         rest = f" and {len(over) - _NAMED} more" if len(over) > _NAMED else ""
         lines.append(f"{Left.OVER}: {', '.join(over[:_NAMED])}{rest}")
     return Selected(
         current=current,
-        arguments=arguments or wants.suites,
+        arguments=arguments,
         devices=tuple(dict.fromkeys((*devices, *wants.devices))),
         tests=list(choice.tests),
         machine=machine,
+        choice=choice,
         document={
             "pins": dict(current.pins.overrides),
             "machine": machine.name,

@@ -12,8 +12,9 @@ from rich.markup import escape
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.cli.selection import machine_choice, records
+from mlir_matrix.cli.selection import by_machine
 from mlir_matrix.errors import UsageError
+from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.fleet import fleet
@@ -47,10 +48,8 @@ def command(machines: tuple[str, ...], history: Path | None, date: str, form: st
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"two machines are called '{min(twice)}'; give each file a name of its own")
-    snapshot = records(history, current.home)
-    choices = {
-        each.name: machine_choice(current, each, (), snapshot, date or now(), excluded=False)[1] for each in found
-    }
+    moment = SelectionOptions(history=history, date=date or now())
+    choices = {each.name: choice for each in found if (choice := by_machine(current, each, moment).choice)}
     suites = list(current.catalog.suites)
     tests = choose(current.catalog, suites, pins=current.pins).tests() if suites else ()
     report = fleet(tests, found, choices)

@@ -281,6 +281,21 @@ date = Option(
     metavar="TIME",
     help="With --machine: plan as of this time, e.g. 2026-01-31. Default: now.",
 )
+_CHANGED_SINCE = Option(
+    "changed_since",
+    "--changed-since",
+    default="",
+    metavar="REV",
+    help="Select the tests that changes since this revision of git can affect.",
+)
+_CHANGED = Option(
+    "changed",
+    "--changed",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Select the tests that any change of FILE can affect. Repeatable.",
+)
 _SHARD = Option("shard", "--shard", callback=_shard, metavar="I/N", help="Select part I of N, e.g. 2/3.")
 _DURATIONS = Option(
     "durations",
@@ -354,7 +369,9 @@ def _executor(**chosen: Any) -> ExecutorOptions:
 limits = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
 limits_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
 #: Gives the verb ``selection``, a SelectionOptions.
-selection = _gathered("selection", SelectionOptions, machine, history, date, _SHARD, _DURATIONS)
+selection = _gathered(
+    "selection", SelectionOptions, _CHANGED_SINCE, _CHANGED, machine, history, date, _SHARD, _DURATIONS
+)
 #: Gives the verb ``executor``, an ExecutorOptions.
 executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device)
 

@@ -151,7 +151,7 @@ def _write_all(writers: list[Callable[[], object]]) -> list[InfrastructureError]
 def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
     results = report.run.results
     code = exit_code(results)
-    if code == 0 and all(result.outcome in NOT_RUN for result in results):
+    if code == 0 and results and all(result.outcome in NOT_RUN for result in results):
         reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
     return code or (InfrastructureError.exit_code if problems else 0)

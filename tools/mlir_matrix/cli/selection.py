@@ -1,4 +1,4 @@
-"""Select the tests of ``matrix plan`` and ``matrix run``: suites and globs, then a machine, then a shard.
+"""Select the tests of ``matrix plan`` and ``matrix run``: suites and globs, then a change, a machine, a shard.
 
 Each filter takes all tests and returns all of them; those that it leaves out carry the reason.
 """
@@ -6,7 +6,7 @@ Each filter takes all tests and returns all of them; those that it leaves out ca
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.history.snapshot import Snapshot, read_snapshot
+from mlir_matrix.judge.affected import affected_since, find_revision
+from mlir_matrix.judge.changed_files import affected_by
 from mlir_matrix.machines.choose import Choice, Left, choose_for
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.machines.find import find_machine
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from mlir_matrix.catalog.models.machines import Machine
     from mlir_matrix.expand.expansion import Test
     from mlir_matrix.judge.unchanged import Request
-    from mlir_matrix.report.schemas.run import Selection
+    from mlir_matrix.report.schemas.run import Change, Selection
     from mlir_matrix.session import Session
 
 
@@ -57,10 +59,17 @@ class Selected:
     #: What a person reads about tests left out.
     lines: list[str] = field(default_factory=list)
 
+    @property
+    def is_unaffected(self) -> bool:
+        """Return whether a change affects no test."""
+        return not self.tests and "change" in (self.document or {})
+
     def with_results(self) -> list[Test]:
         """Return the tests that have a result in a run here. Raise UsageError if no test is left, or for another machine."""
         if self.machine is not None:
             _check_here(self.machine)
+        if self.is_unaffected:
+            return []
         if self.document is not None and not any(test.selected for test in self.tests):
             reasons = dict.fromkeys(test.reason for test in self.tests if not test.selected)
             raise UsageError(f"no test is selected: {'; '.join([*self.lines, *reasons][:4])}")
@@ -106,8 +115,10 @@ def select(
     machine = find_machine(current.catalog, options.machine) if options.machine else None
     if machine is None:
         chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
-        tests = list(granted(current.catalog, chosen, devices))
-        selected = Selected(current=current, arguments=arguments, devices=devices, tests=tests)
+        tests, change, lines = _by_change(current, arguments, list(granted(current.catalog, chosen, devices)), options)
+        selected = Selected(current=current, arguments=arguments, devices=devices, tests=tests, lines=lines)
+        if change is not None:
+            selected.document = {"pins": dict(current.pins.overrides), "change": change}
     else:
         selected = by_machine(current, machine, options, arguments, devices, excluded=excluded)
     if options.shard is not None:
@@ -123,6 +134,8 @@ def _check(options: SelectionOptions) -> None:
     ):
         if given and not present:
             raise UsageError(f"{name} requires {needs}")
+    if options.changed_since and options.changed:
+        raise UsageError("--changed-since and --changed exclude each other: git knows which files changed")
 
 
 def _records(file: Path | None, home: Home) -> Snapshot:
@@ -145,9 +158,11 @@ def by_machine(
     current = current.with_pins(read_pins(current.catalog, words, f"machine {machine.name}"))
     arguments = arguments or wants.suites
     history, date = _records(options.history, current.home), options.date or now()
+    chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
+    tests, change, lines = _by_change(current, arguments, chosen, options)
     choice = choose_for(
         machine,
-        choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded),
+        tests,
         catalog=current.catalog,
         pins=current.pins,
         history=history,
@@ -162,11 +177,20 @@ def by_machine(
     parts = ", ".join(f"{number} {left}" for left, number in choice.counts.items())
     number = sum(test.selected for test in choice.tests)
     summary = f"machine {machine.name}: {counted(number, 'test')}, about {choice.minutes:.2g}{limit} min"
-    lines = [f"{summary}; left out: {parts or 'none'}"]
+    lines.append(f"{summary}; left out: {parts or 'none'}")
     over = [name for name, left in choice.left.items() if left == Left.OVER]
     if over:
         rest = f" and {len(over) - _NAMED} more" if len(over) > _NAMED else ""
         lines.append(f"{Left.OVER}: {', '.join(over[:_NAMED])}{rest}")
+    document: Selection = {
+        "pins": dict(current.pins.overrides),
+        "machine": machine.name,
+        "minutes": round(choice.minutes, 3),
+        "history": {"digest": history.digest, "taken": history.taken},
+        "date": date,
+    }
+    if change is not None:
+        document["change"] = change
     return Selected(
         current=current,
         arguments=arguments,
@@ -174,15 +198,33 @@ def by_machine(
         tests=list(choice.tests),
         machine=machine,
         choice=choice,
-        document={
-            "pins": dict(current.pins.overrides),
-            "machine": machine.name,
-            "minutes": round(choice.minutes, 3),
-            "history": {"digest": history.digest, "taken": history.taken},
-            "date": date,
-        },
+        document=document,
         lines=lines,
     )
+
+
+def _by_change(
+    current: Session, arguments: Sequence[str], tests: Iterable[Test], options: SelectionOptions
+) -> tuple[list[Test], Change | None, list[str]]:
+    """Return the tests that a change can affect, with the reason for each; all tests if no change is given."""
+    chosen = list(tests)
+    if not (options.changed_since or options.changed):
+        return chosen, None, []
+    count = sum(test.selected for test in chosen)
+    change: Change = {"tests": count}
+    if options.changed_since:
+        revision = find_revision(options.changed_since, current.catalog.roots)
+        change["since"] = revision.commit
+        found = affected_since(current, arguments, chosen, revision)
+        what = f"since {revision.commit[:12]}"
+    else:
+        change["files"] = [str(file) for file in options.changed]
+        found = affected_by(current, chosen, options.changed)
+        what = f"of {counted(len(options.changed), 'file')}"
+    kept = [replace(test, reason=found.reasons[test.id]) for test in chosen if test.id in found.reasons]
+    lines = [f"{len(kept)} of {counted(count, 'test')} can be affected by changes {what}"]
+    warn(*found.notes)
+    return kept, change, lines
 
 
 def _by_shard(selected: Selected, shard: tuple[int, int], options: SelectionOptions) -> None:

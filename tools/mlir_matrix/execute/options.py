@@ -54,11 +54,14 @@ class SelectionOptions:
     #: Number, from 1, and count.
     shard: tuple[int, int] | None = None
     durations: Path | None = None
+    #: A revision, or files, whose changes can affect the tests.
+    changed_since: str = ""
+    changed: tuple[Path, ...] = ()
 
     @property
     def repeats(self) -> bool:
         """Return whether it selects the same tests again while no file changes."""
-        return not self.machine or bool(self.history and self.date)
+        return not (self.changed_since or self.changed) and (not self.machine or bool(self.history and self.date))
 
 
 EVERYTHING = SelectionOptions()

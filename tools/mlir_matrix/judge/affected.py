@@ -117,7 +117,7 @@ def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
         cause = next((causes[source] for source in action.sources if source in causes), "")
         if cause := cause or _own_cause(name, action, now, before, known):
             causes[name] = cause
-    found = {}
+    found = dict.fromkeys(before["tests"].keys() - now["tests"].keys(), "no longer planned")
     for test, (last, expected) in now["tests"].items():
         was = before["tests"].get(test)
         if was is None:

@@ -23,7 +23,8 @@ _NAMED = 3
 
 def print_summary(run: Run, pins: Mapping[str, str], left_out: Sequence[str] = (), *, stderr: bool = False) -> None:
     """Print the summary of a run; ``pins`` are those of the command line, ``left_out`` lines about tests without results."""
-    print_lines([*_lines(run, pins), *map(escape, left_out)], stderr=stderr)
+    # A change may affect no test.
+    print_lines([*(_lines(run, pins) if run.results else ()), *map(escape, left_out)], stderr=stderr)
 
 
 def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:

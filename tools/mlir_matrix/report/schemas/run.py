@@ -168,11 +168,23 @@ class UsedHistory(TypedDict):
     """When it was exported; empty if it never was."""
 
 
+class Change(TypedDict):
+    """A change that can affect the selected tests."""
+
+    tests: int
+    """Number of tests before the selection."""
+    since: NotRequired[str]
+    """The commit (`--changed-since`)."""
+    files: NotRequired[list[str]]
+    """The changed files (`--changed`)."""
+
+
 class Selection(TypedDict):
     """What selected the tests, after suites and globs."""
 
     pins: dict[str, str]
     """Releases that the command line or the machine sets."""
+    change: NotRequired[Change]
     machine: NotRequired[str]
     """The name of the machine (`--machine`)."""
     minutes: NotRequired[float]

@@ -119,6 +119,7 @@ def test_shards_are_merged_to_the_run(house: House, tmp_path: Path, records: Pat
         (("--machine", "small", "--date", "tomorrow"), "--date tomorrow: expected a date"),
         (("--shard", "1/2", "--durations", "BOX"), "box.yaml: not JSON; make it with: matrix history export"),
         (("--machine", "bx"), "there is no machine 'bx'; did you mean 'box'?"),
+        (("--machine", ""), "--machine: the name of the machine is empty"),
         (("--machine", "./none.yaml"), "./none.yaml: cannot be read: No such file or directory"),
         (("--machine", "box", LEFT), "no test is selected: machine box: 0 tests"),
         (("--machine", "vax"), "vax.yaml:2:13: machine vax is vax, this one is x86_64; compare them: matrix machine check vax"),

@@ -96,6 +96,12 @@ def test_shards_are_merged_to_the_run(house: House, tmp_path: Path, records: Pat
         done = house("run", IR, "--shard", f"{number}/2", "--durations", records, "--results", file, "--quiet")
         assert done.code == 0, done.stderr
         assert f"shard {number}/2: " in done.stdout
+    # Of one test, a shard has nothing to run, which is no error; together they ran something.
+    empty = [tmp_path / f"empty-{number}.json" for number in (1, 2)]
+    few = [house("run", FIRST, "--shard", f"{number}/2", "--results", file) for number, file in enumerate(empty, 1)]
+    assert [done.code for done in few] == [0, 0], few
+    assert [len(json.loads(file.read_text())["tests"]) for file in empty] == [1, 0]
+    assert house("merge", *empty).code == 0
     # The long test is alone.
     assert OVER in {test["id"] for test in json.loads(files[0].read_text())["tests"]}
     merged = house("merge", *files, "--format", "json")

@@ -96,6 +96,12 @@ def test_shards_are_merged_to_the_run(house: House, tmp_path: Path, records: Pat
         done = house("run", IR, "--shard", f"{number}/2", "--durations", records, "--results", file, "--quiet")
         assert done.code == 0, done.stderr
         assert f"shard {number}/2: " in done.stdout
+    # Of one test, a shard has nothing to run, which is no error; together they ran something.
+    empty = [tmp_path / f"empty-{number}.json" for number in (1, 2)]
+    few = [house("run", FIRST, "--shard", f"{number}/2", "--results", file) for number, file in enumerate(empty, 1)]
+    assert [done.code for done in few] == [0, 0], few
+    assert [len(json.loads(file.read_text())["tests"]) for file in empty] == [1, 0]
+    assert house("merge", *empty).code == 0
     # The long test is alone.
     assert OVER in {test["id"] for test in json.loads(files[0].read_text())["tests"]}
     merged = house("merge", *files, "--format", "json")
@@ -119,6 +125,7 @@ def test_shards_are_merged_to_the_run(house: House, tmp_path: Path, records: Pat
         (("--machine", "small", "--date", "tomorrow"), "--date tomorrow: expected a date"),
         (("--shard", "1/2", "--durations", "BOX"), "box.yaml: not JSON; make it with: matrix history export"),
         (("--machine", "bx"), "there is no machine 'bx'; did you mean 'box'?"),
+        (("--machine", ""), "--machine: the name of the machine is empty"),
         (("--machine", "./none.yaml"), "./none.yaml: cannot be read: No such file or directory"),
         (("--machine", "box", LEFT), "no test is selected: machine box: 0 tests"),
         (("--machine", "vax"), "vax.yaml:2:13: machine vax is vax, this one is x86_64; compare them: matrix machine check vax"),

@@ -7,7 +7,7 @@ from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.history.snapshot import Recorded, Snapshot
+from mlir_matrix.history.snapshot import Snapshot
 from mlir_matrix.machines.choose import Choice, choose_for
 from support.catalogs import catalog, entry
 
@@ -33,10 +33,6 @@ def suite_tests(*suites: str, of: Catalog = CATALOG) -> list[Test]:
 def day(number: int, hour: int = 0) -> str:
     """A time of February 2026."""
     return f"2026-02-{number:02}T{hour:02}:00:00.000Z"
-
-
-def recorded(**more: Recorded) -> Snapshot:
-    return Snapshot({name.replace("__", "/"): each for name, each in more.items()}, DATE)
 
 
 def chosen(box: Entry[Machine], tests: list[Test], history: Snapshot | None = None, *, of: Catalog = CATALOG) -> Choice:

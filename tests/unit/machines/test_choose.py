@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.expand.select import choose
 from mlir_matrix.history.snapshot import Recorded, Snapshot
 from mlir_matrix.machines.choose import Left
 from mlir_matrix.machines.estimates import Estimates
@@ -179,8 +180,6 @@ def test_programs_of_the_machine_are_needed() -> None:
 
 
 def test_a_test_that_a_suite_leaves_out_stays_out() -> None:
-    from mlir_matrix.expand.select import choose
-
     tests = list(choose(CATALOG, ["wide"]).tests(excluded=True))
     found = chosen(machine(), tests)
     assert reasons(found)[TOPK].endswith(": slow")

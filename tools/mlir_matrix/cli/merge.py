@@ -9,9 +9,9 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.files import write_output
-from mlir_matrix.judge.results import exit_code, to_document
+from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.report.merge import merge, read_results
 
 
@@ -37,4 +37,6 @@ def command(files: tuple[Path, ...], results: Path | None, form: str) -> int:
         from mlir_matrix.report.summary import print_summary
 
         print_summary(run, selection["pins"])
+    if run.results and all(result.outcome in NOT_RUN for result in run.results):
+        raise UsageError("no test ran in any shard")
     return exit_code(run.results) or (InfrastructureError.exit_code if run.interrupted else 0)

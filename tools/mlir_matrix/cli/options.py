@@ -137,6 +137,12 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
     return int(found[1]), int(found[2])
 
 
+def _machine(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
+    if value == "":
+        raise UsageError("--machine: the name of the machine is empty")
+    return value or ""
+
+
 def _date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
     from datetime import UTC, datetime
 
@@ -263,7 +269,7 @@ _JOBS = Option(
 machine = Option(
     "machine",
     "--machine",
-    default="",
+    callback=_machine,
     metavar="NAME|FILE",
     help="Select and order the tests of a machine: one of matrix/machines/, or a file.",
 )

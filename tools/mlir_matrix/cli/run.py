@@ -151,7 +151,10 @@ def _write_all(writers: list[Callable[[], object]]) -> list[InfrastructureError]
 def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
     results = report.run.results
     code = exit_code(results)
-    if code == 0 and results and all(result.outcome in NOT_RUN for result in results):
+    outcomes = {result.outcome for result in results}
+    # Other shards may have all tests that run.
+    elsewhere = outcomes == {Outcome.UNSUPPORTED} and "shard" in (report.selection or {})
+    if code == 0 and outcomes and outcomes <= NOT_RUN and not elsewhere:
         reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
     return code or (InfrastructureError.exit_code if problems else 0)

@@ -35,7 +35,7 @@ def run_tests(
     selected = select(current, request.tests, request.selection, request.executor.devices)
     current, request = selected.current, selected.request(request)
     plan = current.plan(selected.with_results())
-    if not plan.verdicts and not selected.is_unaffected:
+    if not plan.verdicts and not selected.may_be_empty:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))
         raise UsageError(f"no test can run: {'; '.join(reasons[:3]) or 'the suite is empty'}")
     pins = used_pins(current, plan.graph)

@@ -56,21 +56,21 @@ class Selected:
     choice: Choice | None = None
     #: None where only suites and globs select.
     document: Selection | None = None
+    #: Whether there are shards with tests that run, and this is none of them.
+    elsewhere: bool = False
     #: What a person reads about tests left out.
     lines: list[str] = field(default_factory=list)
 
     @property
-    def is_unaffected(self) -> bool:
-        """Return whether a change affects no test."""
-        return not self.tests and "change" in (self.document or {})
+    def may_be_empty(self) -> bool:
+        """Return whether a change affects no test, or other shards have all tests that run."""
+        return (not self.tests and "change" in (self.document or {})) or self.elsewhere
 
     def with_results(self) -> list[Test]:
         """Return the tests that have a result in a run here. Raise UsageError if no test is left, or for another machine."""
         if self.machine is not None:
             _check_here(self.machine)
-        if self.is_unaffected:
-            return []
-        if self.document is not None and not any(test.selected for test in self.tests):
+        if self.document is not None and not self.may_be_empty and not any(test.selected for test in self.tests):
             reasons = dict.fromkeys(test.reason for test in self.tests if not test.selected)
             raise UsageError(f"no test is selected: {'; '.join([*self.lines, *reasons][:4])}")
         return [test for test in self.tests if not test.excluded]
@@ -237,6 +237,7 @@ def _by_shard(selected: Selected, shard: tuple[int, int], options: SelectionOpti
         test if places.get(test.id, index) == index else _elsewhere(test, places[test.id], count)
         for test in selected.tests
     ]
+    selected.elsewhere = any(test.selected for test in whole) and not any(test.selected for test in parts[index - 1])
     if selected.document is None:
         selected.document = {"pins": dict(selected.current.pins.overrides)}
     selected.document["shard"] = {

@@ -97,9 +97,18 @@ class _Abilities:
         self._programs = {*self._has.tools, *self._has.emulators}
         self._environments: dict[str, str] = {}
         self._targets: dict[str, str] = {}
+        self._routes: dict[int, str] = {}
 
     def lack(self, test: Test) -> str:
         """Return why the machine cannot run a test; empty if it can."""
+        if test.route is None or test.tested_property is not None:
+            return self._lack(test)
+        # Most tests of a cell share one route, which lives as long as they do.
+        if (route := id(test.route)) not in self._routes:
+            self._routes[route] = self._lack(test)
+        return self._routes[route]
+
+    def _lack(self, test: Test) -> str:
         if reason := next(filter(None, map(self._target, _targets(test))), ""):
             return reason
         if reason := self._level(test):

@@ -8,6 +8,7 @@ from mlir_matrix.cli.output import note, used_pins, warn
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.eviction import cache_limit, trim
+from mlir_matrix.history.record import record
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.paths import find_home
@@ -20,9 +21,7 @@ from mlir_matrix.session import open_session
 from mlir_matrix.text import counted, megabytes
 
 
-def run_tests(
-    request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo | None, log: EventLog
-) -> Report:
+def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> Report:
     """Run tests; keep the results for runs in which nothing changed."""
     cache_limit()  # its error comes before the run
     current = open_session(
@@ -37,9 +36,8 @@ def run_tests(
     folder = RunFolder(current.home.state / "failures", pins)
     suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
     failures = Failures(folder, options.repeat_command(request, suites))
-    if about is not None:
-        unsupported = len(plan.tests) - len(plan.verdicts)
-        log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)
+    unsupported = len(plan.tests) - len(plan.verdicts)
+    log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)
     write = log.listener()
     with shown(len(plan.verdicts), quiet=quiet) as display:
 
@@ -58,7 +56,9 @@ def run_tests(
         )
     if trouble := failures.keep(run, plan, current):
         warn(trouble)
-    report = Report(run=run, pins=pins)
+    recorded, troubles = record(current.home.state, run, about.finished(), request.tests)
+    warn(*troubles)
+    report = Report(run=run, pins=pins, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:
         unchanged.keep(report, plan.graph)

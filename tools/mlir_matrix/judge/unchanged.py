@@ -67,6 +67,8 @@ class Report:
 
     run: Run
     pins: Mapping[str, str]
+    #: The identifier of the run in the history; empty if it is not recorded.
+    recorded: str = ""
 
 
 class UnchangedRuns:
@@ -115,7 +117,8 @@ class UnchangedRuns:
             if kept["sources"] != self._state or kept["cached"] != self._of_cache(kept["files"]).digest():
                 return None
             self._note_use(kept["files"])
-            return Report(run=Run(results=[TestResult(**each) for each in kept["results"]]), pins=kept["pins"])
+            run = Run(results=[TestResult(**each) for each in kept["results"]])
+            return Report(run=run, pins=kept["pins"], recorded=kept["recorded"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -132,7 +135,9 @@ class UnchangedRuns:
             cached = self._of_cache(files)
             if self._sources.is_settled() and cached.is_settled(self._sources) and self._is_as_it_was():
                 entry = {"sources": self._state, "cached": cached.digest(), "files": files, "pins": dict(report.pins)}
-                text = json.dumps({**entry, "results": results}, separators=(",", ":")).encode()
+                text = json.dumps(
+                    {**entry, "recorded": report.recorded, "results": results}, separators=(",", ":")
+                ).encode()
                 if json.loads(text)["results"] == results:
                     self._write(text + b"\n" + self._check(text))
 

@@ -38,6 +38,9 @@ def test_every_verb_is_shown_running() -> None:
         "golden audit",
         "init",
         "schema",
+        "history show",
+        "history diff",
+        "history export",
     ):
         assert f"tools/matrix {verb} " in text, verb
 

@@ -10,30 +10,25 @@ An action for a pool that has no worker waits for one: BuildGrid says so to nobo
 
 from __future__ import annotations
 
-import ctypes
-import os
 import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
-from mlir_matrix.actions.runtime.isolation import die_with_parent
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import prefix_of, require
+from support.postgres import postgres
+from support.processes import Process, run_to_end
 
 POOLS = ("one", "two")
-_PREFIXES = ("postgresql", "buildbox")
+_PREFIXES = ("buildbox",)
 _NEWUSER = 0x10000000
-_START_S, _STOP_S = 180, 10
-_CLEAN = {"LC_ALL": "C.UTF-8", "TZ": "GMT", "PATH": "/nonexistent"}
 _BUILDGRID = """\
 server:
   - !channel
@@ -82,48 +77,6 @@ thread-pool-size: 1000
 """
 
 
-@dataclass
-class Process:
-    """One that runs, or does not."""
-
-    command: Sequence[str | Path]
-    log: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
-    #: Called in the child.
-    before: Callable[[], None] = die_with_parent
-    process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                self.command, env={**_CLEAN, **self.environment}, cwd=self.log.parent, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True, preexec_fn=self.before,  # noqa: PLW1509 - no threads of ours
-            )  # fmt: skip
-
-    @property
-    def runs(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def stop(self) -> None:
-        """End it, at once where asking does not help."""
-        if self.process is not None and self.runs:
-            self.process.terminate()
-            try:
-                self.process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-
-    def wait(self, ready: Callable[[], bool]) -> None:
-        """Wait until it can be used. Raises RuntimeError with what it said."""
-        end = time.monotonic() + _START_S
-        while not ready():
-            if not self.runs or time.monotonic() > end:
-                said = self.log.read_text(encoding="utf-8", errors="replace")[-3000:]
-                raise RuntimeError(f"{os.path.basename(self.command[0])} does not start:\n{said}")
-            time.sleep(0.05)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Worker:
     """What executes the actions of a pool: a worker, and the store of files that it has beside itself."""
@@ -148,9 +101,7 @@ class Worker:
     def kill(self) -> None:
         """As a machine vanishes: nobody is told."""
         for each in (self.worker, self.store):
-            if each.process is not None:
-                each.process.kill()
-                each.process.wait()
+            each.kill()
         self._socket.unlink(missing_ok=True)
 
     def stop(self) -> None:
@@ -191,7 +142,8 @@ def farm(session: Session, folder: Path, *, pools: Sequence[str] = POOLS) -> Ite
     with ExitStack() as stack:
         # The path of a socket has no more than 107 bytes.
         short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-")))
-        database = _start_database(roots["postgresql"], folder, short, logs, stack)
+        server = stack.enter_context(postgres(session, folder / "postgres"))
+        database = f"postgresql+psycopg2://{server.where}"
         address = _start_buildgrid(session, folder, database, logs, stack)
         workers = {}
         for pool in pools:
@@ -199,49 +151,6 @@ def farm(session: Session, folder: Path, *, pools: Sequence[str] = POOLS) -> Ite
             stack.callback(workers[pool].stop)
             workers[pool].start()
         yield Farm(url=f"grpc://{address}", workers=workers, logs=logs)
-
-
-def _start_database(prefix: Path, folder: Path, short: Path, logs: Path, stack: ExitStack) -> str:
-    programs, data = prefix / "usr/lib/postgresql/15/bin", folder / "database"
-    words = ["-U", "farm", "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8"]
-    _do([programs / "initdb", "-D", data, *words], logs / "initdb.log", before=_as_nobody)
-    settings = [
-        "listen_addresses=",
-        f"unix_socket_directories={short}",
-        "fsync=off",
-        "timezone=GMT",
-        "log_timezone=GMT",
-    ]
-    words = [word for setting in settings for word in ("-c", setting)]
-    server = Process([programs / "postgres", "-D", data, *words], logs / "postgres.log", before=_as_nobody)
-    stack.callback(server.stop)
-    server.start()
-    server.wait(lambda: "ready to accept connections" in server.log.read_text(encoding="utf-8", errors="replace"))
-    return f"postgresql+psycopg2://farm@/postgres?host={short}"
-
-
-def _do(
-    command: Sequence[str | Path],
-    log: Path,
-    environment: Mapping[str, str] = MappingProxyType({}),
-    before: Callable[[], None] = die_with_parent,
-) -> None:
-    """Run something to its end."""
-    made = Process(command, log, environment, before)
-    made.start()
-    assert made.process is not None
-    if made.process.wait(_START_S) != 0:
-        raise RuntimeError(f"{log.stem} fails:\n{log.read_text(encoding='utf-8', errors='replace')[-3000:]}")
-
-
-def _as_nobody() -> None:
-    """PostgreSQL refuses root: in a namespace of its own the same user has another number, and its files stay its own."""
-    die_with_parent()
-    if os.geteuid() == 0:
-        if ctypes.CDLL(None).unshare(_NEWUSER) != 0:
-            os._exit(71)
-        for name, text in (("setgroups", "deny"), ("uid_map", "1000 0 1"), ("gid_map", "1000 0 1")):
-            Path(f"/proc/self/{name}").write_text(text, encoding="ascii")
 
 
 def _start_buildgrid(session: Session, folder: Path, database: str, logs: Path, stack: ExitStack) -> str:
@@ -257,7 +166,7 @@ def _start_buildgrid(session: Session, folder: Path, database: str, logs: Path, 
         "PYTHONPYCACHEPREFIX": str(session.home.bytecode),
         "HOME": str(folder),
     }
-    _do([*call, "migrate", "apply", database], logs / "migration.log", paths)
+    run_to_end([*call, "migrate", "apply", database], logs / "migration.log", paths)
     address = f"127.0.0.1:{_free_port()}"
     configuration = folder / "buildgrid.yaml"
     configuration.write_text(

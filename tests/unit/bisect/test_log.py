@@ -13,9 +13,10 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.log import Log, read_log
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.signature import PASS, By, Signature
+from mlir_matrix.bisect.signature import By
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.signature import PASS, Signature
 
 AXIS = Axis(component="llvm", names=("17.0.6", "18.1.8", "19.1.7"))
 

@@ -8,9 +8,10 @@ import pytest
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.tools import judge
-from mlir_matrix.bisect.signature import METRICS, PASS, By, signature
+from mlir_matrix.bisect.signature import METRICS, By, signature
 from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.signature import PASS
 
 
 def result(outcome: str, reason: str = "", **more: Any) -> TestResult:

@@ -13,9 +13,9 @@ from mlir_matrix.bisect.difference import StepDifference, first_difference
 from mlir_matrix.bisect.driver import Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import PINS_MARK, release_of
+from mlir_matrix.judge.signature import Signature
 
 #: Candidates that a report lists.
 _LISTED = 50

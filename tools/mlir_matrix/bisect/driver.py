@@ -16,8 +16,8 @@ from mlir_matrix.bisect.observations import Observation, Observations, Point
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.search import Answer, ContradictionError, Search, Verdict
-from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.errors import UsageError
+from mlir_matrix.judge.signature import Signature
 
 #: A longer axis is searched, and not scanned.
 SHORT = 32

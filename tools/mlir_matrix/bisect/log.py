@@ -16,10 +16,11 @@ from typing import Any
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.signature import By, Signature, signature
+from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.errors import UsageError
 from mlir_matrix.files import unwritable
 from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.signature import Signature
 
 #: What a result alone does not tell.
 _OF_OUTPUTS = ("output", "ir", "time")

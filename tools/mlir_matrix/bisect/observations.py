@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlir_matrix.bisect.signature import Signature
 from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.signature import Signature
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from mlir_matrix.bisect.listings import with_listings
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
-from mlir_matrix.bisect.signature import PASS, By, signature
+from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.bisect.times import time_levels
 from mlir_matrix.events import Event, Listener, ignore
 from mlir_matrix.execute.action_cache import ActionCache
@@ -19,6 +19,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.repeats import COPY, with_repeats
 from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.judge.run import run_plan
+from mlir_matrix.judge.signature import PASS
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
 

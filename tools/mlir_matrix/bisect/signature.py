@@ -1,7 +1,4 @@
-"""Describe how a test ended, so that two failures can be told apart: its signature.
-
-Infrastructure errors, tests that were not run, and failures of the tool itself have no signature: nothing can be told from them.
-"""
+"""Tell results apart by what a bisection asks for: behaviour, outcome, outputs, a metric."""
 
 from __future__ import annotations
 
@@ -9,15 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan, nan
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.errors import UsageError
-from mlir_matrix.judge.results import NOT_RUN, TestResult
+from mlir_matrix.judge.results import TestResult
+from mlir_matrix.judge.signature import PASS, UNKNOWN, Signature, behaviour
 from mlir_matrix.names import did_you_mean, printable
-
-if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.verdict import Census
 
 #: What signatures are made of: everything that is known of a failure, the outcome alone, the bytes of the outputs, or times.
 Whole = Literal["behaviour", "outcome", "output", "time"]
@@ -25,37 +20,6 @@ BY: tuple[Whole, ...] = get_args(Whole)
 #: What verdicts measure: of errors the largest of all outputs, and numbers of elements, operations and poisons.
 METRICS = ("max_ulp", "max_abs", "max_rel", "error_used", "wrong", "elements", "operations", "poisons")
 _CRITERION = re.compile(r"(?:(?P<step>ir:)(?P<name>.+)|(?P<metric>\w+)\s*(?:(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=]+))?)")
-_UNKNOWN = NOT_RUN | {Outcome.INFRA_ERROR}
-#: What differs between runs or releases without a change of meaning: names of values, addresses, numbers, paths.
-_NOISE = re.compile(r"%[\w$.#:-]+|0x[0-9a-f]+|\b\d+\b|(?:[\w.+-]*/)+[\w.+-]+")
-_LONGEST = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Signature:
-    """How a test ended. Two results with equal signatures are taken for the same behaviour."""
-
-    outcome: Outcome
-    stage: str = ""
-    step: str = ""
-    signal: str = ""
-    frame: str = ""
-    #: For example ``y: 5 of 44 elements are wrong``, or the first line of an error without numbers and names of values.
-    details: tuple[str, ...] = ()
-
-    @property
-    def passes(self) -> bool:
-        return self.outcome == Outcome.PASS
-
-    def __str__(self) -> str:
-        where = f"at {self.step or self.stage}" if self.outcome not in (Outcome.PASS, Outcome.MISMATCH) else ""
-        by = f"by {self.signal}" if self.signal else ""
-        frame = f"in {self.frame}" if self.frame else ""
-        return ", ".join([" ".join(filter(None, (self.outcome, by, where, frame))), *self.details])
-
-
-#: A pass has no details, unless outputs are compared by their bytes.
-PASS = Signature(outcome=Outcome.PASS)
 
 
 @dataclass(frozen=True)
@@ -105,7 +69,7 @@ def signature(
 
     ``outputs``: digests of what the test computed, or, of ``ir:STEP``, of the IR after the step, by its name.
     """
-    if result.outcome in _UNKNOWN:
+    if result.outcome in UNKNOWN:
         return None
     by = By.parse(by) if isinstance(by, str) else by
     if by.kind == "outcome":
@@ -116,7 +80,7 @@ def signature(
         return Signature(outcome=result.outcome if by.kind == "output" else Outcome.PASS, details=digests)
     if by.kind == "metric" and result.stage == Stage.JUDGE:
         return _measured(result, by)
-    return _behaviour(result)
+    return behaviour(result)
 
 
 def _measured(result: TestResult, by: By) -> Signature | None:
@@ -130,35 +94,3 @@ def _measured(result: TestResult, by: By) -> Signature | None:
     if value < by.bound or (value == by.bound and not by.below):
         return PASS
     return Signature(outcome=Outcome.MISMATCH, details=(f"{by.name} {'>=' if by.below else '>'} {by.bound:.15g}",))
-
-
-def _behaviour(result: TestResult) -> Signature:
-    if result.outcome == Outcome.PASS:
-        return Signature(outcome=result.outcome)
-    step = str(result.step["name"]) if result.step else ""
-    if result.verdict is not None and result.outcome == Outcome.MISMATCH:
-        wrong = [each for each in result.verdict["outputs"] if each.get("wrong") or each["outcome"] == "mismatch"]
-        return Signature(outcome=result.outcome, stage=result.stage, details=tuple(map(_mismatch, wrong)))
-    return Signature(
-        outcome=result.outcome, stage=result.stage, step=step, signal=result.signal, frame=result.frame,
-        details=() if result.signal or result.outcome == Outcome.TIMED_OUT else (_shape(result.reason),),
-    )  # fmt: skip
-
-
-def _mismatch(output: Census) -> str:
-    """Describe which elements of an output are wrong."""
-    wrong, elements = output.get("wrong"), output.get("elements")
-    if wrong is None:
-        return f"{output['name']}: {_shape(output['reason'])}"
-    what = f"{output['name']}: {wrong} of {elements} elements are wrong"
-    kinds = [f"{count} {name}" for key, name in _KINDS.items() if (count := output.get(key))]
-    where = output.get("where")
-    return what + (f" ({', '.join(kinds)})" if kinds else "") + (f", {where}" if where else "")
-
-
-_KINDS = {"nan_mismatches": "NaN", "inf_mismatches": "infinite"}
-
-
-def _shape(message: str) -> str:
-    """Return an error without what differs between two occurrences of it."""
-    return _NOISE.sub("…", message.splitlines()[0] if message else "")[:_LONGEST]

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.bisect.signature import Signature
+from mlir_matrix.judge.signature import Signature
 
 #: Samples that a point needs: of fewer, the noise is not known.
 FEWEST = 5

@@ -19,11 +19,12 @@ from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import warn
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.files import write_output
+from mlir_matrix.history.spool import Spool
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.paths import find_home, launcher, repository
 from mlir_matrix.report.events import EventLog
-from mlir_matrix.report.run_info import RunInfo
+from mlir_matrix.report.run_info import RunInfo, now
 
 
 @verb(
@@ -121,12 +122,13 @@ def _describe(request: Request) -> RunInfo:
 
 def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool) -> Report:
     """Run the tests, or return the results of an unchanged run."""
+    started = now()
     unchanged = UnchangedRuns(request)
     report = unchanged.find()
     if report is None:
         from mlir_matrix.cli.run_tests import run_tests  # not needed for an unchanged run
 
-        return run_tests(request, unchanged, quiet=quiet, about=about, log=log)
+        return run_tests(request, unchanged, quiet=quiet, about=about or _describe(request), log=log)
     if about is not None:
         from mlir_matrix.report.run_folder import RunFolder  # imports what removes folders of actions
 
@@ -134,6 +136,8 @@ def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool)
         unsupported = sum(result.outcome == Outcome.UNSUPPORTED for result in results)
         folder = RunFolder(find_home().state / "failures", report.pins)
         log.planned(about.started(), tests=len(results), unsupported=unsupported, folder=folder)
+    if trouble := Spool(find_home().state).repeat(report.recorded, started=started, ended=now()):
+        warn(trouble)
     return report
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
@@ -10,22 +12,24 @@ from mlir_matrix.cli.selection import select
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.eviction import cache_limit, trim
+from mlir_matrix.execute.plan_state import input_digests, state_of
+from mlir_matrix.history.record import record
 from mlir_matrix.judge.repeats import STAGES, fold, folding, with_repeats, without_copy
+from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
 from mlir_matrix.paths import find_home
+from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.failure_folder import Failures
 from mlir_matrix.report.progress import shown
 from mlir_matrix.report.run_folder import RunFolder
 from mlir_matrix.report.run_info import RunInfo
-from mlir_matrix.session import open_session
+from mlir_matrix.session import Session, open_session
 from mlir_matrix.text import counted, megabytes
 
 
-def run_tests(
-    request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo | None, log: EventLog
-) -> Report:
+def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> Report:
     """Run tests; keep the results for runs in which nothing changed."""
     cache_limit()  # its error comes before the run
     current = open_session(
@@ -43,15 +47,14 @@ def run_tests(
     suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
     again = options.repeat_command(request, suites)
     failures = Failures(folder, lambda test: again(without_copy(test)))
-    if about is not None:
-        unsupported = len(plan.tests) - len(plan.verdicts)
-        log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)
-    write, total = log.listener(), len(plan.verdicts)
+    unsupported = len(plan.tests) - len(plan.verdicts)
+    log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)
+    write, whole = log.listener(), plan
     if request.repeat:
         stages = STAGES[STAGES.index(Stage(request.rerun_from)) :] if request.rerun_from else STAGES
         once = {test.id for test in plan.tests} - plan.verdicts.keys()
         plan = with_repeats(plan, once, dict.fromkeys(plan.verdicts, request.repeat), stages=stages)
-    with shown(total, quiet=quiet) as display:
+    with shown(len(whole.verdicts), quiet=quiet) as display:
 
         def listen(event: Event) -> None:
             display(event)
@@ -70,11 +73,21 @@ def run_tests(
         warn(trouble)
     if request.repeat:
         run.results = fold(run.results)
-    report = Report(run=run, pins=pins, selection=selected.document, left_out=selected.lines)
+    recorded = _record(current, whole, run, about, request.tests)
+    report = Report(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:
         unchanged.keep(report, plan.graph)
     return report
+
+
+def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Sequence[str]) -> str:
+    """Record a run in the history; return its identifier there."""
+    environments = current.environments(action.environment for action in plan.graph.actions.values())
+    inputs = input_digests(plan, state_of(plan, environments, current.catalog.roots))
+    identifier, troubles = record(current.home.state, run, about.finished(), tests, inputs)
+    warn(*troubles)
+    return identifier
 
 
 def trim_cache(request: Request, *, quiet: bool) -> None:

@@ -18,6 +18,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.history.snapshot import Snapshot, read_snapshot
+from mlir_matrix.history.summary import read_summary
 from mlir_matrix.judge.affected import affected_since, find_revision
 from mlir_matrix.judge.changed_files import affected_by
 from mlir_matrix.machines.choose import Choice, Left, choose_for
@@ -140,7 +141,7 @@ def _check(options: SelectionOptions) -> None:
 
 def _records(file: Path | None, home: Home) -> Snapshot:
     """Return what is recorded of tests: in a file, else on this machine."""
-    return read_snapshot(file) if file else Snapshot()
+    return read_snapshot(file) if file else read_summary(home.state)
 
 
 def by_machine(

@@ -19,6 +19,7 @@ from mlir_matrix.errors import MatrixError
 from mlir_matrix.execute import keys
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
+from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.plan.graph import Action, File, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Environment, Session, open_session
@@ -79,15 +80,16 @@ def name_of(ref: File) -> str:
     return f"{ref.root}:{ref.path}"
 
 
-def input_digests(plan: Plan, state: PlanState, tests: Iterable[str]) -> dict[str, str]:
+def input_digests(plan: Plan, state: PlanState) -> dict[str, str]:
     """Return by test the digest of all that it depends on before it runs; equal ones should give equal outcomes."""
     known: dict[str, str] = {}
     for name, action in plan.graph.actions.items():
         words = [name, state["environments"][action.environment], state["tools"][tool_of(action)]]
+        words.append(cpu_digest() if action.native else "")
         for ref in action.inputs.values():
             words.append(known[ref.action] if isinstance(ref, Produced) else state["files"][name_of(ref)])
         known[name] = digest_bytes("\n".join(words).encode())
-    return {test: known[plan.verdicts[test]] for test in tests if test in plan.verdicts}
+    return {test: known[last] for test, last in plan.verdicts.items()}
 
 
 def _expected(test: Test) -> str:

@@ -80,6 +80,8 @@ class Report:
     #: What selected the tests after suites and globs, and lines about the others for a person.
     selection: Selection | None = None
     left_out: Sequence[str] = ()
+    #: The identifier of the run in the history; empty if it is not recorded.
+    recorded: str = ""
 
 
 class UnchangedRuns:
@@ -130,7 +132,7 @@ class UnchangedRuns:
                 return None
             self._note_use(kept["files"])
             run = Run(results=[TestResult(**each) for each in kept["results"]])
-            return Report(run=run, **{key: kept[key] for key in ("pins", "selection", "left_out")})
+            return Report(run=run, **{key: kept[key] for key in ("pins", "selection", "left_out", "recorded")})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -148,6 +150,7 @@ class UnchangedRuns:
             if self._sources.is_settled() and cached.is_settled(self._sources) and self._is_as_it_was():
                 entry: dict[str, Any] = {"sources": self._state, "cached": cached.digest(), "files": files}
                 entry |= {"pins": dict(report.pins), "selection": report.selection, "left_out": report.left_out}
+                entry["recorded"] = report.recorded
                 text = json.dumps({**entry, "results": results}, separators=(",", ":")).encode()
                 if json.loads(text)["results"] == results:
                     self._write(text + b"\n" + self._check(text))

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
-from mlir_matrix.bisect.signature import Signature
+from mlir_matrix.judge.signature import Signature
 from mlir_matrix.paths import launcher
 from mlir_matrix.report.bisection_words import flaky, sentence, unchanged
 from mlir_matrix.text import harmless

@@ -8,7 +8,7 @@ from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.signature import Signature
+from mlir_matrix.judge.signature import Signature
 from mlir_matrix.text import counted
 
 _RUNS_DIFFER = "all steps give the same; the difference is in what ran"

@@ -19,7 +19,12 @@ _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "
 
 def now() -> str:
     """Return the time, in UTC, to the millisecond."""
-    seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+    return at(time.time_ns())
+
+
+def at(time_ns: int) -> str:
+    """Return a time, in UTC, to the millisecond."""
+    seconds, nanoseconds = divmod(time_ns, 10**9)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 10**6:03}Z"
 
 

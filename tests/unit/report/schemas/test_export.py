@@ -41,7 +41,8 @@ def test_every_top_level_model_has_a_schema() -> None:
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
         "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "durations", "events",
-        "golden-explanation", "golden-update", "plan", "results",
+        "golden-explanation", "golden-update", "history", "history-diff", "history-error-growing", "history-first-bad",
+        "history-flaky", "history-runs", "history-slower", "plan", "results",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents
     assert set(export.NAMES) == {*export.FILES, *documents}

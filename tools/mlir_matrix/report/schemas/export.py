@@ -66,6 +66,13 @@ DOCUMENTS: Mapping[str, Any] = {
     "events": events.Event,
     "golden-explanation": golden.GoldenExplanation,
     "golden-update": golden.GoldenUpdate,
+    "history": history.Shown,
+    "history-diff": history.Diff,
+    "history-error-growing": history.Growing,
+    "history-first-bad": history.FirstBad,
+    "history-flaky": history.Flaky,
+    "history-runs": history.Runs,
+    "history-slower": history.Slower,
     "plan": run.Plan,
     "results": run.Results,
 }

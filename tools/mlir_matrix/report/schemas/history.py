@@ -6,6 +6,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.report.schemas.run import Time
 
 
@@ -36,3 +37,270 @@ class Durations(TypedDict):
     """When the document was made."""
     summary: DurationsSummary
     tests: dict[str, RecordedTest]
+
+
+class RecordedCatalog(TypedDict):
+    """A catalog of a recorded run."""
+
+    folder: str
+    commit: str
+    """Empty if it was not in a Git repository."""
+    dirty: bool
+    """True if files had changes that were not committed."""
+
+
+class RecordedRun(TypedDict):
+    """A recorded run."""
+
+    id: str
+    host: str
+    version: str
+    command: str
+    catalogs: list[RecordedCatalog]
+    started: Time
+    """By the clock of the host."""
+    ended: Time
+    stored: Time
+    """When the database got it."""
+    interrupted: bool
+    tests: int
+    executed: int
+    unexpected: int
+    repeats: int
+    """Number of later runs in which nothing had changed, so that they have the same results."""
+    last_seen: Time
+    """The end of the last of them."""
+
+
+class RunsSummary(TypedDict):
+    """Totals."""
+
+    runs: int
+
+
+class Runs(TypedDict):
+    """The last runs (`matrix history show`)."""
+
+    schema: Literal["mlir-matrix/history-runs/v1"]
+    database: str
+    summary: RunsSummary
+    runs: list[RecordedRun]
+    """The newest first."""
+
+
+class RecentOutcome(TypedDict):
+    """How a test ended in a run."""
+
+    run: str
+    outcome: Outcome
+    unexpected: bool
+    executed: bool
+    """False if all of its actions were cached."""
+
+
+class MonthOfTest(TypedDict):
+    """What is kept of removed results."""
+
+    month: str
+    """For example `2026-01`."""
+    results: int
+    executed: int
+    unexpected: int
+    seconds: float
+    """The mean."""
+    error_used: float | None
+    """The largest share of the bound that an error used."""
+
+
+class ShownTest(TypedDict):
+    """The last outcomes of a test."""
+
+    id: str
+    recent: list[RecentOutcome]
+    """The oldest first."""
+    behaviour: str
+    """How it ended last."""
+    results: int
+    unexpected: int
+    first_seen: Time
+    last_seen: Time
+    seconds: float | None
+    """Median of its recent executions; null if there is none."""
+    pins: dict[str, str]
+    host: str
+    months: list[MonthOfTest]
+
+
+class ShownSummary(TypedDict):
+    """Totals."""
+
+    matched: int
+    """Number of tests that the patterns match; the first 200 are shown."""
+    shown: int
+    unexpected: int
+    """Number of shown tests that ended in an unexpected outcome last."""
+
+
+class Shown(TypedDict):
+    """The last outcomes of tests (`matrix history show PATTERN`)."""
+
+    schema: Literal["mlir-matrix/history/v1"]
+    database: str
+    summary: ShownSummary
+    tests: list[ShownTest]
+
+
+class MovedCommit(TypedDict):
+    """A catalog that may differ between two runs."""
+
+    folder: str
+    good: str
+    bad: str
+    dirty: bool
+    """True if one of them had changes that were not committed."""
+
+
+class FirstBadTest(TypedDict):
+    """A test that is bad in its last run."""
+
+    id: str
+    behaviour: str
+    """How it ended in the first bad run."""
+    last_good: RecordedRun | None
+    """Null if it was never good."""
+    first_bad: RecordedRun
+    commits: list[MovedCommit]
+    pins: dict[str, list[str]]
+    """Components whose releases differ: before, after."""
+    bisect: str
+    """The command that bisects these pins; empty if none differs."""
+
+
+class FoundSummary(TypedDict):
+    """Totals."""
+
+    tests: int
+
+
+class FirstBad(TypedDict):
+    """When tests went bad (`matrix history show --first-bad`)."""
+
+    schema: Literal["mlir-matrix/history-first-bad/v1"]
+    database: str
+    summary: FoundSummary
+    tests: list[FirstBadTest]
+
+
+class SeenBehaviour(TypedDict):
+    """One of the ways in which a test ended."""
+
+    behaviour: str
+    executions: int
+
+
+class FlakyTest(TypedDict):
+    """A test that ended in different ways while all that it depends on was equal."""
+
+    id: str
+    executions: int
+    """Number of its executions with inputs for which it ended in different ways."""
+    differing: int
+    """Number of those that did not end in the usual way."""
+    rate: float
+    interval: list[float]
+    """Wilson's 95 % interval of the rate."""
+    behaviours: list[SeenBehaviour]
+    last_run: Time
+
+
+class Flaky(TypedDict):
+    """Flaky tests (`matrix history show --flaky`)."""
+
+    schema: Literal["mlir-matrix/history-flaky/v1"]
+    database: str
+    summary: FoundSummary
+    tests: list[FlakyTest]
+
+
+class SlowerTest(TypedDict):
+    """A test whose last executions took longer."""
+
+    id: str
+    host: str
+    before: float
+    """Median seconds of up to 20 executions before the last 5."""
+    after: float
+    """Median seconds of the last 5."""
+    factor: float
+    chance: float
+    """The p-value of a rank test."""
+
+
+class Slower(TypedDict):
+    """Tests that became slower (`matrix history show --slower`)."""
+
+    schema: Literal["mlir-matrix/history-slower/v1"]
+    database: str
+    summary: FoundSummary
+    tests: list[SlowerTest]
+
+
+class GrowingTest(TypedDict):
+    """A test whose error grows; errors are shares of its bound."""
+
+    id: str
+    executions: int
+    first: float
+    last: float
+    per_run: float
+    """Theil and Sen's slope."""
+    runs_left: int
+    """Executions until the error exceeds its bound, if it grows on."""
+    chance: float
+    """The p-value of Mann and Kendall's test."""
+
+
+class Growing(TypedDict):
+    """Tests whose errors grow (`matrix history show --error-growing`)."""
+
+    schema: Literal["mlir-matrix/history-error-growing/v1"]
+    database: str
+    summary: FoundSummary
+    tests: list[GrowingTest]
+
+
+class ChangedTest(TypedDict):
+    """A test that differs between two runs."""
+
+    id: str
+    before: str | None
+    """How it ended; null if the run does not have it."""
+    after: str | None
+
+
+class DiffSummary(TypedDict):
+    """Totals."""
+
+    new: int
+    fixed: int
+    changed: int
+    added: int
+    gone: int
+
+
+class Diff(TypedDict):
+    """What differs between two runs (`matrix history diff`)."""
+
+    schema: Literal["mlir-matrix/history-diff/v1"]
+    before: str
+    """The run or the file."""
+    after: str
+    summary: DiffSummary
+    new: list[ChangedTest]
+    """Unexpected outcomes that the run before does not have."""
+    fixed: list[ChangedTest]
+    changed: list[ChangedTest]
+    """Unexpected in both runs, in different ways."""
+    added: list[ChangedTest]
+    """Expected outcomes of tests that the run before does not have."""
+    gone: list[ChangedTest]

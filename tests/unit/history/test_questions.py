@@ -1,0 +1,295 @@
+"""Questions about histories whose answers are known."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlir_matrix.errors import UsageError
+from mlir_matrix.history.checked import check
+from mlir_matrix.history.questions import Questions, changed
+from mlir_matrix.history.snapshot import Recorded
+from mlir_matrix.history.store import Store
+from mlir_matrix.history.transfer import prune
+from mlir_matrix.history.trends import Trends
+from mlir_matrix.judge.results import TestResult
+from mlir_matrix.report import history_text as text
+from mlir_matrix.report.schemas.export import adapter
+from support.recordings import TIMES, recording, result
+
+A, B = "jax/p/t/a", "jax/p/t/b"
+
+
+def add(store: Store, runs: Iterable[dict[str, Any]]) -> list[str]:
+    recordings = list(runs)
+    for each in recordings:
+        assert store.add(check(each), TIMES[300])
+    return [each["id"] for each in recordings]
+
+
+def days(*results: list[TestResult], **more: Any) -> list[dict[str, Any]]:
+    """One run a day, with a commit of its own."""
+    return [recording(each, day, commit=f"{day:040}", **more) for day, each in enumerate(results)]
+
+
+def again(run: str, day: int) -> dict[str, Any]:
+    times = {"started": TIMES[day], "ended": TIMES[day], "host": "one"}
+    return {"id": f"{day:032x}", "same_as": run, "run": times}
+
+
+def valid(name: str, **document: Any) -> None:
+    adapter(name).validate_python({"schema": f"mlir-matrix/{name}/v1", "database": "d", **document})
+
+
+def test_show(store: Store) -> None:
+    ids = add(
+        store, days([result("a"), result("b", pins={"llvm": "22"})], [result("a", "crashed")], [result("a", "skipped")])
+    )
+    add(store, [again(ids[2], 9)])
+    with store.reading() as connection:
+        tests, matched = Questions(store, connection).show(["jax/**"])
+        runs = Questions(store, connection).runs()
+    assert (matched, [text.strip(each["recent"]) for each in tests]) == (2, [".C-", "."])
+    assert (tests[0]["results"], tests[0]["unexpected"], tests[0]["seconds"]) == (3, 1, 1.0)
+    assert (tests[0]["first_seen"], tests[0]["last_seen"]) == (TIMES[0], TIMES[9])
+    assert tests[1]["pins"] == {"llvm": "22"}
+    assert [(run["id"], run["repeats"], run["unexpected"]) for run in runs] == [
+        (ids[2], 1, 0),
+        (ids[1], 0, 1),
+        (ids[0], 0, 0),
+    ]
+    valid("history", summary={"matched": 2, "shown": 2, "unexpected": 0}, tests=tests)
+    valid("history-runs", summary={"runs": 3}, runs=runs)
+    assert (
+        f"{ids[2][:12]}  2026-01-03 12:00  one   000000000      1           0         0        1 ×  matrix run"
+        in list(text.runs_text(runs))
+    )
+
+
+def test_a_pattern_that_matches_nothing(store: Store) -> None:
+    add(store, days([result("a")]))
+    with store.reading() as connection:
+        for pattern in ("jax/p/t/x", "mlir/**"):
+            with pytest.raises(UsageError, match="has no such test"):
+                Questions(store, connection).show([pattern])
+
+
+def test_first_bad(store: Store) -> None:
+    pins = {"llvm": "21", "jax": "0.10"}
+    bad = result("a", "crashed", pins={**pins, "llvm": "22"})
+    ids = add(
+        store,
+        days(
+            [result("a", pins=pins), result("b", "crashed")],
+            [result("a", pins=pins, cached=True), result("b")],
+            [bad],
+            [bad],
+        ),
+    )
+    with store.reading() as connection:
+        (found,) = Questions(store, connection).first_bad([])
+        assert Questions(store, connection).first_bad([B]) == []
+    assert found["last_good"] is not None
+    assert (found["id"], found["last_good"]["id"], found["first_bad"]["id"]) == (A, ids[1], ids[2])
+    assert found["pins"] == {"llvm": ["21", "22"]}
+    assert found["bisect"].endswith(f"bisect {A} --good llvm=21 --bad llvm=22")
+    assert found["commits"] == [{"folder": "/catalog", "good": f"{1:040}", "bad": f"{2:040}", "dirty": False}]
+    valid("history-first-bad", summary={"tests": 1}, tests=[found])
+    assert "  pin        llvm: 21 → 22" in list(text.first_bad_text([found]))
+
+
+def test_never_good(store: Store) -> None:
+    add(store, days([result("a", "infra-error")], [result("a", "crashed")]))
+    with store.reading() as connection:
+        (found,) = Questions(store, connection).first_bad(["jax/**"])
+    assert (found["last_good"], found["bisect"]) == (None, "")
+
+
+def test_flaky_is_who_contradicts_itself(store: Store) -> None:
+    same = {"inputs": {A: "a" * 64, B: "b" * 64}}
+    outcomes = ["pass", "pass", "crashed", "pass"]
+    add(
+        store,
+        [recording([result("a", each), result("b", seconds=day)], day, **same) for day, each in enumerate(outcomes)],
+    )
+    with store.reading() as connection:
+        (found,) = Trends(Questions(store, connection)).flaky([])
+    assert (found["id"], found["executions"], found["differing"], found["rate"]) == (A, 4, 1, 0.25)
+    assert found["interval"] == pytest.approx([0.0456, 0.6994], abs=1e-3)
+    valid("history-flaky", summary={"tests": 1}, tests=[found])
+    assert any("3 × pass; 1 × crashed at run" in line for line in text.flaky_text([found]))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"inputs": {A: "b" * 64}}, {"inputs": {A: "a" * 64}, "host": "two"}, {"inputs": {A: "a" * 64}, "cached": True},
+        {"inputs": {A: "a" * 64}, "outcome": "infra-error"},
+    ],
+)  # fmt: skip
+def test_what_is_not_flaky(store: Store, second: dict[str, Any]) -> None:
+    last = result("a", second.pop("outcome", "crashed"), cached=second.pop("cached", False))
+    add(store, [recording([result("a")], inputs={A: "a" * 64}), recording([last], 1, **second)])
+    with store.reading() as connection:
+        assert Trends(Questions(store, connection)).flaky([]) == []
+
+
+def test_repeats_in_one_run_count(store: Store) -> None:
+    add(store, [recording([result("a"), result("a", "crashed")])])
+    with store.reading() as connection:
+        (found,) = Trends(Questions(store, connection)).flaky([])
+        _, outcomes = Questions(store, connection).outcomes("latest")
+    assert found["executions"] == 2
+    assert outcomes[A].outcome == "crashed"
+
+
+def test_slower_is_decided_for_each_host(store: Store) -> None:
+    slow = [1.0, 1.1, 0.9, 1.0, 1.05, 1.02, 2.0, 2.1, 1.9, 2.0, 2.2]
+    add(store, [recording([result("a", seconds=each), result("b")], day) for day, each in enumerate(slow)])
+    # This machine was always slow.
+    add(store, [recording([result("a", seconds=2.5)], 20 + day, host="two") for day in range(11)])
+    with store.reading() as connection:
+        (found,) = Trends(Questions(store, connection)).slower([])
+        assert Trends(Questions(store, connection)).slower([B]) == []
+    assert (found["id"], found["host"], found["before"], found["after"]) == (A, "one", 1.01, 2.0)
+    valid("history-slower", summary={"tests": 1}, tests=[found])
+    assert any("one" in line and "1.98" in line for line in text.slower_text([found]))
+
+
+def test_an_error_that_grows(store: Store) -> None:
+    add(store, [
+        recording([result(name, metrics={"error_used": used}) for name, used in (("a", 0.1 + day / 20), ("b", day % 2 / 5))], day)
+        for day in range(10)
+    ])  # fmt: skip
+    with store.reading() as connection:
+        (found,) = Trends(Questions(store, connection)).growing([])
+    assert (found["id"], found["first"], found["last"], found["runs_left"]) == (A, 0.1, 0.55, 9)
+    valid("history-error-growing", summary={"tests": 1}, tests=[found])
+    assert any("55 %" in line for line in text.growing_text([found]))
+
+
+def test_diff(store: Store) -> None:
+    names = "abcdefg"
+    before = [result(name, "crashed" if name in "cde" else "pass") for name in names[:6]]
+    after = [result(name, "mismatch" if name == "e" else "crashed" if name in "bd" else "pass") for name in names[1:]]
+    ids = add(store, days(before, after))
+    with store.reading() as connection:
+        questions = Questions(store, connection)
+        (_, old), (_, new) = questions.outcomes("latest~1"), questions.outcomes(ids[1][:8])
+    found = changed(old, new)
+    assert {kind: [test["id"][-1] for test in tests] for kind, tests in found.items()} == {
+        "new": ["b"], "fixed": ["c"], "changed": ["e"], "added": ["g"], "gone": ["a"],
+    }  # fmt: skip
+    assert found["changed"][0] == {"id": "jax/p/t/e", "before": "crashed at run, ", "after": "mismatch, "}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"), [("latest~7", "fewer runs"), ("ffff", "no run"), ("a%", "is no run"), ("0", "is no run")]
+)
+def test_what_is_no_run(store: Store, word: str, message: str) -> None:
+    add(store, [recording([result("a")], id="0" * 32)])
+    with store.reading() as connection, pytest.raises(UsageError, match=message):
+        Questions(store, connection).outcomes(word)
+
+
+def test_the_latest_may_repeat_another(store: Store) -> None:
+    (first,) = add(store, days([result("a")]))
+    add(store, [again(first, 1), again("f" * 32, 2)])
+    with store.reading() as connection:
+        assert Questions(store, connection).outcomes("latest~1")[0]["id"] == first
+        with pytest.raises(UsageError, match="repeats run ffffffffffff, which this history does not have"):
+            Questions(store, connection).outcomes("latest")
+
+
+def test_the_snapshot(store: Store) -> None:
+    add(
+        store,
+        days(
+            [result("a", seconds=3.0)],
+            [result("a", "crashed", seconds=1.0)],
+            [result("a", seconds=2.0), result("b", cached=True)],
+        ),
+    )
+    with store.reading() as connection:
+        found = Trends(Questions(store, connection)).snapshot(TIMES[5])
+    assert found.tests == {A: Recorded(2.0, TIMES[2], TIMES[1])}
+    assert found.taken == TIMES[5]
+
+
+def test_prune(store: Store) -> None:
+    ids = add(
+        store,
+        days(
+            *([result("a", "crashed" if day == 3 else "pass", metrics={"error_used": day / 100})] for day in range(60))
+        ),
+    )
+    # The first run is repeated by one that is kept.
+    add(store, [again(ids[0], 59)])
+    assert prune(store, TIMES[50], TIMES[320]) == 49
+    assert prune(store, TIMES[50], TIMES[320]) == 0
+    with store.reading() as connection:
+        questions = Questions(store, connection)
+        (found,), _ = questions.show([A])
+        assert len(questions.runs(most=99)) == 60
+        with pytest.raises(UsageError, match="were removed"):
+            questions.outcomes(ids[5])
+    assert found["results"] == 11
+    assert [(each["month"], each["results"], each["unexpected"]) for each in found["months"]] == [
+        ("2026-01", 27, 1),
+        ("2026-02", 22, 0),
+    ]
+    assert found["months"][1]["error_used"] == 0.49
+    assert prune(store, TIMES[55], TIMES[320]) == 5
+    assert not store.add(check(recording([result("a")], 5, id=ids[5])), TIMES[320]), (
+        "what was removed does not come back"
+    )
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_answers_are_those_of_a_plain_search(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Random histories of three tests, with the definitions written out."""
+    store = Store(f"sqlite:///{tmp_path_factory.mktemp('x') / 'history.sqlite'}")
+    chance = random.Random(data.draw(st.integers(0, 10**6)))
+    seen: dict[str, list[tuple[int, TestResult, str]]] = defaultdict(list)
+    for day in range(data.draw(st.integers(1, 12))):
+        results = [
+            result(name, chance.choice(["pass", "pass", "crashed", "skipped", "infra-error"]), cached=chance.random() < 0.3)
+            for name in "abc" if chance.random() < 0.8
+        ]  # fmt: skip
+        inputs = {each.id: chance.choice("ab") * 64 for each in results}
+        store.add(check(recording(results, day, inputs=inputs)), TIMES[300])
+        for each in results:
+            seen[each.id].append((day, each, inputs[each.id]))
+    bad, flaky = {}, set()
+    for test, history in seen.items():
+        told = [(day, each) for day, each, _ in history if each.outcome in ("pass", "crashed")]
+        if told and told[-1][1].outcome == "crashed":
+            good = max((day for day, each in told if each.outcome == "pass"), default=-1)
+            bad[test] = (good, min(day for day, _ in told if day > good))
+        ways = {
+            (inputs, each.outcome)
+            for _, each, inputs in history
+            if each.outcome in ("pass", "crashed") and not each.cached
+        }
+        flaky |= {test for inputs in "ab" if len({way for way in ways if way[0] == inputs * 64}) > 1}
+    with store.reading() as connection:
+        questions = Questions(store, connection)
+        found = {
+            each["id"]: (
+                TIMES.index(each["last_good"]["started"]) if each["last_good"] else -1,
+                TIMES.index(each["first_bad"]["started"]),
+            )
+            for each in questions.first_bad([])
+        }
+        assert found == bad
+        assert {each["id"] for each in Trends(questions).flaky([])} == flaky
+    store.close()
+    assert Path(store.name).exists()

@@ -1,0 +1,172 @@
+"""Databases of runs: what is added is there once, older schemas are migrated, and what is wrong is said clearly."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.history import store as module
+from mlir_matrix.history.checked import check
+from mlir_matrix.history.store import Store
+from support.recordings import TIMES, recording, result
+
+LATER = """
+import sqlalchemy as sa
+from alembic import op
+revision = "2"
+down_revision = "1"
+def upgrade():
+    op.add_column("runs", sa.Column("label", sa.Text))
+"""
+
+
+def contents(file: Path) -> list[list[tuple[object, ...]]]:
+    with sqlite3.connect(file) as database:
+        tables = ("runs", "tests", "behaviours", "sets", "results")
+        return [database.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables]
+
+
+def test_a_run_is_there_once(store: Store) -> None:
+    run = check(recording([result("a"), result("b", "crashed"), result("a", "crashed")]))
+    assert store.add(run, TIMES[0])
+    before = contents(Path(store.name))
+    assert not store.add(run, TIMES[1])
+    assert contents(Path(store.name)) == before
+    assert [len(rows) for rows in before] == [1, 2, 2, 1, 3]
+
+
+def test_many_add_at_once(tmp_path: Path) -> None:
+    """Each has a connection of its own, and there are two pushes of each run."""
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    runs = [check(recording([result(f"t{number % 7}"), result("b", "crashed", str(number))])) for number in range(20)]
+
+    def add(number: int) -> int:
+        store = Store(url)
+        try:
+            return sum(store.add(run, TIMES[0]) for run in runs[number % 2 :: 2])
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(add, range(4))) == 20
+    assert [len(rows) for rows in contents(tmp_path / "history.sqlite")] == [20, 8, 2, 1, 40]
+
+
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """Files of this process end at a size, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_run_that_does_not_fit_is_not_there(store: Store) -> None:
+    store.add(check(recording([result("a")])), TIMES[0])
+    large = check(recording([result(f"t{number}") for number in range(5000)]))
+    with small_files(200_000), pytest.raises(InfrastructureError, match=r"history\.sqlite: .*nothing is lost"):
+        store.add(large, TIMES[0])
+    store.close()
+    assert [len(rows) for rows in contents(Path(store.name))][:2] == [1, 1]
+    assert store.add(large, TIMES[0])
+
+
+def test_a_locked_database(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.add(check(recording([result("a")])), TIMES[0])
+    monkeypatch.setattr(module, "_PATIENCE", 0)
+    other = Store(f"sqlite:///{store.name}")
+    with store.writing(), pytest.raises(InfrastructureError, match="another process has locked it"):
+        other.add(check(recording([result("a")])), TIMES[0])
+    assert other.add(check(recording([result("a")])), TIMES[0])
+    other.close()
+
+
+@pytest.mark.parametrize("data", [b"no database" * 100, b"SQLite format 3\0" + b"\1" * 5000])
+def test_a_damaged_database(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "history.sqlite"
+    file.write_bytes(data)
+    with pytest.raises(InfrastructureError, match="move it away, and a new one is made"):
+        Store(f"sqlite:///{file}").add(check(recording([result("a")])), TIMES[0])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir(mode=0o500)
+    with pytest.raises(InfrastructureError, match="cannot be opened or made"):
+        Store(f"sqlite:///{tmp_path / 'folder' / 'x.sqlite'}").add(check(recording([result("a")])), TIMES[0])
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InfrastructureError, match="cannot be opened or made"),
+        Store(f"sqlite:///{tmp_path}/a/b").reading(),
+    ):
+        pass
+
+
+def test_an_older_schema_is_migrated(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database of today is older than a program with one more migration."""
+    store.add(check(recording([result("a")])), TIMES[0])
+    before = contents(Path(store.name))
+    shutil.copytree(module.MIGRATIONS, tmp_path / "migrations")
+    (tmp_path / "migrations" / "versions" / "v2.py").write_text(LATER)
+    monkeypatch.setattr(module, "MIGRATIONS", tmp_path / "migrations")
+    monkeypatch.setattr(module, "REVISION", "2")
+    newer = Store(f"sqlite:///{store.name}")
+    with newer.reading() as connection:
+        assert connection.exec_driver_sql("SELECT id, label FROM runs").one()[1] is None
+    assert newer.add(check(recording([result("a")])), TIMES[0])
+    newer.close()
+    assert contents(Path(store.name))[0][0][:-1] == before[0][0]
+
+
+def test_a_migration_that_fails_changes_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.add(check(recording([result("a")])), TIMES[0])
+    before = contents(Path(store.name))
+    shutil.copytree(module.MIGRATIONS, tmp_path / "migrations")
+    (tmp_path / "migrations" / "versions" / "v2.py").write_text(LATER + '    op.execute("DELETE FROM absent")\n')
+    monkeypatch.setattr(module, "MIGRATIONS", tmp_path / "migrations")
+    monkeypatch.setattr(module, "REVISION", "2")
+    newer = Store(f"sqlite:///{store.name}")
+    with pytest.raises(InfrastructureError, match="no such table: absent"), newer.reading():
+        pass
+    newer.close()
+    assert contents(Path(store.name)) == before
+
+
+def test_a_newer_schema_is_left_alone(store: Store) -> None:
+    store.add(check(recording([result("a")])), TIMES[0])
+    with sqlite3.connect(store.name) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9'")
+    other = Store(f"sqlite:///{store.name}")
+    with pytest.raises(InfrastructureError, match=r"its schema is 9, newer than 1, .*; upgrade mlir-matrix"):
+        other.add(check(recording([result("a")])), TIMES[0])
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"), [("nowhere", "is no URL"), ("", "is no URL"), ("mysql://a/b", "mysql: unsupported database")]
+)
+def test_what_is_no_database(url: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Store(url)
+
+
+def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_AGAIN", (0.0, 0.0))
+    store = Store(f"postgresql://user:secret@/x?host={tmp_path}")
+    with pytest.raises(InfrastructureError) as caught:
+        store.add(check(recording([result("a")])), TIMES[0])
+    assert "No such file" in str(caught.value)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,109 @@
+"""Record a run: its results as a file of the spool, and what it executed in the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.digest import canonical, digest_bytes
+from mlir_matrix.history.spool import SCHEMA, Spool, new_id
+from mlir_matrix.history.summary import update_summary
+from mlir_matrix.judge.results import Run, TestResult
+from mlir_matrix.judge.signature import UNKNOWN, behaviour, shape
+from mlir_matrix.text import harmless
+
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.run import FinishedRun
+
+#: Characters of the description of a behaviour.
+LONGEST = 500
+
+
+class Table:
+    """Distinct values in the order in which they came, by an equal key."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[object, int] = {}
+
+    def place(self, key: object, value: Any) -> int:
+        found = self._places.setdefault(key, len(self.values))
+        if found == len(self.values):
+            self.values.append(value)
+        return found
+
+
+def record(
+    state: Path, run: Run, about: FinishedRun, tests: Sequence[str], inputs: Mapping[str, str] | None = None
+) -> tuple[str, list[str]]:
+    """Record a run for ``matrix history``; return its identifier, and warnings.
+
+    Arguments:
+        state: The folder of the user's state.
+        run: What ran.
+        about: The program, catalogs, host and times of the run.
+        tests: The arguments of the command line that select tests.
+        inputs: By test, the digest of all static inputs of its actions.
+    """
+    spool = Spool(state)
+    if spool.is_off:
+        return "", []
+    recording = make_recording(new_id(), run.results, about, tests, inputs or {}, interrupted=run.interrupted)
+    slow = update_summary(state, run.results, about["ended"])
+    try:
+        spool.add(recording)
+    except OSError as error:
+        return "", [spool.trouble(error)]
+    return recording["id"], [slow] if slow else []
+
+
+def make_recording(
+    identifier: str,
+    results: Iterable[TestResult],
+    about: FinishedRun,
+    tests: Sequence[str],
+    inputs: Mapping[str, str],
+    *,
+    interrupted: bool = False,
+) -> dict[str, Any]:
+    """Return a run as a file of the spool has it; what many tests have alike stands in a table."""
+    sets, behaviours = Table(), Table()
+    rows = []
+    by_object: dict[tuple[int, int], int] = {}
+    for each in results:
+        # Results share these objects.
+        pair = id(each.pins), id(each.environments)
+        if pair not in by_object:
+            both = [dict(each.pins), dict(each.environments)]
+            by_object[pair] = sets.place(canonical(both), both)
+        metrics = each.metrics
+        rows.append(
+            [
+                each.id, _behaviour(behaviours, each), int(each.expected), int(each.cached), round(each.duration_s, 4),
+                metrics.get("error_used"), metrics.get("max_ulp"), by_object[pair], inputs.get(each.id),
+            ]
+        )  # fmt: skip
+    return {
+        "schema": SCHEMA,
+        "id": identifier,
+        "run": about,
+        "arguments": list(tests),
+        "interrupted": interrupted,
+        "sets": sets.values,
+        "behaviours": behaviours.values,
+        "tests": rows,
+    }
+
+
+def _behaviour(behaviours: Table, result: TestResult) -> int:
+    """Return the number of how a test ended: outcome, stage, digest and text of its signature."""
+    outcome, stage = str(result.outcome), str(result.stage)
+    if outcome == Outcome.PASS:
+        return behaviours.place((outcome, stage), [outcome, stage, "", ""])
+    unknown = result.outcome in UNKNOWN
+    text = harmless(shape(result.reason) if unknown else str(behaviour(result)))
+    # Nothing can be told from the reason of what is unknown.
+    digest = "" if unknown else digest_bytes(text.encode(errors="backslashreplace"))[:16]
+    return behaviours.place((outcome, stage, text), [outcome, stage, digest, text[:LONGEST]])

@@ -1,0 +1,82 @@
+"""Describe how a test ended, so that two failures can be told apart: its signature.
+
+Infrastructure errors, tests that were not run, and failures of the tool itself have no signature: nothing can be told from them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.judge.results import NOT_RUN, TestResult
+
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.verdict import Census
+
+#: Outcomes from which nothing can be told.
+UNKNOWN = NOT_RUN | {Outcome.INFRA_ERROR}
+#: What differs between runs or releases without a change of meaning: names of values, addresses, numbers, paths.
+_NOISE = re.compile(r"%[\w$.#:-]+|0x[0-9a-f]+|\b\d+\b|(?:[\w.+-]*/)+[\w.+-]+")
+_LONGEST, _READ = 200, 1000
+_KINDS = {"nan_mismatches": "NaN", "inf_mismatches": "infinite"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """How a test ended. Two results with equal signatures are taken for the same behaviour."""
+
+    outcome: Outcome
+    stage: str = ""
+    step: str = ""
+    signal: str = ""
+    frame: str = ""
+    #: For example ``y: 5 of 44 elements are wrong``, or the first line of an error without numbers and names of values.
+    details: tuple[str, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        return self.outcome == Outcome.PASS
+
+    def __str__(self) -> str:
+        where = f"at {self.step or self.stage}" if self.outcome not in (Outcome.PASS, Outcome.MISMATCH) else ""
+        by = f"by {self.signal}" if self.signal else ""
+        frame = f"in {self.frame}" if self.frame else ""
+        return ", ".join([" ".join(filter(None, (self.outcome, by, where, frame))), *self.details])
+
+
+#: A pass has no details, unless outputs are compared by their bytes.
+PASS = Signature(outcome=Outcome.PASS)
+
+
+def behaviour(result: TestResult) -> Signature:
+    """Return how a test ended, of an outcome from which something can be told."""
+    if result.outcome == Outcome.PASS:
+        return Signature(outcome=result.outcome)
+    step = str(result.step["name"]) if result.step else ""
+    if result.verdict is not None and result.outcome == Outcome.MISMATCH:
+        wrong = [each for each in result.verdict["outputs"] if each.get("wrong") or each["outcome"] == "mismatch"]
+        return Signature(outcome=result.outcome, stage=result.stage, details=tuple(map(_mismatch, wrong)))
+    return Signature(
+        outcome=result.outcome, stage=result.stage, step=step, signal=result.signal, frame=result.frame,
+        details=() if result.signal or result.outcome == Outcome.TIMED_OUT else (shape(result.reason),),
+    )  # fmt: skip
+
+
+def _mismatch(output: Census) -> str:
+    """Describe which elements of an output are wrong."""
+    wrong, elements = output.get("wrong"), output.get("elements")
+    if wrong is None:
+        return f"{output['name']}: {shape(output['reason'])}"
+    what = f"{output['name']}: {wrong} of {elements} elements are wrong"
+    kinds = [f"{count} {name}" for key, name in _KINDS.items() if (count := output.get(key))]
+    where = output.get("where")
+    return what + (f" ({', '.join(kinds)})" if kinds else "") + (f", {where}" if where else "")
+
+
+def shape(message: str) -> str:
+    """Return the first line of an error without what differs between two occurrences of it."""
+    # The expression takes quadratic time where a word has megabytes.
+    first = message[:_READ].splitlines()[:1]
+    return _NOISE.sub("…", first[0])[:_LONGEST] if first else ""

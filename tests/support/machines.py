@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.pins import Pins
@@ -35,5 +37,14 @@ def day(number: int, hour: int = 0) -> str:
     return f"2026-02-{number:02}T{hour:02}:00:00.000Z"
 
 
-def chosen(box: Entry[Machine], tests: list[Test], history: Snapshot | None = None, *, of: Catalog = CATALOG) -> Choice:
-    return choose_for(box, tests, catalog=of, pins=Pins(of), history=history or Snapshot(), date=DATE)
+def chosen(
+    box: Entry[Machine],
+    tests: list[Test],
+    history: Snapshot | None = None,
+    *,
+    of: Catalog = CATALOG,
+    actions: Callable[[Test], Collection[str]] = lambda test: [test.id],
+) -> Choice:
+    """What a machine chooses; without ``actions``, tests share none."""
+    known = history or Snapshot()
+    return choose_for(box, tests, catalog=of, pins=Pins(of), history=known, date=DATE, actions=actions)

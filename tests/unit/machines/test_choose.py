@@ -81,6 +81,15 @@ def test_the_order_is_never_run_then_recently_failed_then_oldest() -> None:
     assert preferred[:4] == [old, new, never, failed]
 
 
+def test_an_action_that_tests_share_counts_once() -> None:
+    history = Snapshot({name: Recorded(60, day(2)) for name in NAMES})
+    # Half of each test is an import that all share: a minute, and then half a minute for each other test, on two cores.
+    found = chosen(machine("{budget-minutes: 1}"), SMOKE, history, actions=lambda test: ["import", test.id])
+    assert len(names(found)) == 3
+    assert found.minutes == pytest.approx(1)
+    assert "takes 0.25 min" in reasons(found)[NAMES[-1]]
+
+
 def test_what_does_not_fit_is_named_with_its_time() -> None:
     history = Snapshot({name: Recorded(60, day(2)) for name in NAMES})
     found = chosen(machine("{budget-minutes: 1}"), SMOKE, history)

@@ -21,7 +21,7 @@ from mlir_matrix.history.snapshot import Snapshot, read_snapshot
 from mlir_matrix.history.summary import read_summary
 from mlir_matrix.judge.affected import affected_since, find_revision
 from mlir_matrix.judge.changed_files import affected_by
-from mlir_matrix.machines.choose import Choice, Left, choose_for
+from mlir_matrix.machines.choose import Choice, Left, choose_for, timed_actions
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.shards import identifiers_digest, shards
@@ -161,6 +161,7 @@ def by_machine(
     history, date = _records(options.history, current.home), options.date or now()
     chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
     tests, change, lines = _by_change(current, arguments, chosen, options)
+    plan = current.plan(test for test in tests if test.selected)
     choice = choose_for(
         machine,
         tests,
@@ -168,6 +169,7 @@ def by_machine(
         pins=current.pins,
         history=history,
         date=date,
+        actions=lambda test: timed_actions(plan, test),
         devices=devices,
     )
     if choice.excess:

@@ -11,10 +11,12 @@ from enum import StrEnum
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
+from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.history.snapshot import Snapshot
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.names import test_glob
+from mlir_matrix.plan.planner import Plan
 from mlir_matrix.validation.machines import X86_LEVELS
 
 #: A test that failed within so many days comes before those that did not.
@@ -57,9 +59,14 @@ def choose_for(
     pins: Pins,
     history: Snapshot,
     date: str,
+    actions: Callable[[Test], Collection[str]],
     devices: Collection[str] = (),
 ) -> Choice:
-    """Choose among tests. ``pins``: those of the plan; ``date``: now, in UTC; ``devices``: those granted to kernels."""
+    """Choose among tests.
+
+    ``pins``: those of the plan; ``date``: now, in UTC; ``actions``: those of a test, by which an action that several tests share
+    counts once; ``devices``: those granted to kernels.
+    """
     whys = (_Abilities(machine, catalog, pins).lack, _Wishes(machine, catalog, devices).refusal)
     able: list[Test] = []
     others: list[Test] = []
@@ -70,12 +77,19 @@ def choose_for(
             if test.selected and not reason and (reason := why(test)):
                 left[test.id] = kind
         (able if test.selected and not reason else others).append(_left_out(test, reason) if reason else test)
-    chosen, over, seconds, required = _fit(machine, _ordered(machine, able, history, date), Estimates(history).seconds)
+    rows = _ordered(machine, able, history, date)
+    chosen, over, seconds, required = _fit(machine, rows, Estimates(history).seconds, actions)
     left |= {test.id: Left.OVER for test in over}
     minute = 60.0 * machine.document.has.cores
     budget = machine.document.wants.budget_minutes
     excess = required / minute if budget is not None and required / minute > budget else 0.0
     return Choice([*chosen, *over, *others], left, seconds / minute, excess)
+
+
+def timed_actions(plan: Plan, test: Test) -> list[str]:
+    """Return the actions of a test whose seconds are recorded."""
+    actions = plan.graph.actions
+    return [name for name in plan.graph.needed_by(plan.verdicts[test.id]) if actions[name].tool not in BUILDING]
 
 
 def _left_out(test: Test, reason: str) -> Test:
@@ -223,20 +237,29 @@ def _ordered(
 
 
 def _fit(
-    machine: Entry[Machine], rows: Iterable[tuple[Test, bool, str]], seconds: Callable[[Test], float]
+    machine: Entry[Machine],
+    rows: Iterable[tuple[Test, bool, str]],
+    seconds: Callable[[Test], float],
+    actions: Callable[[Test], Collection[str]],
 ) -> tuple[list[Test], list[Test], float, float]:
-    """Return the tests within the budget, the others, and the seconds of the first and of the required ones."""
+    """Return the tests within the budget, the others, and the seconds of the first and of the required ones.
+
+    Seconds are recorded by test, so each of its actions counts as an equal part of them.
+    """
     budget = machine.document.wants.budget_minutes
     position = machine.source.position("wants", "budget-minutes")
     minute = 60.0 * machine.document.has.cores
     limit = float("inf") if budget is None else budget * minute
     chosen: list[Test] = []
     over: list[Test] = []
+    counted: set[str] = set()
     used = required = 0.0
     for test, must, last in rows:
-        cost = seconds(test)
+        needed = actions(test)
+        cost = seconds(test) * sum(action not in counted for action in needed) / max(1, len(needed))
         if must or used + cost <= limit:
             chosen.append(test)
+            counted.update(needed)
             used += cost
             required += cost * must
         else:

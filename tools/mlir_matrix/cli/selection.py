@@ -141,7 +141,7 @@ def _check(options: SelectionOptions) -> None:
 
 def _records(file: Path | None, home: Home) -> Snapshot:
     """Return what is recorded of tests: in a file, else on this machine."""
-    return read_snapshot(file) if file else read_summary(home.state)
+    return read_snapshot(file) if file else read_summary(home.state, warn)
 
 
 def by_machine(

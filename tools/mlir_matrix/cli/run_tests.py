@@ -39,7 +39,7 @@ def run_tests(
     failures = Failures(folder, options.repeat_command(request, suites))
     if about is not None:
         unsupported = len(plan.tests) - len(plan.verdicts)
-        log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)
+        log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder, plan=plan)
     write = log.listener()
     with shown(len(plan.verdicts), quiet=quiet) as display:
 

@@ -136,14 +136,16 @@ class Verdict:
         }
 
     @property
-    def text(self) -> str:
+    def counts(self) -> str:
         counts = self.summary.get("by_outcome", {})
         by = ", ".join(f"{number} {harmless(outcome)}" for outcome, number in counts.items())
-        parts = [f"{counted(sum(counts.values()), 'test')}: {by}"]
-        parts += [f"{len(self.failing)} failing"] if self.failing else []
-        parts += [f"new: {_some(self.new)}"] if self.new else []
-        parts += [f"fixed: {_some(self.fixed)}"] if self.fixed else []
-        return "; ".join(parts)
+        return f"{counted(sum(counts.values()), 'test')}: {by}"
+
+    @property
+    def text(self) -> str:
+        """What a person wants to know first: ``failing: a, b; new: b``."""
+        lists = {"failing": self.failing, "new": self.new, "fixed": self.fixed}
+        return "; ".join(f"{len(tests)} {name}: {_some(tests)}" for name, tests in lists.items() if tests)
 
 
 def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> Verdict:

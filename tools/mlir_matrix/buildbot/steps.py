@@ -74,7 +74,7 @@ class _MatrixStep(BuildStep):  # type: ignore[misc]
         """``timeout_s``: the most seconds without a line."""
         super().__init__(**options)
         self.command, self.env, self._timeout_s = command, dict(env or {}), timeout_s
-        self._verdict = ""
+        self._verdict = self._news = ""
         self._lock = defer.DeferredLock()
 
     def run(self) -> defer.Deferred[int]:
@@ -100,7 +100,8 @@ class _MatrixStep(BuildStep):  # type: ignore[misc]
 
     def getResultSummary(self) -> dict[str, str]:  # noqa: N802 - Buildbot's name
         text = self._verdict or "no results"
-        return {"step": text} if self.results == SUCCESS else {"step": text, "build": text}
+        build = self._news or ("" if self.results == SUCCESS else text)
+        return {"step": text, "build": build} if build else {"step": text}
 
     async def _keep(self, name: str, data: bytes, url_of: Callable[[str, str], Awaitable[None]], called: str) -> None:
         """Keep bytes with the build, and link to them; a browser stores them as a file."""
@@ -214,7 +215,7 @@ class MatrixRun(_MatrixStep):
         verdict: Verdict = judge(document, await self._failed_before())
         for name, value in verdict.properties.items():
             self.setProperty(name, value, self.name)
-        self._verdict = verdict.text
+        self._verdict, self._news = verdict.counts, verdict.text
         state = {"command": list(self.command), "failing": list(verdict.known)}
         await self.master.data.updates.setBuildData(self.build.buildid, _STATE, json.dumps(state).encode(), self.name)
 
@@ -269,10 +270,12 @@ class MatrixBisect(_MatrixStep):
             data = await worker_files.read(self, path, _MOST_PICTURES)
             if data is not None:
                 await self._show(data.decode("utf-8", "replace"), f" {number}" if len(reports) > 1 else "")
-        self._verdict = harmless(next(filter(None, map(str.strip, lines)), ""))[:500]
+        self._verdict = self._verdict or f"no report; exit code {code}"
         return {0: SUCCESS, 3: EXCEPTION}.get(-1 if code is None else code, result_of(code))
 
     async def _show(self, report: str, number: str) -> None:
-        await self.addCompleteLog(f"report{number}.md", report)
+        heading = re.sub(r"\\(.)", r"\1", report.partition("\n")[0].removeprefix("# "))
+        self._verdict = "; ".join(filter(None, (self._verdict, harmless(heading))))
+        await self.addCompleteLog(f"report{number}.md", harmless(report))
         # The page is made here, of text: a worker cannot put anything into it.
         await self.addHTMLLog(f"report{number}", framed(page(report)))

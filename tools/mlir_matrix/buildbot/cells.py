@@ -10,8 +10,9 @@ from html import escape
 from buildbot.process.buildstep import BuildStep
 from buildbot.util import identifiers
 
-from mlir_matrix.buildbot.state import RETRY, Cell, Entry, step_name
+from mlir_matrix.buildbot.state import RETRY, Cell, Entry
 from mlir_matrix.report.failure_text import failure_text, headline
+from mlir_matrix.text import abridged, harmless
 
 #: Seconds between changes of the text of a running step.
 _EVERY_S = 2.0
@@ -35,7 +36,7 @@ class CellStep:
 
     async def start(self) -> None:
         build = self._parent.build
-        name = build.setUniqueStepName(step_name(self.cell.name))
+        name = build.setUniqueStepName(abridged(harmless(self.cell.name)))
         self._id, _, _ = await self._data.addStep(build.buildid, name)
         await self._data.startStep(self._id, locks_acquired=True)
         await self._say()

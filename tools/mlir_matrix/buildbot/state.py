@@ -19,7 +19,6 @@ SUCCESS, FAILURE, SKIPPED, EXCEPTION, RETRY, CANCELLED = 0, 2, 3, 4, 5, 6
 _BY_EXIT_CODE = {0: SUCCESS, 1: FAILURE, 2: FAILURE, 129: RETRY, 130: RETRY, 143: RETRY}
 #: Test identifiers that a property lists.
 _LISTED = 200
-_STEP_NAME = 50
 
 Entry = Mapping[str, Any]
 
@@ -28,15 +27,9 @@ def result_of(code: int | None) -> int:
     return _BY_EXIT_CODE.get(-1 if code is None else code, EXCEPTION)
 
 
-def step_name(cell: str) -> str:
-    """Shorten the name of a cell to what Buildbot's database takes; both ends tell most."""
-    cell = harmless(cell)
-    return cell if len(cell) <= _STEP_NAME else f"{cell[:24]}…{cell[-25:]}"
-
-
 def read_event(line: str) -> dict[str, Any]:
     """Parse a line of ``--events``. Raise ValueError if it is none, or one of another version."""
-    event = json.loads(line)
+    event = _parsed(line)
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ValueError("it is no event")
     if event["event"] == "planned" and event.get("schema") != EVENTS:
@@ -49,12 +42,19 @@ def read_event(line: str) -> dict[str, Any]:
 
 def read_results(text: str) -> dict[str, Any]:
     """Parse a results document. Raise ValueError."""
-    document = json.loads(text)
+    document = _parsed(text)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f"its schema is not {SCHEMA}")
     for entry in document["tests"]:
         check_entry(entry)
     return document
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def check_entry(entry: object) -> None:

@@ -48,9 +48,9 @@ class Master:
         self._start("buildbot", "master")
         assert wait_until(self._answers, 60), self.log()
         for name in workers:
-            self._call(
-                "buildbot_worker", "create-worker", "-q", name, f"127.0.0.1:{self._port}", name, f"secret-{name}"
-            )
+            where = ("--buildbot", folder / name, "--master", f"127.0.0.1:{self._port}", "--name", name)
+            made = house("machine", "init", *where, "--password-file", master / "passwords" / name)
+            assert made.code == 0, made.stderr
             self.start_worker(name)
 
     def __enter__(self) -> Master:

@@ -34,11 +34,12 @@ class CellStep:
         #: By test: the log, while it waits for the whole entry; None: complete.
         self._logs: dict[str, int | None] = {}
 
-    async def start(self) -> None:
+    async def start(self, at: int | None) -> None:
+        """Begin the step; ``at``: seconds since 1970, if not now."""
         build = self._parent.build
         name = build.setUniqueStepName(abridged(harmless(self.cell.name)))
         self._id, _, _ = await self._data.addStep(build.buildid, name)
-        await self._data.startStep(self._id, locks_acquired=True)
+        await self._data.startStep(self._id, started_at=at, locks_acquired=True)
         await self._say()
 
     async def add(self, entry: Entry, *, whole: bool) -> None:

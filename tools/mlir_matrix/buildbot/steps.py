@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from buildbot.data import resultspec
@@ -121,9 +122,11 @@ class MatrixRun(_MatrixStep):
         self._file = results
         self._steps: dict[str, CellStep] = {}
         self._odd = 0
+        self._began = 0.0
         self._planned = self._finished = self._wrong = 0
 
     async def _run(self) -> int:
+        self._began = self.master.reactor.seconds()
         await worker_files.remove(self, f"{self.workdir}/{self._file}")
         words = [*self.command[:2], "--events", "-", "--results", self._file, *self.command[2:]]
         lost: int | None = EXCEPTION
@@ -139,7 +142,8 @@ class MatrixRun(_MatrixStep):
                 lost = RETRY
             for step in self._steps.values():
                 await step.end(lost)
-        return result
+        # Also where the connection was lost between two commands.
+        return RETRY if self.build.conn is None else result
 
     # events
 
@@ -173,7 +177,7 @@ class MatrixRun(_MatrixStep):
         self.updateSummary()
 
     async def _on_cell(self, event: Mapping[str, Any]) -> None:
-        step = await self._step(str(event["cell"]), int(event["tests"]))
+        step = await self._step(str(event["cell"]), int(event["tests"]), self._time(event))
         if event["state"] == "finished":
             await step.finish()
 
@@ -185,11 +189,16 @@ class MatrixRun(_MatrixStep):
         self._verdict = f"{self._finished} of {counted(self._planned, 'test')}"
         self._verdict += f", {self._wrong} not as expected" if self._wrong else ""
 
-    async def _step(self, name: str, tests: int = 0) -> CellStep:
+    async def _step(self, name: str, tests: int = 0, at: int | None = None) -> CellStep:
         if name not in self._steps:
             self._steps[name] = CellStep(self, Cell(name, tests))
-            await self._steps[name].start()
+            await self._steps[name].start(at)
         return self._steps[name]
+
+    def _time(self, event: Mapping[str, Any]) -> int:
+        """Return when an event happened: a worker sends lines every 5 s. Its clock may be wrong."""
+        now = self.master.reactor.seconds()
+        return int(min(max(datetime.fromisoformat(str(event["time"])).timestamp(), self._began), now))
 
     # results
 

@@ -56,7 +56,8 @@ async def _transfer(step: BuildStep, command: str, args: dict[str, Any], most: i
     common = {"workdir": step.workdir, "writer": buffer, "maxsize": most + 1, "blocksize": _BLOCK}
     remote = remotecommand.RemoteCommand(command, {**args, **common}, decodeRC={None: 0, 0: 0})
     await step.runCommand(remote)
-    return None if remote.didFail() or not buffer.whole else bytes(buffer.data)
+    # A step that is stopped runs no command.
+    return None if step.stopped or remote.didFail() or not buffer.whole else bytes(buffer.data)
 
 
 def members(archive: bytes, ending: str, most: int) -> dict[str, bytes]:

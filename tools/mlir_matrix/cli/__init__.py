@@ -30,6 +30,7 @@ VERBS = {
     "toolchain": "Lock, install, verify and upgrade compilers and frameworks.",
     "cache": "Remove old results from the action cache.",
     "container": "Build and verify container images of environments.",
+    "machine": "Describe build machines: what they have, and which tests they run.",
     "doctor": "Report what this machine has and what it lacks.",
 }
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from html import escape
 from io import StringIO
@@ -28,6 +29,10 @@ from mlir_matrix.text import abridged, counted, harmless
 _MOST_ERRORS = 10
 #: Rows of the table in the summary of a job, which may have 1 MiB.
 _MOST_ROWS = 200
+#: Failing cells that have steps of their own in AnnotatedCommand.
+_MOST_STEPS = 10
+#: Seconds that it needs to begin a step: a worker sends what is printed every 5 s.
+_PACE_S = 6.0
 
 
 class Annotations:
@@ -89,33 +94,36 @@ class Annotations:
 
 
 def _buildbot(run: Run, table: str) -> Iterator[str]:
-    """Return a step for each cell. The first one, the summary, is the one that the exit code of the command colours."""
-    summary = summarise(run.results)
-    yield "@@@BUILD_STEP summary@@@"
-    yield from _no_commands(table)
-    yield f"@@@STEP_TEXT@{counted(summary['total'], 'test')}, {summary['total'] - summary['as_expected']} not as expected@@@"
-    yield from _state(run.results)
-    cells: dict[str, list[TestResult]] = defaultdict(list)
+    """Return a step for each cell with unexpected outcomes, and a last one with the summary, which the exit code colours."""
+    wrong: dict[str, list[TestResult]] = defaultdict(list)
     for result in run.results:
-        cells[row_of(result.cell, result.target)].append(result)
-    for cell, results in cells.items():
-        yield f"@@@BUILD_STEP {abridged(cell)}@@@"
-        counts = Counter(f"{each.outcome}{'' if each.expected else ' unexpected'}" for each in results)
-        yield f"@@@STEP_TEXT@{', '.join(f'{number} {name}' for name, number in counts.items())}@@@"
-        for result in results:
-            if not result.expected:
-                yield from _no_commands(failure_text(result.to_json()))
-        yield from _state(results)
+        if not result.expected:
+            wrong[row_of(result.cell, result.target)].append(result)
+    for cell, results in list(wrong.items())[:_MOST_STEPS]:
+        counts = Counter(result.outcome for result in results)
+        texts = (failure_text(result.to_json()) for result in results)
+        yield from _step(
+            abridged(cell), ", ".join(f"{number} {name}" for name, number in counts.items()), texts, results
+        )
+    summary = summarise(run.results)
+    text = f"{counted(summary['total'], 'test')}, {summary['total'] - summary['as_expected']} not as expected"
+    yield from _step("summary", text, [table], run.results)
+
+
+def _step(name: str, text: str, log: Iterable[str], results: Sequence[TestResult]) -> Iterator[str]:
+    yield f"@@@BUILD_STEP {name}@@@"
+    wrong = {result.outcome for result in results if not result.expected}
+    # A step drops a result and a text that it gets before it has begun.
+    time.sleep(_PACE_S if wrong else 0)
+    for part in log:
+        yield from _no_commands(part)
+    yield f"@@@STEP_TEXT@{text}@@@"
+    if wrong:
+        yield "@@@STEP_EXCEPTION@@@" if wrong == {Outcome.INFRA_ERROR} else "@@@STEP_FAILURE@@@"
 
 
 def _no_commands(text: str) -> Iterator[str]:
     return (f" {line}" if line.startswith("@@@") else line for line in text.splitlines())
-
-
-def _state(results: Sequence[TestResult]) -> Iterator[str]:
-    wrong = {result.outcome for result in results if not result.expected}
-    if wrong:
-        yield "@@@STEP_EXCEPTION@@@" if wrong == {Outcome.INFRA_ERROR} else "@@@STEP_FAILURE@@@"
 
 
 def _markdown(run: Run) -> Iterator[str]:

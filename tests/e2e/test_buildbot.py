@@ -104,8 +104,8 @@ def test_a_push_runs_the_cells_of_each_worker(lab: Lab) -> None:
     assert logs["other"].startswith("mismatch mlir/linalg-loops/x86_64/other\n")
     for part in ("2 of 4 elements are wrong", "llvm 24.", "\nrepeat: ", "\nkept:   /"):
         assert part in logs["other"]
-    assert '<iframe sandbox=""' in logs["files-1-other errors"]
-    assert "data:image/svg+xml;base64," in logs["files-1-other errors"]
+    assert '<iframe sandbox=""' in logs["other: error map"]
+    assert "data:image/svg+xml;base64," in logs["other: error map"]
     with tarfile.open(fileobj=io.BytesIO(vector.data("files-1-other"))) as kept:
         assert {"./error-y.svg", "./repeat.sh"} <= {f"./{name.removeprefix('./')}" for name in kept.getnames()}
     document = json.loads(gzip.decompress(vector.data("results")))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from buildbot import config
 from buildbot.plugins import changes, schedulers, secrets, steps, util, worker
 from buildbot.process.properties import Properties
 
@@ -75,6 +78,9 @@ def configure(
     port that is a number is open to this machine alone for the web pages, and to all for workers.
     """
     names = list(workers)
+    for file in (Path(passwords, name) for name in names):
+        if not file.is_file():
+            config.error(f"{file.absolute()}: no such file; it has the password of a worker, and mode 0600")
     common: dict[str, Any] = {"repository": repository, "branch": branch, "program": program}
     builders = [
         util.BuilderConfig(name=name, workernames=[name], factory=MatrixFactory(tests, **common))
@@ -89,7 +95,7 @@ def configure(
         "title": "mlir-matrix",
         "buildbotURL": url or f"http://localhost:{www_port}/",
         "buildbotNetUsageData": None,
-        "secretsProviders": [secrets.SecretInAFile(dirname=passwords)],
+        "secretsProviders": [secrets.SecretInAFile(dirname=passwords)] if os.path.isdir(passwords) else [],
         "workers": [worker.Worker(name, util.Secret(name), max_builds=1) for name in names],
         "protocols": {"pb": {"port": worker_port}},
         "change_source": [changes.GitPoller(repository, branches=[branch], pollInterval=poll_s, pollAtLaunch=True)],

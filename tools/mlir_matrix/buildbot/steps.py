@@ -16,7 +16,7 @@ from buildbot.process.log import Log
 from twisted.internet import defer
 
 from mlir_matrix.buildbot import worker_files
-from mlir_matrix.buildbot.cells import CellStep, data_name, framed, pictures
+from mlir_matrix.buildbot.cells import CellStep, data_name, framed, pictures, test_name
 from mlir_matrix.buildbot.state import (
     CANCELLED,
     EXCEPTION,
@@ -254,9 +254,9 @@ class MatrixRun(_MatrixStep):
                 continue
             step = self._steps[cell_of(entry)]
             name = data_name(number, entry)
-            await self._keep(name, archive, step.add_link, f"{name}.tar.gz")
+            await self._keep(name, archive, step.add_link, f"{test_name(entry)}: files (tar.gz)")
             if maps := worker_files.members(archive, ".svg", _MOST_PICTURES):
-                await step.add_page(f"{name} errors", pictures(maps))
+                await step.add_page(f"{test_name(entry)}: error map", pictures(maps))
 
 
 class MatrixBisect(_MatrixStep):

@@ -58,6 +58,10 @@ def test_a_run_from_the_plan_to_the_end(fresh: Callable[[str], House], catalog: 
     assert (lines[0]["tests"], lines[0]["unsupported"]) == (len(document["tests"]), 2)
     assert lines[-1]["summary"] == document["summary"]
     assert {line["action"] for line in lines if line["event"] == "started"} == set(document["executed_actions"])
+    for cell, tests in {"IR tests of steps": 3, "mlir/linalg-loops/x86_64": 2}.items():
+        marks = [(line["event"], line.get("state")) for line in lines if line.get("cell") == cell]
+        assert marks == [("cell", "started"), *[("finished", None)] * tests, ("cell", "finished")]
+    assert len([line for line in lines if line["event"] == "cell"]) == 4, "nothing runs in the third"
     finished = {line["test"]["id"]: line for line in lines if line["event"] == "finished"}
     entries = {entry["id"]: entry for entry in document["tests"]}
     assert finished.keys() == entries.keys()

@@ -26,6 +26,12 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest].rpartition(' ')[0] or text[:longest]} …"
 
 
+def abridged(text: str, longest: int = 50) -> str:
+    """Cut the middle of a name that is too long; both ends tell most. 50: what Buildbot takes as the name of a step."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[: half - 1]}…{text[-half:]}"
+
+
 def catalog_options(folders: Iterable[object]) -> list[str]:
     """Return the options that add these catalogs."""
     return [word for folder in folders for word in ("--catalog", str(folder))]

@@ -62,9 +62,28 @@ def test_each_test_is_finished_once(tmp_path: Path, lines: Any) -> None:
     log.ended(Run(results=[skipped, WRONG], interruption=KeyboardInterrupt()))
     planned, first, second, ended = lines()
     assert (planned["event"], planned["tests"], planned["run"]["command"]) == ("planned", 2, "c")
-    assert [each["test"] for each in (first, second)] == [WRONG.to_json(), skipped.to_json()]
+    assert [(each["cell"], each["test"]) for each in (first, second)] == [
+        ("jax/p/t", WRONG.to_json()),
+        ("jax/p/t", skipped.to_json()),
+    ]
     assert (ended["event"], ended["interrupted"], ended["summary"]["total"]) == ("ended", True, 2)
     assert not (tmp_path / "failures").exists()
+
+
+def test_a_cell_ends_with_its_last_test(tmp_path: Path, lines: Any) -> None:
+    other = replace(PASS, id="mlir/s/ir/c", framework="mlir", pipeline="s", target="ir", workload="c")
+    absent = replace(PASS, id="jax/q/t/a", pipeline="q", outcome="unsupported", stage="", reason="no")
+    begin(tmp_path / "events", tmp_path).ended(Run(results=[PASS, other, WRONG, absent]))
+    assert [(each["event"], each.get("state", ""), each["cell"]) for each in lines()[1:-1]] == [
+        ("cell", "started", "jax/p/t"),
+        ("finished", "", "jax/p/t"),
+        ("cell", "started", "IR tests of steps"),
+        ("finished", "", "IR tests of steps"),
+        ("cell", "finished", "IR tests of steps"),
+        ("finished", "", "jax/p/t"),
+        ("cell", "finished", "jax/p/t"),
+        ("finished", "", "jax/q/t"),
+    ]
 
 
 LONG: dict[str, TestResult] = {

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,9 @@ from mlir_matrix.paths import find_home, launcher, repository
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.run_info import RunInfo, now
 
+if TYPE_CHECKING:
+    from mlir_matrix.report.annotations import Annotations
+
 
 @verb(
     "run",
@@ -33,6 +36,7 @@ from mlir_matrix.report.run_info import RunInfo, now
     "matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml",
     "matrix run --pin llvm=22 'mlir/**'",
     "matrix run smoke --format json > results.json",
+    "matrix run smoke --format github",
     "matrix run smoke --results results.json --events events.ndjson",
     "matrix run 'jax/**' --repeat 5 --rerun-from run",
     "matrix run --machine x86-64-builder",
@@ -42,7 +46,7 @@ from mlir_matrix.report.run_info import RunInfo, now
 @options.catalog
 @options.pin
 @options.cache
-@options.output_format("table", "json")
+@options.output_format("table", "json", "buildbot", "github")
 @options.limits
 @click.option(
     "--keep-going/--fail-fast", default=True, help="Continue after an unexpected outcome, or stop. Default: continue."
@@ -77,11 +81,12 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
     infrastructure failed, and nothing under test did.
     """
     on_stdout = str(events) == "-"
-    if on_stdout and form == "json":
-        raise UsageError("--events - and --format json both write to stdout; write one to a file: --results FILE")
+    if on_stdout and form != "table":
+        raise UsageError(f"--events - and --format {form} both write to stdout; write one to a file: --results FILE")
     given["repeat"] = given["repeat"] or int(given["rerun_from"] is not None)
     request = Request(**given)
     about = _describe(request) if form == "json" or results or events else None
+    annotations = _annotations(form, request) if form in ("buildbot", "github") else None
     log = EventLog(events)
     report = _run(request, about, log, quiet=quiet)
     run = report.run
@@ -101,6 +106,8 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
     problems = _write_all(writers)
     if form == "json":
         click.echo(document)
+    elif annotations:
+        problems += _write_all([partial(annotations.print, run, report.pins, report.left_out)])
     else:
         from mlir_matrix.report.summary import print_summary
 
@@ -113,6 +120,12 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
 
         trim_cache(request, quiet=quiet)
     return _exit_code(report, problems)
+
+
+def _annotations(form: str, request: Request) -> Annotations:
+    from mlir_matrix.report.annotations import Annotations  # imports rich
+
+    return Annotations(form, [*request.catalogs, repository()])
 
 
 def _describe(request: Request) -> RunInfo:

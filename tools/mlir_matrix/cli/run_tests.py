@@ -48,7 +48,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     again = options.repeat_command(request, suites)
     failures = Failures(folder, lambda test: again(without_copy(test)))
     unsupported = len(plan.tests) - len(plan.verdicts)
-    log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder)
+    log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder, plan=plan)
     write, whole = log.listener(), plan
     if request.repeat:
         stages = STAGES[STAGES.index(Stage(request.rerun_from)) :] if request.rerun_from else STAGES

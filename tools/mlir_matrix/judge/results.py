@@ -173,6 +173,12 @@ class Run:
         return len(self.executed_actions)
 
 
+def row_of(cell: str, target: str) -> str:
+    """Return the row of reports that a test is in: its cell, or one for the IR tests of all steps."""
+    _, mark, pins = cell.partition("@")
+    return f"IR tests of steps{mark}{pins}" if target == "ir" else cell
+
+
 def weak_words(weak: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{name}: {' and '.join(passes)}" for name, passes in weak.items())
 

@@ -6,17 +6,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Event, PackageProgress, ignore
-from mlir_matrix.judge.results import Run, TestDone, TestResult, summarise
+from mlir_matrix.judge.results import Run, TestDone, TestResult, row_of, summarise
 from mlir_matrix.report.run_info import now
 
 if TYPE_CHECKING:
+    from mlir_matrix.plan.planner import Plan
     from mlir_matrix.report.run_folder import RunFolder
     from mlir_matrix.report.schemas.run import StartedRun
 
@@ -43,6 +46,12 @@ class EventLog:
         self._number = 0
         self._finished: set[str] = set()
         self._packages: dict[tuple[str, str], float] = {}
+        #: By cell: the tests that run, and those of them that are not finished.
+        self._tests: Counter[str] = Counter()
+        self._left: Counter[str] = Counter()
+        self._begun: set[str] = set()
+        #: The cells that need an action, until it has started.
+        self._cells: dict[str, list[str]] = {}
         if path is not None and str(path) != "-":
             try:
                 self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -53,9 +62,15 @@ class EventLog:
                 raise UsageError("--events -: stdout is closed")
             self._descriptor = sys.stdout.fileno()
 
-    def planned(self, run: StartedRun, *, tests: int, unsupported: int, folder: RunFolder) -> None:
-        """Write the first event; what is too long for a line goes to the folder."""
+    def planned(
+        self, run: StartedRun, *, tests: int, unsupported: int, folder: RunFolder, plan: Plan | None = None
+    ) -> None:
+        """Write the first event; what is too long for a line goes to the folder. With a plan, cells have events."""
         self._folder = folder
+        if plan is not None and self._descriptor is not None:
+            rows = {test.id: row_of(test.cell, test.target) for test in plan.tests if test.id in plan.verdicts}
+            self._count(rows.values())
+            self._cells = _cells_of_actions(plan, rows)
         self._write("planned", {"schema": "mlir-matrix/events/v1", "tests": tests, "unsupported": unsupported}, run=run)
 
     def listener(self) -> Callable[[Event], object]:
@@ -64,6 +79,8 @@ class EventLog:
 
         def started(event: ActionStarted) -> None:
             action = event.action
+            for cell in self._cells.pop(action.id, ()):
+                self._begin(cell)
             self._write("started", {"action": action.id, "kind": action.tool, "environment": action.environment})
 
         writers: dict[type[Event], Callable[[Any], None]] = {
@@ -80,9 +97,12 @@ class EventLog:
 
     def ended(self, run: Run) -> None:
         """Write the tests that did not run, and the last event. Raise InfrastructureError if the log is not complete."""
-        for result in run.results:
-            if result.id not in self._finished:
-                self._test(result)
+        missing = [result for result in run.results if result.id not in self._finished]
+        if not (self._tests or self._finished):
+            # An unchanged run: all its tests end here.
+            self._count(row_of(each.cell, each.target) for each in missing if each.outcome != Outcome.UNSUPPORTED)
+        for result in missing:
+            self._test(result)
         if self._descriptor is not None:
             summary = {"summary": summarise(run.results), "interrupted": run.interrupted, "executed": run.executed}
             self._write("ended", summary)
@@ -90,9 +110,27 @@ class EventLog:
             raise self._trouble
 
     def _test(self, result: TestResult) -> None:
-        if self._descriptor is not None:
-            self._write("finished", {}, test=result.to_json())
-            self._finished.add(result.id)
+        if self._descriptor is None:
+            return
+        cell = row_of(result.cell, result.target)
+        self._begin(cell)
+        self._write("finished", {"cell": cell}, test=result.to_json())
+        self._finished.add(result.id)
+        if result.outcome == Outcome.UNSUPPORTED:
+            return
+        self._left[cell] -= 1
+        if self._left[cell] == 0:
+            self._write("cell", {"cell": cell, "state": "finished", "tests": self._tests[cell]})
+
+    def _count(self, cells: Iterable[str]) -> None:
+        self._tests.update(cells)
+        self._left.update(self._tests)
+
+    def _begin(self, cell: str) -> None:
+        """Write that a cell has started, once; a cell in which nothing runs never starts."""
+        if self._tests[cell] and cell not in self._begun:
+            self._begun.add(cell)
+            self._write("cell", {"cell": cell, "state": "started", "tests": self._tests[cell]})
 
     def _package(self, progress: PackageProgress) -> None:
         state = "building" if progress.building else "fetching"
@@ -148,6 +186,27 @@ class EventLog:
             else:
                 del values[name]
         return line
+
+
+def _cells_of_actions(plan: Plan, rows: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the cells that need each action, from the cell of each test. What is built for all of them begins none."""
+    from mlir_matrix.execute.job import BUILDING  # an unchanged run needs none of the executor
+
+    names = list(dict.fromkeys(rows.values()))
+    bits = {name: 1 << number for number, name in enumerate(names)}
+    needed: Counter[str] = Counter()
+    for test, cell in rows.items():
+        needed[plan.verdicts[test]] |= bits[cell]
+    # Sources come before the actions that need them.
+    for identifier, action in reversed(plan.graph.actions.items()):
+        for source in action.sources:
+            needed[source] |= needed[identifier]
+    built = {identifier for identifier, action in plan.graph.actions.items() if action.tool in BUILDING}
+    return {
+        action: [name for name in names if cells & bits[name]]
+        for action, cells in needed.items()
+        if action not in built
+    }
 
 
 def _encoded(value: object) -> bytes:

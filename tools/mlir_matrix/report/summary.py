@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, summarise, weak_words
+from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, row_of, summarise, weak_words
 from mlir_matrix.report.layout import columns, not_run, print_lines, section
 from mlir_matrix.text import counted, harmless
 
@@ -60,8 +60,7 @@ def _close(results: Sequence[TestResult]) -> list[str]:
 def _cells(results: Sequence[TestResult]) -> list[str]:
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
-        _, mark, pins = result.id.partition("@")
-        cells[f"IR tests of steps{mark}{pins}" if result.target == "ir" else result.cell].append(result)
+        cells[row_of(result.cell, result.target)].append(result)
     rows = []
     for cell, members in cells.items():
         counts = Counter((result.outcome, _state(result)) for result in members)

@@ -10,6 +10,7 @@ VERBS = {
     "probe": "Print a machine file of this machine.",
     "list": "List the machines of the catalogs.",
     "check": "Compare this machine with its file.",
+    "init": "Set this machine up as a worker of Buildbot.",
     "fleet": "Show what several machines run, and what none runs.",
 }
 

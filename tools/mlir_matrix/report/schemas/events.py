@@ -46,7 +46,22 @@ class Finished(Line):
     """A test has its outcome: one event per test. Tests that do not run come last."""
 
     event: Literal["finished"]
+    cell: str
+    """The row of the table that the test is in."""
     test: TestEntry
+
+
+class CellState(Line):
+    """A row of the table: a cell, or the IR tests of all steps. Its first action starts, or all its tests have outcomes.
+
+    A row in which no test runs has no such event, and neither have bisections.
+    """
+
+    event: Literal["cell"]
+    cell: str
+    state: Literal["started", "finished"]
+    tests: int
+    """Its tests that run."""
 
 
 class PackageState(Line):
@@ -72,4 +87,6 @@ class Ended(Line):
     """Number of executed actions; the others were cached."""
 
 
-Event = Annotated[Planned | Started | Finished | PackageState | Ended, Field(discriminator="event", description=_LINE)]
+Event = Annotated[
+    Planned | Started | CellState | Finished | PackageState | Ended, Field(discriminator="event", description=_LINE)
+]

@@ -1,0 +1,158 @@
+"""What a ``master.cfg`` is made of: factories of builds, and a whole configuration."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from buildbot import config
+from buildbot.plugins import changes, schedulers, secrets, steps, util, worker
+from buildbot.process.properties import Properties
+
+from mlir_matrix.buildbot.steps import MatrixBisect, MatrixRun
+
+#: Words of a form: patterns and releases, and no options.
+_WORDS = r"(?:(?:^|\s+)[A-Za-z0-9*?\[{][A-Za-z0-9_.+*?\[\]{},!=:@/~-]*)*\s*\Z"
+_PINS = r"(?:(?:^|\s+)[A-Za-z][A-Za-z0-9_.+-]*=[A-Za-z0-9_.+-]+)*\s*\Z"
+_WORD = r"[A-Za-z0-9_.+=,-]*\Z"
+
+
+class MatrixFactory(util.BuildFactory):  # type: ignore[misc]
+    """Builds that check a repository out and run tests of it, with a step for each cell.
+
+    ``tests`` are the arguments of ``matrix run``, tests before options: ``"nightly --catalog ."``. Properties of a build
+    change them: ``tests`` has other suites and patterns, ``pins`` releases.
+    """
+
+    def __init__(
+        self,
+        tests: str | Sequence[str],
+        *,
+        repository: str,
+        branch: str | None = None,
+        program: str = "tools/matrix",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """``program``: ``matrix`` in the checkout, or an installed one."""
+        command = [program, "run", *_words(tests)]
+        super().__init__([_checkout(repository, branch), MatrixRun(_forced.withArgs(command), env=env)])
+
+
+class BisectFactory(util.BuildFactory):  # type: ignore[misc]
+    """Builds that bisect the test in the property ``test``; ``good``, ``bad`` and ``component`` may be properties, too."""
+
+    def __init__(
+        self,
+        options: str | Sequence[str] = (),
+        *,
+        repository: str,
+        branch: str | None = None,
+        program: str = "tools/matrix",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        command = [program, "bisect", *_words(options)]
+        super().__init__([_checkout(repository, branch), MatrixBisect(_bisected.withArgs(command), env=env)])
+
+
+def configure(
+    *,
+    repository: str,
+    workers: Mapping[str, str | Sequence[str]],
+    passwords: str = "passwords",
+    branch: str = "main",
+    program: str = "tools/matrix",
+    bisect: str | Sequence[str] = (),
+    www_port: int | str = 8010,
+    worker_port: int | str = 9989,
+    url: str = "",
+    poll_s: float = 60,
+    nightly_hour: int = 2,
+) -> dict[str, Any]:
+    """Return the configuration of a master: two builders for each worker, one that runs tests and one that bisects.
+
+    ``workers`` has the arguments of ``matrix run`` by worker; the folder ``passwords`` has a file of mode 0600 for each, with its
+    password. Builds start after a push to ``branch``, every night, and by forms. ``bisect``: options of ``matrix bisect``. A
+    port that is a number is open to this machine alone for the web pages, and to all for workers.
+    """
+    names = list(workers)
+    for file in (Path(passwords, name) for name in names):
+        if not file.is_file():
+            config.error(f"{file.absolute()}: no such file; it has the password of a worker, and mode 0600")
+    common: dict[str, Any] = {"repository": repository, "branch": branch, "program": program}
+    builders = [
+        util.BuilderConfig(name=name, workernames=[name], factory=MatrixFactory(tests, **common))
+        for name, tests in workers.items()
+    ]
+    bisecting = [
+        util.BuilderConfig(name=f"{name}-bisect", workernames=[name], factory=BisectFactory(bisect, **common))
+        for name in names
+    ]
+    address = www_port if isinstance(www_port, str) else f"tcp:{www_port}:interface=127.0.0.1"
+    return {
+        "title": "mlir-matrix",
+        "buildbotURL": url or f"http://localhost:{www_port}/",
+        "buildbotNetUsageData": None,
+        "secretsProviders": [secrets.SecretInAFile(dirname=passwords)] if os.path.isdir(passwords) else [],
+        "workers": [worker.Worker(name, util.Secret(name), max_builds=1) for name in names],
+        "protocols": {"pb": {"port": worker_port}},
+        "change_source": [changes.GitPoller(repository, branches=[branch], pollInterval=poll_s, pollAtLaunch=True)],
+        "builders": [*builders, *bisecting],
+        "schedulers": [
+            schedulers.SingleBranchScheduler(
+                "push", change_filter=util.ChangeFilter(branch=branch), builderNames=names
+            ),
+            schedulers.Nightly("nightly", branch=branch, hour=nightly_hour, builderNames=names),
+            *_forms(names, branch),
+        ],
+        "www": {"port": address, "plugins": {"waterfall_view": {}, "console_view": {}, "grid_view": {}}},
+    }
+
+
+def _forms(names: Sequence[str], branch: str) -> list[schedulers.ForceScheduler]:
+    codebase = util.CodebaseParameter(
+        "", branch=util.StringParameter("branch", default=branch, regex=r"[\w][\w./-]*\Z")
+    )
+    common = {"codebases": [codebase], "reason": util.StringParameter("reason", default="")}
+    tests = [
+        util.StringParameter("tests", label="suites, patterns, tests (empty: as every night)", regex=_WORDS, size=60),
+        util.StringParameter("pins", label="releases, such as llvm=19 iree=3.10", regex=_PINS, size=60),
+    ]
+    test = [
+        util.StringParameter("test", label="test", regex=_WORDS, required=True, size=60),
+        util.StringParameter("component", label="component (empty: the compiler of the test)", regex=_WORD),
+        util.StringParameter("good", label="release at which it passes", regex=_WORD),
+        util.StringParameter("bad", label="release at which it fails", regex=_WORD),
+    ]
+    bisecting = [f"{name}-bisect" for name in names]
+    return [
+        schedulers.ForceScheduler("run", buttonName="Run tests", builderNames=names, properties=tests, **common),
+        schedulers.ForceScheduler("bisect", buttonName="Bisect", builderNames=bisecting, properties=test, **common),
+    ]
+
+
+def _checkout(repository: str, branch: str | None) -> steps.Git:
+    return steps.Git(repourl=repository, branch=branch or "HEAD", mode="full", method="clean")
+
+
+def _words(given: str | Sequence[str]) -> list[str]:
+    return shlex.split(given) if isinstance(given, str) else list(given)
+
+
+@util.renderer  # type: ignore[untyped-decorator]
+def _forced(properties: Properties, command: Sequence[str]) -> list[str]:
+    """Return ``matrix run …`` with the tests and pins of a form; what begins with a dash is no option there."""
+    verb, words = command[:2], command[2:]
+    first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    tests = str(properties.getProperty("tests") or "").split() or words[:first]
+    pins = [f"--pin={pin}" for pin in str(properties.getProperty("pins") or "").split()]
+    return [*verb, *words[first:], *pins, "--", *tests]
+
+
+@util.renderer  # type: ignore[untyped-decorator]
+def _bisected(properties: Properties, command: Sequence[str]) -> list[str]:
+    options = {name: properties.getProperty(name) for name in ("component", "good", "bad")}
+    given = [f"--{name}={value}" for name, value in options.items() if value]
+    return [*command, *given, "--", *str(properties.getProperty("test") or "").split()]

@@ -1,0 +1,194 @@
+"""What a build knows of its run: events, the counts of each cell, and what failed before. Imports nothing of Buildbot."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.judge.results import NOT_RUN, SCHEMA, row_of
+from mlir_matrix.text import counted, harmless
+
+EVENTS = "mlir-matrix/events/v1"
+#: Results of a step, in Buildbot's numbers.
+SUCCESS, WARNINGS, FAILURE, SKIPPED, EXCEPTION, RETRY, CANCELLED = range(7)
+#: The result of a build by the exit code of ``matrix run``. Ended by SIGHUP, SIGINT or SIGTERM, it is repeated.
+_BY_EXIT_CODE = {0: SUCCESS, 1: FAILURE, 2: FAILURE, 129: RETRY, 130: RETRY, 143: RETRY}
+#: How the text of a cell names what is not plain, in its order.
+_STATES = (" UNEXPECTED", " (in quarantine)", "", " (expected)")
+#: Test identifiers that a property lists.
+_LISTED = 200
+
+Entry = Mapping[str, Any]
+
+
+def result_of(code: int | None) -> int:
+    return _BY_EXIT_CODE.get(-1 if code is None else code, EXCEPTION)
+
+
+def read_event(line: str) -> dict[str, Any]:
+    """Parse a line of ``--events``. Raise ValueError if it is none, or one of another version."""
+    event = _parsed(line)
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        raise ValueError("it is no event")
+    if event["event"] == "planned" and event.get("schema") != EVENTS:
+        raise ValueError(f"its schema is {event.get('schema')!r}; expected {EVENTS}")
+    if event["event"] == "finished":
+        check_entry(event.get("test"))
+        event.setdefault("cell", cell_of(event["test"]))
+    return event
+
+
+def read_results(text: str) -> dict[str, Any]:
+    """Parse a results document. Raise ValueError."""
+    document = _parsed(text)
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise ValueError(f"its schema is not {SCHEMA}")
+    for entry in document["tests"]:
+        check_entry(entry)
+    return document
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def check_entry(entry: object) -> None:
+    """Raise ValueError if an entry lacks what is read of it."""
+    names = ("id", "framework", "pipeline", "target", "outcome", "reason")
+    if not (
+        isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in names) and "expected" in entry
+    ):
+        raise ValueError("an entry of a test is not complete")
+
+
+def cell_of(entry: Entry) -> str:
+    _, mark, pins = entry["id"].partition("@")
+    return row_of(f"{entry['framework']}/{entry['pipeline']}/{entry['target']}{mark}{pins}", entry["target"])
+
+
+@dataclass
+class Cell:
+    """The outcomes of a cell so far."""
+
+    name: str
+    #: Tests that run; 0 if unknown.
+    tests: int = 0
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        self.entries[entry["id"]] = entry
+
+    @property
+    def result(self) -> int:
+        """The result of its step; as for the exit code, a failure counts more than a failure of the infrastructure."""
+        wrong = {entry["outcome"] for entry in self.entries.values() if fails(entry)}
+        if wrong:
+            return EXCEPTION if wrong == {Outcome.INFRA_ERROR} else FAILURE
+        if not all(entry["expected"] for entry in self.entries.values()):
+            return WARNINGS
+        return SKIPPED if all(entry["outcome"] in NOT_RUN for entry in self.entries.values()) else SUCCESS
+
+    @property
+    def text(self) -> str:
+        """``26 pass, 1 mismatch (expected)``; before its end also how many tests there are."""
+        counts = Counter((_state(entry), entry["outcome"]) for entry in self.entries.values())
+        words = [
+            f"{number} {harmless(outcome)}{state}" for (state, outcome), number in sorted(counts.items(), key=_order)
+        ]
+        left = self.tests - sum(entry["outcome"] not in NOT_RUN for entry in self.entries.values())
+        running = [f"{left} of {self.tests} to come"] if left > 0 else []
+        return ", ".join([*words, *running])
+
+
+def fails(entry: Entry) -> bool:
+    """Return whether the outcome of a test fails a run: it is unexpected, and the test is not in quarantine."""
+    return not entry["expected"] and not entry.get("quarantine")
+
+
+def _state(entry: Entry) -> str:
+    if not entry["expected"]:
+        return " UNEXPECTED" if fails(entry) else " (in quarantine)"
+    return "" if entry["outcome"] in {Outcome.PASS, *NOT_RUN} else " (expected)"
+
+
+def _order(item: tuple[tuple[str, str], int]) -> tuple[int, bool, str]:
+    (state, outcome), _ = item
+    return min(_STATES.index(state), 2), outcome != Outcome.PASS, outcome
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a build found, beside the build before with the same command."""
+
+    summary: Mapping[str, Any]
+    pins: Mapping[str, str]
+    failing: Sequence[str]
+    new: Sequence[str]
+    fixed: Sequence[str]
+    #: Failing, or failing before and not decided now: what the next build compares with.
+    known: Sequence[str]
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        lists = {"failing": self.failing, "new": self.new, "fixed": self.fixed}
+        return {
+            "matrix_pins": dict(self.pins),
+            "matrix_outcomes": self.summary.get("outcomes", ""),
+            "matrix_counts": dict(self.summary.get("by_outcome", {})),
+            **{f"matrix_{name}": _listed(tests) for name, tests in lists.items()},
+        }
+
+    @property
+    def counts(self) -> str:
+        counts = self.summary.get("by_outcome", {})
+        by = ", ".join(f"{number} {harmless(outcome)}" for outcome, number in counts.items())
+        return f"{counted(sum(counts.values()), 'test')}: {by}"
+
+    @property
+    def text(self) -> str:
+        """What a person wants to know first: ``failing: a, b; new: b``."""
+        lists = {"failing": self.failing, "new": self.new, "fixed": self.fixed}
+        return "; ".join(f"{len(tests)} {name}: {_some(tests)}" for name, tests in lists.items() if tests)
+
+
+def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> Verdict:
+    """Compare results with what failed before; None: nothing is known of it."""
+    outcomes = {entry["id"]: entry for entry in document["tests"]}
+    failing = [name for name, entry in outcomes.items() if _fails(entry)]
+    known = set() if before is None else set(before)
+    open_ = [name for name in outcomes if name in known and not _decided(outcomes[name])]
+    pins: dict[str, str] = {}
+    for entry in document["tests"]:
+        pins |= entry.get("pins", {})
+    return Verdict(
+        summary=document.get("summary", {}),
+        pins=dict(sorted(pins.items())),
+        failing=failing,
+        new=[] if before is None else [name for name in failing if name not in known],
+        fixed=[name for name in outcomes if name in known and name not in failing and name not in open_],
+        known=[*failing, *open_],
+    )
+
+
+def _decided(entry: Entry) -> bool:
+    return entry["outcome"] not in {*NOT_RUN, Outcome.INFRA_ERROR}
+
+
+def _fails(entry: Entry) -> bool:
+    return fails(entry) and entry["outcome"] != Outcome.INFRA_ERROR
+
+
+def _listed(tests: Sequence[str]) -> list[str]:
+    more = [f"and {len(tests) - _LISTED} more"] if len(tests) > _LISTED else []
+    return [*tests[:_LISTED], *more]
+
+
+def _some(tests: Sequence[str]) -> str:
+    return ", ".join(map(harmless, tests[:3])) + (f" and {len(tests) - 3} more" if len(tests) > 3 else "")

@@ -1,0 +1,291 @@
+"""The steps of a build: ``matrix run``, whose events become steps of cells, and ``matrix bisect``."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from buildbot.data import resultspec
+from buildbot.process import remotecommand
+from buildbot.process.buildstep import BuildStep
+from buildbot.process.log import Log
+from twisted.internet import defer
+
+from mlir_matrix.buildbot import worker_files
+from mlir_matrix.buildbot.cells import CellStep, data_name, framed, pictures, test_name
+from mlir_matrix.buildbot.state import (
+    CANCELLED,
+    EXCEPTION,
+    RETRY,
+    SUCCESS,
+    Cell,
+    Entry,
+    Verdict,
+    cell_of,
+    fails,
+    judge,
+    read_event,
+    read_results,
+    result_of,
+)
+from mlir_matrix.report.page import page
+from mlir_matrix.text import counted, harmless
+
+#: Bytes of a results document, of the files of one failure, and of its pictures.
+_MOST_RESULTS = 256 << 20
+_MOST_FILES = 8 << 20
+_MOST_PICTURES = 2 << 20
+#: Failures whose files are fetched.
+_FETCHED = 10
+#: Lines of stdout that are no events and are shown.
+_ODD_LINES = 20
+#: Builds in which the one before with the same command is looked for.
+_BACK = 30
+_STATE = "matrix-state"
+#: Seconds between SIGTERM, after which results are still written, and SIGKILL.
+_TERM_S = 60
+
+
+class _Command(remotecommand.RemoteShellCommand):  # type: ignore[misc]
+    """A command whose lines on stdout go to a function. The log has stderr, which Buildbot would show in red."""
+
+    def __init__(self, on_lines: Callable[[str], Coroutine[Any, Any, None]], *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._on_lines = on_lines
+
+    def add_stdout_lines(self, data: str, is_flushed: bool) -> defer.Deferred[None]:
+        return defer.ensureDeferred(self._on_lines(data))
+
+    def add_stderr_lines(self, data: str, is_flushed: bool) -> defer.Deferred[None]:
+        return self.logs["stdio"].add_stdout_lines(data)
+
+
+class _MatrixStep(BuildStep):  # type: ignore[misc]
+    """A step that runs a command of ``matrix``."""
+
+    haltOnFailure = flunkOnFailure = True  # noqa: N815 - Buildbot's names
+    renderables = ("command", "env")
+
+    def __init__(
+        self, command: Any, *, env: Mapping[str, str] | None = None, timeout_s: float = 3600, **options: Any
+    ) -> None:
+        """``timeout_s``: the most seconds without a line."""
+        super().__init__(**options)
+        self.command, self.env, self._timeout_s = command, dict(env or {}), timeout_s
+        self._verdict = self._news = ""
+        self._lock = defer.DeferredLock()
+
+    def run(self) -> defer.Deferred[int]:
+        return defer.ensureDeferred(self._run())
+
+    async def _run(self) -> int:
+        raise NotImplementedError
+
+    async def _call(self, words: Sequence[str], on_lines: Callable[[str], Coroutine[Any, Any, None]]) -> int | None:
+        """Run a command; return its exit code. Raise ConnectionLost."""
+        self._stdio: Log = await self.addLog("stdio")
+        env = {**await self.build.render(self.build.env), **self.env}
+        command = _Command(
+            on_lines, self.workdir, list(words), env=env, timeout=self._timeout_s, sigtermTime=_TERM_S, logEnviron=False
+        )
+        command.useLog(self._stdio)
+        await self.runCommand(command)
+        code: int | None = command.rc
+        return code
+
+    def getCurrentSummary(self) -> dict[str, str]:  # noqa: N802 - Buildbot's name
+        return {"step": self._verdict or "starting"}
+
+    def getResultSummary(self) -> dict[str, str]:  # noqa: N802 - Buildbot's name
+        text = self._verdict or "no results"
+        build = self._news or ("" if self.results == SUCCESS else text)
+        return {"step": text, "build": build} if build else {"step": text}
+
+    async def _keep(self, name: str, data: bytes, url_of: Callable[[str, str], Awaitable[None]], called: str) -> None:
+        """Keep bytes with the build, and link to them; a browser stores them as a file."""
+        await self.master.data.updates.setBuildData(self.build.buildid, name, data, self.name)
+        base = self.master.config.buildbotURL
+        await url_of(called, f"{base}api/v2/builds/{self.build.buildid}/data/{name}/value")
+
+
+class MatrixRun(_MatrixStep):
+    """Run ``matrix run``; show each cell as a step."""
+
+    name = "matrix run"
+
+    def __init__(self, command: Any, *, results: str = "../results.json", **options: Any) -> None:
+        """``results``: the file on the worker, beside the checkout."""
+        super().__init__(command, **options)
+        self._file = results
+        self._steps: dict[str, CellStep] = {}
+        self._odd = 0
+        self._began = 0.0
+        self._planned = self._finished = self._wrong = 0
+
+    async def _run(self) -> int:
+        self._began = self.master.reactor.seconds()
+        await worker_files.remove(self, f"{self.workdir}/{self._file}")
+        words = [*self.command[:2], "--events", "-", "--results", self._file, *self.command[2:]]
+        lost: int | None = EXCEPTION
+        try:
+            code = await self._call(words, self._take)
+            result = lost = CANCELLED if self.stopped else result_of(code)
+            # All events that came before are handled first.
+            await self._lock.run(lambda: None)
+            if await self._take_results():
+                lost = None
+        finally:
+            if self.build.conn is None:
+                lost = RETRY
+            for step in self._steps.values():
+                await step.end(lost)
+        # Also where the connection was lost between two commands.
+        return RETRY if self.build.conn is None else result
+
+    # events
+
+    async def _take(self, text: str) -> None:
+        await self._lock.run(lambda: defer.ensureDeferred(self._take_lines(text)))
+
+    async def _take_lines(self, text: str) -> None:
+        for line in text.splitlines():
+            try:
+                await self._on(read_event(line))
+            except (ValueError, KeyError, TypeError) as error:
+                await self._odd_line(line, error)
+
+    async def _odd_line(self, line: str, error: Exception) -> None:
+        self._odd += 1
+        if self._odd <= _ODD_LINES:
+            await self._stdio.addStderr(f"buildbot: no event ({error}): {harmless(line[:500])}\n")
+        elif self._odd == _ODD_LINES + 1:
+            await self._stdio.addStderr("buildbot: further lines that are no events are not shown\n")
+
+    async def _on(self, event: Mapping[str, Any]) -> None:
+        kind = event["event"]
+        if kind == "planned":
+            self._planned = int(event.get("tests", 0))
+        elif kind == "package" and event.get("state") != "installed":
+            self._verdict = harmless(f"{event.get('package')}: {event.get('state')}")
+        elif kind == "cell":
+            await self._on_cell(event)
+        elif kind == "finished":
+            await self._on_test(event["cell"], event["test"], whole="file" not in event)
+        self.updateSummary()
+
+    async def _on_cell(self, event: Mapping[str, Any]) -> None:
+        step = await self._step(str(event["cell"]), int(event["tests"]), self._time(event))
+        if event["state"] == "finished":
+            await step.finish()
+
+    async def _on_test(self, cell: str, entry: Entry, *, whole: bool) -> None:
+        step = await self._step(cell)
+        await step.add(entry, whole=whole)
+        self._finished += 1
+        self._wrong += fails(entry)
+        self._verdict = f"{self._finished} of {counted(self._planned, 'test')}"
+        self._verdict += f", {self._wrong} not as expected" if self._wrong else ""
+
+    async def _step(self, name: str, tests: int = 0, at: int | None = None) -> CellStep:
+        if name not in self._steps:
+            self._steps[name] = CellStep(self, Cell(name, tests))
+            await self._steps[name].start(at)
+        return self._steps[name]
+
+    def _time(self, event: Mapping[str, Any]) -> int:
+        """Return when an event happened: a worker sends lines every 5 s. Its clock may be wrong."""
+        now = self.master.reactor.seconds()
+        return int(min(max(datetime.fromisoformat(str(event["time"])).timestamp(), self._began), now))
+
+    # results
+
+    async def _take_results(self) -> bool:
+        """Read the results document, which decides. False: there is none, and what the events have shown stays."""
+        data = await worker_files.read(self, self._file, _MOST_RESULTS)
+        if data is None:
+            await self._stdio.addStderr("buildbot: the run has written no results\n")
+            return False
+        try:
+            document = read_results(data.decode("utf-8", "replace"))
+        except ValueError as error:
+            await self._stdio.addStderr(f"buildbot: {self._file} cannot be read: {error}\n")
+            return False
+        for entry in document["tests"]:
+            await (await self._step(cell_of(entry))).complete(entry)
+        await self._keep("results", gzip.compress(data, 6), self.addURL, "results.json.gz")
+        await self._compare(document)
+        await self._fetch_files(document)
+        return True
+
+    async def _compare(self, document: Mapping[str, Any]) -> None:
+        verdict: Verdict = judge(document, await self._failed_before())
+        for name, value in verdict.properties.items():
+            self.setProperty(name, value, self.name)
+        self._verdict, self._news = verdict.counts, verdict.text
+        state = {"command": list(self.command), "failing": list(verdict.known)}
+        await self.master.data.updates.setBuildData(self.build.buildid, _STATE, json.dumps(state).encode(), self.name)
+
+    async def _failed_before(self) -> list[str] | None:
+        """Return what failed in the last build of this builder with the same command that has results."""
+        builder, number = await self.build.getBuilderId(), self.build.number
+        get = self.master.data.get
+        builds = await get(
+            ("builders", builder, "builds"),
+            filters=[resultspec.Filter("number", "lt", [number]), resultspec.Filter("complete", "eq", [True])],
+            order=["-number"],
+            limit=_BACK,
+        )
+        for build in builds:
+            kept = await get(("builds", build["buildid"], "data", _STATE, "value"))
+            state = json.loads(kept["raw"]) if kept else {}
+            if state.get("command") == list(self.command):
+                return list(state["failing"])
+        return None
+
+    async def _fetch_files(self, document: Mapping[str, Any]) -> None:
+        """Keep the files of the first failures, and show their pictures."""
+        failed = [entry for entry in document["tests"] if entry.get("kept")]
+        for number, entry in enumerate(failed[:_FETCHED], 1):
+            archive = await worker_files.read_folder(self, entry["kept"], _MOST_FILES)
+            if archive is None:
+                continue
+            step = self._steps[cell_of(entry)]
+            name = data_name(number, entry)
+            await self._keep(name, archive, step.add_link, f"{test_name(entry)}: files (tar.gz)")
+            if maps := worker_files.members(archive, ".svg", _MOST_PICTURES):
+                await step.add_page(f"{test_name(entry)}: error map", pictures(maps))
+
+
+class MatrixBisect(_MatrixStep):
+    """Run ``matrix bisect``; show its report."""
+
+    name = "matrix bisect"
+
+    async def _run(self) -> int:
+        lines: list[str] = []
+
+        async def take(text: str) -> None:
+            lines.extend(text.splitlines())
+            await self._stdio.addStdout(text)
+
+        code = await self._call(self.command, take)
+        if self.stopped:
+            return CANCELLED
+        reports = [found[1] for line in lines if (found := re.fullmatch(r"report: (/.+\.md)", line))]
+        for number, path in enumerate(reports, 1):
+            data = await worker_files.read(self, path, _MOST_PICTURES)
+            if data is not None:
+                await self._show(data.decode("utf-8", "replace"), f" {number}" if len(reports) > 1 else "")
+        self._verdict = self._verdict or f"no report; exit code {code}"
+        return {0: SUCCESS, 3: EXCEPTION}.get(-1 if code is None else code, result_of(code))
+
+    async def _show(self, report: str, number: str) -> None:
+        heading = re.sub(r"\\(.)", r"\1", report.partition("\n")[0].removeprefix("# "))
+        self._verdict = "; ".join(filter(None, (self._verdict, harmless(heading))))
+        await self.addCompleteLog(f"report{number}.md", harmless(report))
+        # The page is made here, of text: a worker cannot put anything into it.
+        await self.addHTMLLog(f"report{number}", framed(page(report)))

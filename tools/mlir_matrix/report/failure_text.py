@@ -1,0 +1,64 @@
+"""Tell a failed test as plain text, from its entry of the results: for logs of other programs. Imports no NumPy until needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mlir_matrix.text import harmless
+
+#: Characters of a text; the rest is in the folder of the failure.
+LONGEST = 200_000
+
+
+def failure_text(entry: Mapping[str, Any]) -> str:
+    """Return all that is known of an unexpected outcome: reason, rule, census, diagnostics, commands. No control characters."""
+    return "".join(f"{capped(harmless(part), entry)}\n" for part in _parts(entry))
+
+
+def headline(entry: Mapping[str, Any]) -> str:
+    """Return the outcome with its reason, in one line."""
+    rule = entry.get("expectation")
+    wanted = f" (expected {rule['outcome']}, {rule['position']})" if rule else ""
+    return " ".join(harmless(f"{entry['outcome']}{wanted}: {entry['reason']}").split())
+
+
+def capped(text: str, entry: Mapping[str, Any]) -> str:
+    """Cut a long text; say where all of it is."""
+    if len(text) <= LONGEST:
+        return text
+    where = entry.get("kept") or "the results document"
+    return f"{text[:LONGEST]}\n… {len(text) - LONGEST} more characters are left out here; all are in {harmless(where)}"
+
+
+def _parts(entry: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{entry['outcome']} {entry['id']}"
+    if rule := entry.get("expectation"):
+        yield f"expected {rule['outcome']} ({rule['position']}): {rule['reason']}"
+    if held := entry.get("quarantine"):
+        yield f"in quarantine until {held['until']} ({held['position']}; {held['owner']}): {held['reason']}"
+    yield str(entry["reason"])
+    verdict = entry.get("verdict")
+    if verdict and verdict.get("outputs"):
+        yield f"\n{_census(verdict)}"
+    for text in (verdict and verdict.get("diagnostics"), entry.get("diagnostics")):
+        if text:
+            yield f"\n{str(text).rstrip()}"
+    yield ""
+    if pins := entry.get("pins"):
+        yield f"pins:   {', '.join(f'{name} {release}' for name, release in pins.items())}"
+    if step := entry.get("step"):
+        yield f"step:   {step['name']}"
+    for name in ("signal", "frame", "kept", "repeat"):
+        if entry.get(name):
+            yield f"{f'{name}:':<7} {entry[name]}"
+
+
+def _census(verdict: Mapping[str, Any]) -> str:
+    from mlir_matrix.compare.report import render  # its package imports NumPy
+
+    try:
+        return render(verdict)
+    except (KeyError, TypeError, ValueError):
+        # Of another version of the program.
+        return str(verdict.get("reason", ""))

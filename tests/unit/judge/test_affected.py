@@ -169,12 +169,15 @@ def test_the_repository_of_a_revision(repository: Path, tmp_path: Path, monkeypa
     git(tmp_path / "two", "branch", "only")
     one, two = tmp_path / "one" / "sub", tmp_path / "two"
     monkeypatch.chdir(tmp_path)
-    assert find_revision("only", [one, two]).places == {1: "."}
+    assert find_revision("only", [two]).places == {0: "."}
     assert find_revision("HEAD", [one, one.parent]).places == {0: "sub", 1: "."}
-    with pytest.raises(UsageError, match=r"one and .*two have it; run matrix in the one that is meant"):
-        find_revision("HEAD", [one, two])
+    with pytest.raises(UsageError, match=r"one and .*two; run matrix in the one that is meant"):
+        find_revision("only", [one, two])
     monkeypatch.chdir(one)
     assert find_revision("HEAD", [one, two]).places == {0: "sub"}
+    # It is of the repository in which we are, whatever others have.
+    with pytest.raises(UsageError, match="'only' is no commit, tag or branch of .*one"):
+        find_revision("only", [one, two])
     with pytest.raises(UsageError, match="'--all' is no commit, tag or branch"):
         find_revision("--all", [one])
     plain = tmp_path / "plain"

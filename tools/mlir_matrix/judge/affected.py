@@ -59,34 +59,30 @@ class Affected:
 
 
 def find_revision(name: str, roots: Sequence[Path]) -> Revision:
-    """Find the repository of the catalogs that has a revision: the one that the current folder is in, else the only one.
+    """Find a revision in the repository of the catalogs that the current folder is in; elsewhere in the only one.
 
     Raise UsageError.
     """
-    shown = printable(name)
-    tops: dict[Path, dict[int, str]] = {}
+    places: dict[Path, dict[int, str]] = {}
     for number, root in enumerate(roots):
         folder = local_folder(os.path.realpath(root))
         if folder is not None and folder.name == ".git":
-            tops.setdefault(folder, {})[number] = os.path.relpath(os.path.realpath(root), folder.parent)
-    if not tops:
-        raise UsageError(f"--changed-since {shown}: no catalog is in a git repository: {', '.join(map(str, roots))}")
-    having = {}
-    for folder in tops:
-        repository = Repository(str(folder.parent), folder)
-        try:
-            having[folder] = (repository, repository.commit(name))
-        except UsageError as error:
-            problem = error
-    if not having:
-        raise UsageError(f"--changed-since: {problem}")
+            places.setdefault(folder, {})[number] = os.path.relpath(os.path.realpath(root), folder.parent)
     here = local_folder(os.path.realpath("."))
-    if len(having) > 1 and here not in having:
-        found = " and ".join(repository.address for repository, _ in having.values())
-        raise UsageError(f"--changed-since {shown}: {found} have it; run matrix in the one that is meant")
-    chosen = here if here in having else next(iter(having))
-    repository, commit = having[chosen]
-    return Revision(repository=repository, commit=commit, places=tops[chosen])
+    if here is None or here not in places:
+        problem = f"--changed-since {printable(name)}: "
+        if not places:
+            raise UsageError(f"{problem}no catalog is in a git repository: {', '.join(map(str, roots))}")
+        if len(places) > 1:
+            found = " and ".join(str(folder.parent) for folder in places)
+            raise UsageError(f"{problem}the catalogs are in {found}; run matrix in the one that is meant")
+        here = next(iter(places))
+    repository = Repository(str(here.parent), here)
+    try:
+        commit = repository.commit(name)
+    except UsageError as error:
+        raise UsageError(f"--changed-since: {error}") from None
+    return Revision(repository=repository, commit=commit, places=places[here])
 
 
 def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[Test], revision: Revision) -> Affected:

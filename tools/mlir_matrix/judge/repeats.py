@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from statistics import median
 
-from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.digest import digest_value
 from mlir_matrix.events import Event, Listener
 from mlir_matrix.execute.job import BUILDING
@@ -84,14 +84,19 @@ def fold(results: Iterable[TestResult]) -> list[TestResult]:
 
 
 def _folded(test: str, copies: Sequence[TestResult]) -> TestResult:
-    """Return the first unexpected result, else the first; with how often each outcome was seen, where they differ also in words."""
+    """Return the first unexpected result, one of the program under test if there is any, else the first.
+
+    It has how often each outcome was seen; the reason names them where the program has several.
+    """
     ran = [each for each in copies if each.outcome not in NOT_RUN] or copies
-    shown = next((each for each in ran if not each.expected), ran[0])
+    wrong = [each for each in ran if not each.expected]
+    wrong.sort(key=lambda each: each.outcome == Outcome.INFRA_ERROR)
+    shown = (wrong or ran)[0]
     if len(ran) == 1:
         return replace(shown, id=test)
     outcomes = Counter(each.outcome for each in ran)
     reason = shown.reason
-    if len(outcomes) > 1:
+    if len(outcomes.keys() - {Outcome.INFRA_ERROR}) > 1:
         seen = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         reason = f"flaky: {seen} in {len(ran)} runs" + (f"; {reason}" if reason else "")
     duration = median(each.duration_s for each in ran)

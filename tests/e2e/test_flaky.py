@@ -49,6 +49,9 @@ def test_a_flaky_test(house: House, acme: Downstream) -> None:
     assert (flaky["outcome"], flaky["expected"]) == ("mismatch", False)
     assert "--repeat" not in flaky["repeat"]
     assert (Path(flaky["kept"]) / "error-y.svg").is_file()
+    # The history has each of them.
+    shown = house("history", "show", FLAKY, "--flaky")
+    assert re.search(rf"{FLAKY} .*\b20 .*mismatch.*pass|{FLAKY} .*\b20 .*pass.*mismatch", shown.stdout), shown.stdout
 
 
 def test_a_quarantine(house: House, acme: Downstream, tmp_path: Path) -> None:

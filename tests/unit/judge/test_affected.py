@@ -176,7 +176,7 @@ def test_the_repository_of_a_revision(repository: Path, tmp_path: Path, monkeypa
     monkeypatch.chdir(one)
     assert find_revision("HEAD", [one, two]).places == {0: "sub"}
     # It is of the repository in which we are, whatever others have.
-    with pytest.raises(UsageError, match="'only' is no commit, tag or branch of .*one"):
+    with pytest.raises(UsageError, match=r"'only' is no commit, tag or branch of .*one"):
         find_revision("only", [one, two])
     with pytest.raises(UsageError, match="'--all' is no commit, tag or branch"):
         find_revision("--all", [one])

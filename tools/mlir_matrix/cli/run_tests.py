@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
@@ -71,9 +72,10 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         )
     if trouble := failures.keep(run, plan, current):
         warn(trouble)
+    # The history has each execution.
+    recorded = _record(current, whole, run, about, request.tests)
     if request.repeat:
         run.results = fold(run.results)
-    recorded = _record(current, whole, run, about, request.tests)
     report = Report(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:
@@ -85,7 +87,9 @@ def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Seque
     """Record a run in the history; return its identifier there."""
     environments = current.environments(action.environment for action in plan.graph.actions.values())
     inputs = input_digests(plan, state_of(plan, environments, current.catalog.roots))
-    identifier, troubles = record(current.home.state, run, about.finished(), tests, inputs)
+    results = [replace(each, id=without_copy(each.id)) for each in run.results]
+    each_execution = replace(run, results=results)
+    identifier, troubles = record(current.home.state, each_execution, about.finished(), tests, inputs)
     warn(*troubles)
     return identifier
 

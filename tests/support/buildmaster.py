@@ -17,7 +17,6 @@ from typing import Any
 
 from support.house import REPOSITORY, House, wait_until
 
-_MOST_S = 120
 _TOOL = "import sys; from {}.scripts.runner import run; run()"
 
 
@@ -30,9 +29,9 @@ def _free_port() -> int:
 class Master:
     """A running master; leave it to end it and its workers."""
 
-    def __init__(self, folder: Path, house: House, config: str, workers: list[str]) -> None:
-        """``config`` may use WWW and WORKER, the ports."""
-        self._folder, self._house = folder, house
+    def __init__(self, folder: Path, house: House, config: str, workers: list[str], *, most_s: float = 120) -> None:
+        """``config`` may use WWW and WORKER, the ports; ``most_s``: how long is waited for a build."""
+        self._folder, self._house, self._most_s = folder, house, most_s
         self._stack = ExitStack()
         self._www, self._port = _free_port(), _free_port()
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
@@ -106,7 +105,7 @@ class Master:
 
     def until(self, true: Callable[[], object]) -> None:
         """Wait for something that the REST API says; to ask all the time would slow the master down."""
-        end = time.monotonic() + _MOST_S
+        end = time.monotonic() + self._most_s
         while not true():
             assert time.monotonic() < end, self.log()[-6000:]
             time.sleep(0.2)

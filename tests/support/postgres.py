@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +44,33 @@ class Postgres:
         return log.read_text(encoding="utf-8", errors="replace").count(_READY) if log.exists() else 0
 
     def kill(self) -> None:
-        """End it and all of its processes as a machine vanishes."""
-        self.process.kill_group()
+        """End all of its processes as a machine vanishes."""
+        assert self.process.process is not None
+        pid = self.process.process.pid
+        others = list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()))
+        for each in (pid, *others):
+            # One that waits for its end may see that of the others.
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self.process.process.wait()
+        # Those without a parent are another one's to wait for; as long as they are there, no new server starts.
+        end = time.monotonic() + 10
+        while any(map(_lives, others)) and time.monotonic() < end:
+            time.sleep(0.02)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] != "Z"
+        )
+    except (OSError, IndexError):
+        return False
 
 
 @contextmanager
-def postgres(session: Session, folder: Path, *, safe: bool = False) -> Iterator[Postgres]:
-    """Run a server whose files are in a folder; ``safe``: what it has committed is there after a kill."""
+def postgres(session: Session, folder: Path) -> Iterator[Postgres]:
+    """Run a server whose files are in a folder."""
     environment, prefix = prefix_of(session, "postgresql")
     require(session, environment)
     programs, data = prefix / "usr/lib/postgresql/15/bin", folder / "database"
@@ -58,7 +80,7 @@ def postgres(session: Session, folder: Path, *, safe: bool = False) -> Iterator[
     # The path of a socket has no more than 107 bytes.
     with tempfile.TemporaryDirectory(prefix="postgres-") as short:
         settings = [
-            "listen_addresses=", f"unix_socket_directories={short}", f"fsync={'on' if safe else 'off'}", "timezone=GMT",
+            "listen_addresses=", f"unix_socket_directories={short}", "fsync=off", "timezone=GMT",
             "log_timezone=GMT",
         ]  # fmt: skip
         words = [word for setting in settings for word in ("-c", setting)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +42,6 @@ class Process:
         """End it as a machine vanishes: nobody is told."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
-
-    def kill_group(self) -> None:
-        """End it and the processes that it started."""
-        if self.process is not None:
-            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def stop(self) -> None:

@@ -208,3 +208,26 @@ def test_users_of_a_file(repository: Path, file: str, affected: Callable[[Test],
     assert {*found.reasons} == {test.id for test in tests if affected(test)}
     assert not found.notes
     assert affected_by(session, tests, [Path("/nowhere/x.md")]).notes == ["1 file in no catalog: /nowhere/x.md"]
+
+
+def test_a_quarantine_is_an_expectation(repository: Path) -> None:
+    file = repository / "matrix" / "quarantine.yaml"
+    text = "quarantine:\n  - {tests: ['jax/*/*/mlp'], owner: a, until: 2999-12-31, reason: r}\n"
+    file.write_text(text)
+    session = session_of([repository], find_home())
+    held = {test.id for test in selected(session) if test.id.startswith("jax/") and test.workload == "mlp"}
+    found = since(session)
+    assert {*found.reasons} == held
+    assert {why.partition(" since ")[0] for why in found.reasons.values()} == {
+        "expected pass, in quarantine until 2999-12-31 instead of pass"
+    }
+    assert {*affected_by(session, selected(session), [file]).reasons} == held
+
+
+def test_what_is_no_longer_planned_is_named(repository: Path) -> None:
+    (repository / "matrix" / "workloads" / "mlp" / "jax.py").unlink()
+    session = session_of([repository], find_home())
+    reasons = since(session).reasons
+    assert {test for test, why in reasons.items() if why.startswith("no longer planned")} >= {
+        "jax/linalg-loops/x86_64/mlp"
+    }

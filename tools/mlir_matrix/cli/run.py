@@ -169,8 +169,9 @@ def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
     results = report.run.results
     code = exit_code(results)
     outcomes = {result.outcome for result in results}
-    # Other shards may have all tests that run.
-    elsewhere = outcomes == {Outcome.UNSUPPORTED} and "shard" in (report.selection or {})
+    # Other shards may have all tests that run, and a change may leave none.
+    selection = report.selection or {}
+    elsewhere = outcomes == {Outcome.UNSUPPORTED} and ("shard" in selection or "change" in selection)
     if code == 0 and outcomes and outcomes <= NOT_RUN and not elsewhere:
         reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")

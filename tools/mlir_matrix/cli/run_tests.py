@@ -13,8 +13,8 @@ from mlir_matrix.cli.selection import select
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.eviction import cache_limit, trim
-from mlir_matrix.execute.plan_state import input_digests, state_of
 from mlir_matrix.history.record import record
+from mlir_matrix.judge.plan_state import input_digests, state_of
 from mlir_matrix.judge.repeats import STAGES, fold, folding, with_repeats, without_copy
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
@@ -85,8 +85,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
 
 def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Sequence[str]) -> str:
     """Record a run in the history; return its identifier there."""
-    environments = current.environments(action.environment for action in plan.graph.actions.values())
-    inputs = input_digests(plan, state_of(plan, environments, current.catalog.roots))
+    inputs = input_digests(plan, state_of(current, plan))
     results = [replace(each, id=without_copy(each.id)) for each in run.results]
     each_execution = replace(run, results=results)
     identifier, troubles = record(current.home.state, each_execution, about.finished(), tests, inputs)

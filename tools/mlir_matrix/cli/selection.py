@@ -64,8 +64,8 @@ class Selected:
 
     @property
     def may_be_empty(self) -> bool:
-        """Return whether a change affects no test, or other shards have all tests that run."""
-        return (not self.tests and "change" in (self.document or {})) or self.elsewhere
+        """Return whether no test need run: a change may affect none, and other shards may have all."""
+        return "change" in (self.document or {}) or self.elsewhere
 
     def with_results(self) -> list[Test]:
         """Return the tests that have a result in a run here. Raise UsageError if no test is left, or for another machine."""
@@ -224,8 +224,15 @@ def _by_change(
         change["files"] = [str(file) for file in options.changed]
         found = affected_by(current, chosen, options.changed)
         what = f"of {counted(len(options.changed), 'file')}"
-    kept = [replace(test, reason=found.reasons[test.id]) for test in chosen if test.id in found.reasons]
-    lines = [f"{len(kept)} of {counted(count, 'test')} can be affected by changes {what}"]
+    kept = []
+    for test in chosen:
+        if why := found.reasons.get(test.id):
+            kept.append(replace(test, reason=why if test.selected else f"{test.reason}; {why}"))
+    number = sum(test.selected for test in kept)
+    lines = [f"{number} of {counted(count, 'test')} can be affected by changes {what}"]
+    if gone := sorted(found.reasons.keys() - {test.id for test in kept if test.selected}):
+        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+        lines.append(f"no longer planned: {', '.join(gone[:_NAMED])}{more}")
     warn(*found.notes)
     return kept, change, lines
 

@@ -19,6 +19,7 @@ from mlir_matrix.history.checked import BAD, GOOD
 from mlir_matrix.history.store import Store
 from mlir_matrix.names import is_glob, printable, test_glob
 from mlir_matrix.paths import launcher
+from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.history import (
@@ -248,7 +249,8 @@ class Questions:
             found.append({
                 "id": names[row.test], "behaviour": behaviours[at[row.bad][0]][1],
                 "last_good": runs[row.good] if row.good is not None else None, "first_bad": runs[row.bad],
-                "commits": _moved(runs.get(row.good), runs[row.bad]), "pins": moved, "bisect": _bisect(names[row.test], moved),
+                "commits": _moved(runs.get(row.good), runs[row.bad]), "pins": moved,
+                "bisect": _bisect(names[row.test], moved, runs[row.bad]),
             })  # fmt: skip
         return found
 
@@ -296,10 +298,12 @@ def _moved(good: RecordedRun | None, bad: RecordedRun) -> list[MovedCommit]:
     return found
 
 
-def _bisect(test: str, moved: Mapping[str, Sequence[str]]) -> str:
+def _bisect(test: str, moved: Mapping[str, Sequence[str]], run: RecordedRun) -> str:
     """Return the command that bisects the pins that differ; nothing if none does that can be given."""
     single = {name: both for name, both in moved.items() if not any("," in each for each in both)}
     if not single:
         return ""
     ends = [",".join(f"{name}={both[end]}" for name, both in single.items()) for end in (0, 1)]
-    return shlex.join([launcher(), "bisect", test, "--good", ends[0], "--bad", ends[1]])
+    # The first catalog is the program's own.
+    catalogs = catalog_options(each["folder"] for each in run["catalogs"][1:])
+    return shlex.join([launcher(), "bisect", test, *catalogs, "--good", ends[0], "--bad", ends[1]])

@@ -5,7 +5,6 @@ Each run that executed something updates it. It can be made again from the histo
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -42,7 +41,9 @@ def read_summary(state: Path, warn: Callable[[str], object] = str) -> Snapshot:
     try:
         with _opened(file, "ro") as database:
             rows = database.execute("SELECT test, recent, last_run, last_failure FROM tests").fetchall()
-        found = {test: Recorded(median(json.loads(recent)), ran, failed) for test, recent, ran, failed in rows}
+        found = {
+            test: Recorded(median(map(float, recent.split(","))), ran, failed) for test, recent, ran, failed in rows
+        }
     except (sqlite3.Error, ValueError, TypeError) as error:
         warn(f"{file}: recorded durations cannot be read, so none are used: {error}")
         return Snapshot()
@@ -78,10 +79,13 @@ def _add(file: Path, executed: Iterable[TestResult], ended: str) -> None:
         known = {test: (recent, failed) for test, recent, failed in _rows(database)}
         rows = {}
         for each in executed:
-            recent, failed = known.get(each.id, ("[]", ""))
-            durations = [*json.loads(recent), round(each.duration_s, 4)][-RECENT:]
-            known[each.id] = json.dumps(durations), failed if each.expected else ended
-            rows[each.id] = (each.id, known[each.id][0], ended, known[each.id][1])
+            recent, failed = known.get(each.id, ("", ""))
+            recent = f"{recent},{each.duration_s:.4f}" if recent else f"{each.duration_s:.4f}"
+            if recent.count(",") >= RECENT:
+                recent = recent.partition(",")[2]
+            failed = failed if each.expected else ended
+            known[each.id] = recent, failed
+            rows[each.id] = (each.id, recent, ended, failed)
         database.executemany("REPLACE INTO tests VALUES (?, ?, ?, ?)", rows.values())
         database.execute("COMMIT")
 

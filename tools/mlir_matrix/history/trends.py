@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import fmean as mean
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -111,18 +112,18 @@ class Trends:
             f"HAVING max(error_used) - min(error_used) >= {_GROWTH} AND count(*) >= {_LEAST_ERRORS}"
         )
         # Ten-thousandths of the bound; a larger error is a mismatch anyway.
-        used = "CAST(CASE WHEN error_used > 10 THEN 10 ELSE error_used END * 10000 AS integer)"
+        used = "CAST(round(CASE WHEN error_used > 10 THEN 10 ELSE error_used END * 10000) AS integer)"
         for test, _, values in self._series(used, having):
             series = [value / 10_000 for value in values[-_ERRORS:]]
-            if len(series) >= _LEAST_ERRORS and (chance := grows(series)) < _CHANCE:
-                rise = slope(series)
-                if rise * (len(series) - 1) >= _GROWTH:
-                    found.append((rise, test, series, chance))
+            half = len(series) // 2
+            # A line that grows by so much has half of it between the means of its halves.
+            if mean(series[-half:]) - mean(series[:half]) >= _GROWTH / 2 and (chance := grows(series)) < _CHANCE:
+                found.append((slope(series), test, series, chance))
         names = self._questions.among([each[1] for each in found], patterns)
         return [
             {
                 "id": names[test], "executions": len(series), "first": series[0], "last": series[-1], "per_run": round(rise, 5),
-                "runs_left": max(0, round((1 - series[-1]) / rise)), "chance": float(f"{chance:.2g}"),
+                "runs_left": max(0, round((1 - series[-1]) / rise) if rise > 0 else 0), "chance": float(f"{chance:.2g}"),
             }
             for rise, test, series, chance in sorted(found, reverse=True) if test in names
         ]  # fmt: skip

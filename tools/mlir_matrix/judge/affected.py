@@ -19,8 +19,8 @@ from pathlib import Path
 from mlir_matrix.environments.source.process import clean_environment
 from mlir_matrix.environments.source.repository import Repository, local_folder
 from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.execute.plan_state import PlanState, StateRequest, name_of, planned_state, tool_of
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.plan_state import PlanState, StateRequest, name_of, planned_state, tool_of
 from mlir_matrix.names import printable
 from mlir_matrix.paths import is_installed
 from mlir_matrix.plan.graph import Action, File
@@ -30,7 +30,7 @@ from mlir_matrix.session import Session
 #: The folders of a catalog that plans depend on, and that of the program.
 _CATALOG = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
 PROGRAM = "tools/mlir_matrix"
-_MODULE = "mlir_matrix.execute.plan_state"
+_MODULE = "mlir_matrix.judge.plan_state"
 #: The program's code that plans, and that which decides outcomes.
 PLANNING = (
     *("catalog/", "tolerances/", "expand/", "plan/", "session.py", "digest.py", "names.py", "environments/lockfiles/"),
@@ -196,7 +196,7 @@ def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
     if judging:
         notes.append(f"the program's own code changed since then ({judging[0]}): it may change the outcome of any test")
     own, old = str(Path(__file__).resolve().parents[2]), f"{roots[0]}/{os.path.dirname(PROGRAM)}"
-    if planning and os.path.isfile(f"{roots[0]}/{PROGRAM}/execute/plan_state.py"):
+    if planning and os.path.isfile(f"{roots[0]}/{PROGRAM}/judge/plan_state.py"):
         return _Program(folder=old, roots=roots, actions="", notes=notes)
     if planning:
         notes.append(f"the program's own code changed since then ({planning[0]}), and that revision cannot be asked")

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.load import QUARANTINE
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.execute.keys import tool_modules
-from mlir_matrix.execute.plan_state import PlanState, planned_state
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.affected import JUDGING, PLANNING, PROGRAM, Affected, changes
+from mlir_matrix.judge.plan_state import PlanState, planned_state
+from mlir_matrix.judge.quarantine import Quarantine
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 
@@ -42,6 +44,7 @@ def affected_by(session: Session, tests: Sequence[Test], files: Iterable[Path]) 
     uses = {test.id: frozenset(_uses(test)) for test in plan.tests}
     reasons: dict[str, str] = {}
     outside = []
+    quarantine = Quarantine(session.catalog, "")
     for file in files:
         number, path = _place(session.catalog.roots, file)
         if number is None:
@@ -52,6 +55,8 @@ def affected_by(session: Session, tests: Sequence[Test], files: Iterable[Path]) 
         if number == 0 and path.startswith(f"{PROGRAM}/"):
             why = _of_program(path.removeprefix(f"{PROGRAM}/"), before)
             reasons |= dict.fromkeys(uses, why) if why else {}
+        if path == f"matrix/{QUARANTINE}":
+            reasons |= {test: f"{path} changed" for test in uses if any(quarantine.entries(test))}
         changed = set(_defined(session, number, path))
         for environment in now["environments"]:
             if not changed.isdisjoint(_made_of(session, environment)) or _locks(session, environment, path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.models.suites import Quarantined
 from mlir_matrix.judge.repeats import without_copy
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.names import test_glob
@@ -31,13 +33,17 @@ class Quarantine:
             for number, entry in enumerate(quarantine.document.quarantine)
         ]
 
+    def entries(self, test: str) -> Iterator[tuple[Quarantined, str]]:
+        """Yield the entries that name a test, with their positions."""
+        for entry, position in self._entries:
+            if any(test_glob(pattern).matches(test) for pattern in entry.tests):
+                yield entry, position
+
     def mark(self, result: TestResult) -> TestResult:
         """Return a result with its quarantine if its outcome is unexpected. One that has ended is a part of the reason."""
         if result.expected:
             return result
-        for entry, position in self._entries:
-            if not any(test_glob(pattern).matches(without_copy(result.id)) for pattern in entry.tests):
-                continue
+        for entry, position in self.entries(without_copy(result.id)):
             if entry.until < self._day:
                 ended = f"its quarantine ended on {entry.until} ({position}; {entry.owner})"
                 return replace(result, reason=f"{result.reason}; {ended}")

@@ -20,9 +20,10 @@ from mlir_matrix.execute import keys
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.fingerprint import cpu_digest
+from mlir_matrix.judge.quarantine import Quarantine
 from mlir_matrix.plan.graph import Action, File, Produced
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Environment, Session, open_session
+from mlir_matrix.session import Session, open_session
 
 
 class StateRequest(TypedDict):
@@ -50,12 +51,14 @@ class PlanState(TypedDict):
     files: dict[str, str]
 
 
-def state_of(plan: Plan, environments: Mapping[str, Environment], roots: Sequence[Path]) -> PlanState:
+def state_of(session: Session, plan: Plan) -> PlanState:
     """Return what the actions of a plan depend on. A missing file has no digest."""
     state: PlanState = {"tests": {}, "actions": list(plan.graph.actions), "environments": {}, "tools": {}, "files": {}}
+    environments = session.environments(action.environment for action in plan.graph.actions.values())
+    quarantine = Quarantine(session.catalog, "")
     for test in plan.tests:
         if test.id in plan.verdicts:
-            state["tests"][test.id] = [plan.verdicts[test.id], _expected(test)]
+            state["tests"][test.id] = [plan.verdicts[test.id], _expected(test, quarantine)]
     for name, environment in environments.items():
         known = environment.digest if isinstance(environment, ResolvedEnvironment) else environment.reason
         state["environments"][name] = known
@@ -65,7 +68,7 @@ def state_of(plan: Plan, environments: Mapping[str, Environment], roots: Sequenc
             state["tools"][tool] = keys.tool_digest(action.tool, action.params.get("backend"))
         for ref in action.inputs.values():
             if isinstance(ref, File) and (name := name_of(ref)) not in state["files"]:
-                state["files"][name] = _digest(roots[ref.root] / ref.path)
+                state["files"][name] = _digest(session.catalog.roots[ref.root] / ref.path)
     return state
 
 
@@ -92,9 +95,10 @@ def input_digests(plan: Plan, state: PlanState) -> dict[str, str]:
     return {test: known[last] for test, last in plan.verdicts.items()}
 
 
-def _expected(test: Test) -> str:
+def _expected(test: Test, quarantine: Quarantine) -> str:
     rule = test.expectation
-    return f"{rule.outcome if rule else 'pass'}{', not weak' if test.weak_fails else ''}"
+    held = "".join(f", in quarantine until {entry.until}" for entry, _ in quarantine.entries(test.id))
+    return f"{rule.outcome if rule else 'pass'}{', not weak' if test.weak_fails else ''}{held}"
 
 
 def _digest(path: Path) -> str:
@@ -107,8 +111,7 @@ def _digest(path: Path) -> str:
 def planned_state(session: Session, tests: Iterable[Test]) -> tuple[Plan, PlanState]:
     """Plan the selected ones of some tests; return the plan with its state."""
     plan = session.plan([test for test in tests if test.selected])
-    environments = session.environments(action.environment for action in plan.graph.actions.values())
-    return plan, state_of(plan, environments, session.catalog.roots)
+    return plan, state_of(session, plan)
 
 
 def main() -> int:

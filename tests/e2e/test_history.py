@@ -1,0 +1,240 @@
+"""``matrix history`` over real runs, and over a real PostgreSQL that goes away while machines push."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from mlir_matrix.history.questions import Questions
+from mlir_matrix.history.snapshot import read_snapshot
+from mlir_matrix.history.spool import Spool
+from mlir_matrix.history.store import Store
+from mlir_matrix.history.summary import read_summary
+from mlir_matrix.history.transfer import ingest
+from mlir_matrix.history.trends import Trends
+from mlir_matrix.session import Session
+from support.downstream import Downstream
+from support.house import REPOSITORY, ROOMS, House, wait_until
+from support.postgres import Postgres, postgres
+from support.recordings import TIMES, recording, result
+
+TURNS = """\
+description: Turns named operators into generic ones, from LLVM 22 on.
+environment: mlir
+accepts: [linalg]
+gives: linalg
+variants:
+  - {when: {llvm: '>=22'}, passes: func.func(linalg-generalize-named-ops)}
+  - {when: {llvm: '>=18,<22'}, passes: func.func(canonicalize)}
+"""
+COIN = """\
+description: Fails as a coin falls.
+environment: mlir
+accepts: [linalg]
+gives: linalg
+"""
+TOSS = """\
+import os
+from pathlib import Path
+
+from mlir_matrix.actions.api import Action, ActionFailed, read_text
+
+
+def run(action: Action) -> None:
+    if os.urandom(1)[0] & 1:
+        raise ActionFailed("tails")
+    Path(action.outputs["out"]).write_text(read_text(action.inputs["ir"], "the IR"))
+"""
+NAMED = """\
+// CHECK: linalg.matmul
+func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = linalg.matmul ins(%x, %y : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+"""
+TEST = "mlir/turns/ir/named"
+#: A test fails in one of two runs with a probability of a half.
+COINS = 12
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Downstream:
+    made = Downstream(tmp_path / "theirs")
+    made.write("recipes/steps/turns/step.yaml", TURNS)
+    made.write("recipes/steps/turns/tests/named.mlir", NAMED)
+    made.write("recipes/steps/coin/step.yaml", COIN)
+    made.write("recipes/steps/coin/tool.py", TOSS)
+    for number in range(COINS):
+        made.write(f"recipes/steps/coin/tests/coin-{number}.mlir", NAMED.replace("%x", f"%x{number}"))
+    commit(made.root, "init")
+    return made
+
+
+def commit(folder: Path, *words: str) -> None:
+    git = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e"]
+    for command in (words, ["add", "-A"], ["commit", "-qm", "m", "--allow-empty"]):
+        if command:
+            subprocess.run([*git, *command], check=True, capture_output=True)
+
+
+def test_a_history_of_runs(fresh: Callable[[str], House], catalog: Downstream, tmp_path: Path) -> None:
+    house = fresh("home")
+
+    def run(*words: str, code: int) -> None:
+        done = house("run", TEST, "--catalog", catalog.root, "--quiet", *words)
+        assert done.code == code, done.stderr
+
+    run("--pin", "llvm=19", code=0)
+    run("--pin", "llvm=19", code=0)
+    commit(catalog.root)
+    run("--pin", "llvm=22", "--results", str(tmp_path / "bad.json"), code=1)
+
+    shown = house("history", "show", "mlir/**", "--format", "json").document
+    assert shown["summary"] == {"matched": 1, "shown": 1, "unexpected": 1}
+    assert [each["outcome"] for each in shown["tests"][0]["recent"]] == ["pass", "pass", "mismatch"]
+    assert [each["executed"] for each in shown["tests"][0]["recent"]] == [True, False, True]
+    assert "..M" in house("history", "show", TEST).stdout
+
+    diff = house("history", "diff", "latest~1", "latest", "--format", "json")
+    assert (diff.code, [test["id"] for test in diff.document["new"]]) == (1, [TEST])
+    same = house("history", "diff", tmp_path / "bad.json", "latest")
+    assert (same.code, same.stdout.strip()) == (0, "0 new, 0 fixed, 0 changed, 0 added, 0 gone")
+
+    runs = house("history", "show", "--format", "json").document["runs"]
+    (bad,) = house("history", "show", "--first-bad", "--format", "json").document["tests"]
+    assert (bad["last_good"]["id"], bad["first_bad"]["id"]) == (runs[1]["id"], runs[0]["id"])
+    assert bad["pins"]["llvm"][0].startswith("19.")
+    moved = {each["folder"]: each["good"] != each["bad"] for each in bad["commits"]}
+    assert moved[str(catalog.root)]
+    words = shlex.split(bad["bisect"])
+    assert words[1:3] == ["bisect", TEST]
+    bisected = house(*words[1:], "--quiet", "--format", "json")
+    assert [each["kind"] for each in bisected.document["tests"][0]["changes"]] == ["broke"]
+
+    file = tmp_path / "durations.json"
+    assert house("history", "export", "-o", file).code == 0
+    exported, summary = read_snapshot(file).tests, read_summary(house.folders.state).tests
+    assert exported.keys() == summary.keys() == {TEST}
+    assert exported[TEST].seconds == pytest.approx(summary[TEST].seconds, abs=0.001)
+    assert (exported[TEST].last_run, exported[TEST].last_failure) == (
+        summary[TEST].last_run,
+        summary[TEST].last_failure,
+    )
+
+    pruned = house("history", "prune", "--older-than", "1d")
+    assert (pruned.code, pruned.stdout.rpartition(": ")[2].strip()) == (0, "0 results removed")
+
+
+def test_flaky_tests_are_found(fresh: Callable[[str], House], catalog: Downstream, tmp_path: Path) -> None:
+    """Only what was executed again counts, and of it what differs."""
+    # The checkout of the tests may have changes.
+    for room in ROOMS:
+        shutil.copytree(REPOSITORY / room, tmp_path / "copy" / room)
+    commit(tmp_path / "copy", "init")
+    house = House(fresh("home").home, root=tmp_path / "copy")
+    outcomes = []
+    for number in range(3):
+        done = house(
+            "run", TEST, "mlir/coin/ir/*", "--catalog", catalog.root, "--quiet", "--format", "json", "--pin", "llvm=19",
+            "--cache-dir", house.home / f"actions-{number}",
+        )  # fmt: skip
+        outcomes.append({test["id"]: test["outcome"] for test in done.document["tests"]})
+    wanted = {test for test in outcomes[0] if len({each[test] for each in outcomes}) > 1}
+    found = house("history", "show", "--flaky", "--format", "json").document
+    assert {test["id"] for test in found["tests"]} == wanted
+    assert wanted
+    assert all(test["executions"] == 3 and test["differing"] == 1 for test in found["tests"])
+
+
+@pytest.fixture(scope="module")
+def server(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with postgres(current, tmp_path_factory.mktemp("postgres")) as running:
+        yield running
+
+
+def spooled(house: House, machine: int) -> list[str]:
+    """Give a machine runs; every second machine has those of the one before, too."""
+    made = []
+    for owner in {machine, machine - machine % 2}:
+        for day in range(12):
+            results = [result(f"t{number}", "pass" if number % 50 or day % 3 else "crashed") for number in range(200)]
+            made.append(recording(results, day, host=f"host-{owner}", id=f"{owner:016x}{day:016x}"))
+    for each in made:
+        Spool(house.folders.state).add(each)
+    return [each["id"] for each in made]
+
+
+def test_machines_push_while_the_server_goes_away(server: Postgres, tmp_path: Path) -> None:
+    """Nothing is lost, and nothing is there twice."""
+    houses = [House(tmp_path / f"home-{number}") for number in range(8)]
+    expected = {run for number, house in enumerate(houses) for run in spooled(house, number)}
+    url = f"postgresql://{server.where}"
+
+    def count() -> int:
+        try:
+            with psycopg.connect(url) as connection:
+                row = connection.execute("SELECT count(*) FROM runs").fetchone()
+                return int(row[0]) if row else 0
+        except psycopg.errors.UndefinedTable:
+            return 0
+
+    with ExitStack() as stack:
+        pushes = [stack.enter_context(house.start("history", "push", "--to", url)) for house in houses]
+        for some in (5, 40):
+            assert wait_until(lambda some=some: count() >= some)
+            server.kill()
+            server.start()
+        said = [push.communicate() for push in pushes]
+        assert [(push.returncode, err) for push, (_, err) in zip(pushes, said, strict=True)] == [(0, "")] * 8, said
+    with psycopg.connect(url) as connection:
+        runs = connection.execute("SELECT id FROM runs").fetchall()
+        rows = connection.execute(
+            "SELECT r.id, count(*), count(DISTINCT test) FROM results JOIN runs r ON r.key = run GROUP BY 1"
+        )
+        assert sorted(run for (run,) in runs) == sorted(expected)
+        assert set(rows) == {(run, 200, 200) for run in expected}
+    again = houses[0]("history", "push", "--to", url)
+    assert again.stdout.rpartition(": ")[2].strip() == "0 runs added"
+
+
+def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) -> None:
+    """A question is one text of SQL for both."""
+    with psycopg.connect(f"postgresql://{server.where}", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE other")
+    urls = (f"sqlite:///{tmp_path / 'history.sqlite'}", "postgresql://" + server.where.replace("/postgres?", "/other?"))
+    spool = Spool(tmp_path)
+    for day in range(30):
+        results = [
+            result(
+                f"t{number}", "crashed" if (number == 3 and day > 20) or (number * day) % 17 == 5 else "pass",
+                seconds=1 + day % 3 / 10 + (day > 24), cached=(number + day) % 7 == 0,
+                metrics={"error_used": day / 50 + number / 100}, pins={"llvm": str(20 + day // 10)},
+            )
+            for number in range(20)
+        ]  # fmt: skip
+        spool.add(recording(results, day, inputs={each.id: f"{day // 6:064x}" for each in results}))
+    answers = []
+    for url in urls:
+        store = Store(url)
+        spooled = [file.read_bytes() for file in spool.files()]
+        names = spool.files()
+        assert ingest(spool, store, TIMES[300], print) == 30
+        for name, data in zip(names, spooled, strict=True):
+            name.write_bytes(data)
+        with store.reading() as connection:
+            questions = Questions(store, connection)
+            trends = Trends(questions)
+            answers.append([
+                questions.runs(), questions.show(["jax/**"]), questions.first_bad([]), questions.outcomes("latest~2"),
+                trends.flaky([]), trends.slower([]), trends.growing([]), trends.snapshot("").tests,
+            ])  # fmt: skip
+        store.close()
+    assert answers[0] == answers[1]
+    assert all(answers[0])

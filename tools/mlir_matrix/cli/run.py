@@ -170,8 +170,8 @@ def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
     code = exit_code(results)
     outcomes = {result.outcome for result in results}
     # Other shards may have all tests that run, and a change may leave none.
-    selection = report.selection or {}
-    elsewhere = outcomes == {Outcome.UNSUPPORTED} and ("shard" in selection or "change" in selection)
+    may_be_empty = not {"shard", "change"}.isdisjoint(report.selection or ())
+    elsewhere = outcomes == {Outcome.UNSUPPORTED} and may_be_empty
     if code == 0 and outcomes and outcomes <= NOT_RUN and not elsewhere:
         reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")

@@ -141,6 +141,16 @@ def test_what_is_not_flaky(store: Store, second: dict[str, Any]) -> None:
         assert Trends(Questions(store, connection)).flaky([]) == []
 
 
+def test_answers_may_name_more_tests_than_a_statement_has_parameters(store: Store) -> None:
+    add(
+        store,
+        [recording([result(f"t{number}", outcome) for number in range(40_000)]) for outcome in ("pass", "crashed")],
+    )
+    with store.reading() as connection:
+        assert len(Trends(Questions(store, connection)).flaky([])) == 40_000
+        assert len(Questions(store, connection).first_bad(["jax/**"])) == 200
+
+
 def test_repeats_in_one_run_count(store: Store) -> None:
     add(store, [recording([result("a"), result("a", "crashed")])])
     with store.reading() as connection:

@@ -11,7 +11,7 @@ import click
 
 from mlir_matrix.cli.options import Option
 from mlir_matrix.cli.output import warn
-from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.errors import UsageError
 from mlir_matrix.files import unwritable
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.paths import find_home
@@ -47,9 +47,10 @@ def open_store(url: str) -> Store:
     """Open a database. Raise UsageError."""
     try:
         from mlir_matrix.history.store import Store
+
+        return Store(url)
     except ModuleNotFoundError as error:
         raise UsageError(f"matrix history needs {error.name}: pip install 'mlir-matrix[history]'") from None
-    return Store(url)
 
 
 def open_chosen(url: str) -> Store:
@@ -60,10 +61,7 @@ def open_chosen(url: str) -> Store:
     from mlir_matrix.history.transfer import push
 
     chosen = open_store(url)
-    try:
-        push(local, chosen, now())
-    except InfrastructureError as error:
-        raise InfrastructureError(f"{error}; the runs stay here until it has them") from None
+    push(local, chosen, now())
     return chosen
 
 

@@ -58,9 +58,7 @@ class Questions:
         self._runs: dict[int, RecordedRun] = {}
 
     def rows(self, statement: str, **values: Any) -> Sequence[Any]:
-        lists = [name for name, value in values.items() if isinstance(value, list)]
-        made: list[sa.BindParameter[Any]] = [sa.bindparam(name, expanding=True) for name in lists]
-        return self._connection.execute(sa.text(statement).bindparams(*made), values).all()
+        return self.store.rows(self._connection, statement, **values)
 
     # Runs
 
@@ -150,10 +148,10 @@ class Questions:
 
     def among(self, keys: Iterable[int], patterns: Sequence[str]) -> dict[int, str]:
         """Return the names of tests; only of those that patterns match, if there are any."""
-        wanted = list(keys)
+        wanted = set(keys)
         if patterns:
-            return {key: name for key, name in self.tests(patterns).items() if key in set(wanted)}
-        return dict(self.rows("SELECT key, id FROM tests WHERE key IN :keys", keys=wanted))
+            return {key: name for key, name in self.tests(patterns).items() if key in wanted}
+        return dict(self.rows("SELECT key, id FROM tests WHERE key IN :keys", keys=list(wanted)))
 
     def show(self, patterns: Sequence[str]) -> tuple[list[ShownTest], int]:
         """Return the last outcomes of tests, and how many tests the patterns match. Raise UsageError."""

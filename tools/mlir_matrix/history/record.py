@@ -45,7 +45,7 @@ def record(
         run: What ran.
         about: The program, catalogs, host and times of the run.
         tests: The arguments of the command line that select tests.
-        inputs: By test, the digest of all static inputs of its actions.
+        inputs: By test, the hexadecimal digest of all static inputs of its actions.
     """
     spool = Spool(state)
     if spool.is_off:

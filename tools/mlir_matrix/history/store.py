@@ -33,6 +33,7 @@ _PATIENCE = 20
 _AGAIN = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 #: To read all names takes less time than to look so many up.
 _MANY = 5000
+_SAFE = "nothing is lost: runs stay on this machine until it has them"
 #: Any number: the lock of those who make tables.
 _LOCK = 0x6D6C6972
 _RESULT = "test, run, nr, behaviour, state, executed, ms, error_used, max_ulp, pins, inputs"
@@ -128,9 +129,7 @@ class Store:
             first = str(error.orig).strip().partition("\n")[0]
             if self.is_server and (error.connection_invalidated or isinstance(error, exc.OperationalError)):
                 raise ServerAway(f"{self.name}: {first}") from None
-            raise InfrastructureError(
-                f"{self.name}: {_remedies(first)}; nothing is lost: runs stay in the spool"
-            ) from None
+            raise InfrastructureError(f"{self.name}: {_remedies(first)}; {_SAFE}") from None
 
     def add(self, run: Checked, stored: str) -> bool:
         """Add a run; return False if it is already there. Raise InfrastructureError."""
@@ -201,6 +200,16 @@ class Store:
             statement = sa.text(f"SELECT {column}, key FROM {table} WHERE {column} IN ({given})")
             rows = connection.execute(statement, {"values": json.dumps([[each] for each in texts])})
         return dict(map(tuple, rows))
+
+    def rows(self, connection: sa.Connection, statement: str, **values: Any) -> Sequence[Any]:
+        """Return the rows of a question; ``IN :name`` takes a list of any length."""
+        for name, value in values.items():
+            if isinstance(value, list):
+                # One parameter: SQLite has at most 32,766.
+                each = f"= ANY(:{name})" if self.is_server else f"IN (SELECT value FROM json_each(:{name}))"
+                statement = statement.replace(f"IN :{name}", each)
+                values[name] = value if self.is_server else json.dumps(value)
+        return connection.execute(sa.text(statement), values).all()
 
     @property
     def _listed(self) -> str:

@@ -81,8 +81,7 @@ def _load(store: Store, key: int) -> Checked | None:
         for place, names in ((1, "behaviours"), (7, "sets")):
             wanted = "digest, outcome, stage, text" if place == 1 else "digest, pins, environments"
             used = sorted({row[place] for row in rows})
-            statement = sa.text(f"SELECT key, {wanted} FROM {names} WHERE key IN :used")
-            found = connection.execute(statement.bindparams(sa.bindparam("used", used, expanding=True))).all()
+            found = store.rows(connection, f"SELECT key, {wanted} FROM {names} WHERE key IN :used", used=used)
             tables.append({row[0]: (number, tuple(row[1:])) for number, row in enumerate(found)})
     behaviours, sets = tables
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * 9

@@ -92,7 +92,7 @@ def _folded(test: str, copies: Sequence[TestResult]) -> TestResult:
     wrong = [each for each in ran if not each.expected]
     wrong.sort(key=lambda each: each.outcome == Outcome.INFRA_ERROR)
     shown = (wrong or ran)[0]
-    if len(ran) == 1:
+    if len(ran) == 1 or shown.outcome in NOT_RUN:
         return replace(shown, id=test)
     outcomes = Counter(each.outcome for each in ran)
     reason = shown.reason

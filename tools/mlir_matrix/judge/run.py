@@ -15,6 +15,7 @@ from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.quarantine import Quarantine, today
+from mlir_matrix.judge.repeats import without_copy
 from mlir_matrix.judge.result_maker import Annotate, ResultMaker, nothing_more
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.plan.graph import Graph
@@ -77,7 +78,7 @@ class _Collector:
             self._run.results.append(result)
             self._listener(TestDone(result))
             if self._fail_fast and result.fails:
-                self.surprise = self.surprise or test.id
+                self.surprise = self.surprise or without_copy(test.id)
 
 
 def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Listener = ignore) -> dict[str, Done]:

@@ -11,7 +11,8 @@ from buildbot.process import remotecommand
 from buildbot.process.buildstep import BuildStep
 from buildbot.worker.protocols.base import FileWriterImpl
 
-_BLOCK = 64 << 10
+#: Each block waits for an answer; the protocol takes 640 KiB at most.
+_BLOCK = 512 << 10
 
 
 class _Buffer(FileWriterImpl):  # type: ignore[misc]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.history import spool as module
-from mlir_matrix.history.spool import SCHEMA, Spool, SpoolError, new_id, read_recording
+from mlir_matrix.history.spool import SCHEMA, NewerRunError, Spool, SpoolError, new_id, read_recording
 
 TIME = "2026-01-31T12:00:00.000Z"
 TOOLS = Path(module.__file__).parents[2]
@@ -35,17 +35,30 @@ def test_runs_come_in_their_order(tmp_path: Path) -> None:
     assert spool.files() == []
     first = new_id()
     spool.add({"schema": SCHEMA, "id": first})
-    assert spool.repeat(first, started=TIME, ended=TIME) == ""
+    assert spool.repeat(f"{first}@history", started=TIME, ended=TIME) == ""
     found = [read_recording(file) for file in spool.files()]
     assert [each.get("same_as") for each in found] == [None, first]
     assert found[0]["id"] == first != found[1]["id"]
 
 
-def test_what_is_not_recorded_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spool = Spool(tmp_path)
-    assert spool.repeat("", started=TIME, ended=TIME) == ""
+def test_only_a_run_of_this_history_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new database, or a state folder that was removed, begins another history."""
+    spool, other = Spool(tmp_path / "a"), Spool(tmp_path / "b")
+    assert not spool.knows("")
+    recorded = spool.add({"schema": SCHEMA, "id": new_id()})
+    assert spool.knows(recorded)
+    assert recorded.partition("@")[2] == spool.add({"schema": SCHEMA, "id": new_id()}).partition("@")[2]
+    assert not any(map(other.knows, (recorded, other.add({"schema": SCHEMA, "id": new_id()})[:-1])))
+    spool.forget()
+    spool.forget()
+    assert not spool.knows(recorded)
     monkeypatch.setenv("MATRIX_HISTORY", "off")
-    assert spool.repeat(new_id(), started=TIME, ended=TIME) == ""
+    assert spool.knows(recorded)
+
+
+def test_nothing_is_recorded_where_history_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MATRIX_HISTORY", "off")
+    assert Spool(tmp_path).repeat(new_id(), started=TIME, ended=TIME) == ""
     assert not (tmp_path / "history").exists()
 
 
@@ -86,7 +99,7 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
     file = tmp_path / "file"
     file.write_bytes(data)
-    with pytest.raises(SpoolError, match=reason):
+    with pytest.raises((SpoolError, NewerRunError), match=reason):
         read_recording(file)
 
 

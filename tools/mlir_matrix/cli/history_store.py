@@ -36,10 +36,13 @@ def open_local() -> Store:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(f"{folder} cannot be made", error) from None
-    made = open_store(f"sqlite:///{folder / 'history.sqlite'}")
+    file, spool = folder / "history.sqlite", Spool(state)
+    made = open_store(f"sqlite:///{file}")
     from mlir_matrix.history.transfer import ingest
 
-    ingest(Spool(state), made, now(), warn)
+    if not file.exists():
+        spool.forget()
+    ingest(spool, made, now(), warn)
     return made
 
 

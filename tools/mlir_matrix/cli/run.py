@@ -136,9 +136,10 @@ def _describe(request: Request) -> RunInfo:
 def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool) -> Report:
     """Run the tests, or return the results of an unchanged run."""
     started = now()
-    unchanged = UnchangedRuns(request)
+    unchanged, spool = UnchangedRuns(request), Spool(find_home().state)
     report = unchanged.find()
-    if report is None:
+    # A run that the history does not have cannot be repeated there.
+    if report is None or not spool.knows(report.recorded):
         from mlir_matrix.cli.run_tests import run_tests  # not needed for an unchanged run
 
         return run_tests(request, unchanged, quiet=quiet, about=about or _describe(request), log=log)
@@ -149,7 +150,7 @@ def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool)
         unsupported = sum(result.outcome == Outcome.UNSUPPORTED for result in results)
         folder = RunFolder(find_home().state / "failures", report.pins)
         log.planned(about.started(), tests=len(results), unsupported=unsupported, folder=folder)
-    if trouble := Spool(find_home().state).repeat(report.recorded, started=started, ended=now()):
+    if trouble := spool.repeat(report.recorded, started=started, ended=now()):
         warn(trouble)
     return report
 

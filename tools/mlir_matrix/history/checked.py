@@ -77,7 +77,8 @@ def _check(recording: Mapping[str, Any]) -> Checked:
 
 
 def _text(text: str, longest: int = LONGEST) -> str:
-    return text if text.isprintable() and len(text) <= longest else harmless(text[:longest])[:longest]
+    # A line break would make rows of a table.
+    return text if text.isprintable() and len(text) <= longest else " ".join(harmless(text[:longest]).split())[:longest]
 
 
 def _behaviour(outcome: str, stage: str, digest: str, text: str) -> tuple[str, str, str, str]:

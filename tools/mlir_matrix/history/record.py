@@ -38,7 +38,7 @@ class Table:
 def record(
     state: Path, run: Run, about: FinishedRun, tests: Sequence[str], inputs: Mapping[str, str] | None = None
 ) -> tuple[str, list[str]]:
-    """Record a run for ``matrix history``; return its identifier, and warnings.
+    """Record a run for ``matrix history``; return what names it in the spool, and warnings.
 
     Arguments:
         state: The folder of the user's state.
@@ -53,10 +53,10 @@ def record(
     recording = make_recording(new_id(), run.results, about, tests, inputs or {}, interrupted=run.interrupted)
     slow = update_summary(state, run.results, about["ended"])
     try:
-        spool.add(recording)
+        recorded = spool.add(recording)
     except OSError as error:
         return "", [spool.trouble(error)]
-    return recording["id"], [slow] if slow else []
+    return recorded, [slow] if slow else []
 
 
 def make_recording(

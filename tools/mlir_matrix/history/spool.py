@@ -23,27 +23,50 @@ class SpoolError(Exception):
     """Raised for a file that holds no run, with the reason."""
 
 
+class NewerRunError(Exception):
+    """Raised for the file of another version of the program."""
+
+
 class Spool:
     """The files of runs that no database has yet, below the folder of the user's state."""
 
     def __init__(self, state: Path) -> None:
         self.folder = f"{state}/history/spool"
+        #: Names the history that later runs are added to: a state that is removed, or moved, has another one.
+        self._identity = f"{state}/history/id"
 
     @property
     def is_off(self) -> bool:
         return os.environ.get("MATRIX_HISTORY", "") == "off"
 
-    def add(self, recording: Mapping[str, Any]) -> None:
-        """Add a run. Raise OSError."""
+    def add(self, recording: Mapping[str, Any]) -> str:
+        """Add a run; return what names it, and this history. Raise OSError."""
         self._write(recording["id"], zlib.compress(json.dumps(recording, separators=(",", ":")).encode(), 1))
+        with suppress(FileExistsError), open(self._identity, "x") as file:
+            file.write(new_id())
+        return f"{recording['id']}@{self._history()}"
 
-    def repeat(self, run: str, *, started: str, ended: str) -> str:
-        """Add a run that repeats the results of another one: return why it cannot, or nothing."""
-        if self.is_off or not run:
+    def knows(self, recorded: str) -> bool:
+        """Return whether this history has a run, so that another one can repeat it; any if nothing is recorded."""
+        return self.is_off or recorded.partition("@")[2] == self._history() != ""
+
+    def forget(self) -> None:
+        """Have the next run of each command line record all its results: a new database has none. Raise OSError."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._identity)
+
+    def _history(self) -> str:
+        with suppress(OSError), open(self._identity) as file:
+            return file.read()
+        return ""
+
+    def repeat(self, recorded: str, *, started: str, ended: str) -> str:
+        """Add a run that repeats the results of another one, which it knows: return why it cannot, or nothing."""
+        if self.is_off:
             return ""
         about = {"host": os.uname().nodename, "started": started, "ended": ended}
         new = new_id()
-        entry = {"schema": SCHEMA, "id": new, "same_as": run, "run": about}
+        entry = {"schema": SCHEMA, "id": new, "same_as": recorded.partition("@")[0], "run": about}
         try:
             self._write(new, json.dumps(entry).encode())
         except OSError as error:
@@ -90,7 +113,9 @@ def new_id() -> str:
 
 
 def read_recording(file: Path) -> dict[str, Any]:
-    """Read the file of a run. Raise SpoolError, OSError."""
+    """Read the file of a run. Raise SpoolError, NewerRunError, OSError."""
+    if file.is_dir():
+        raise SpoolError("a folder")
     data = file.read_bytes()
     if not data.startswith(b"{"):
         stream = zlib.decompressobj()
@@ -106,5 +131,6 @@ def read_recording(file: Path) -> dict[str, Any]:
         raise SpoolError("damaged: not JSON") from None
     schema = recording.get("schema") if isinstance(recording, dict) else None
     if schema != SCHEMA:
-        raise SpoolError(f"schema {str(schema)[:80]!r}; this version reads {SCHEMA}")
+        what = f"schema {str(schema)[:80]!r}; this version reads {SCHEMA}"
+        raise (NewerRunError if str(schema).startswith(SCHEMA[:-1]) else SpoolError)(what)
     return recording  # type: ignore[no-any-return] # JSON

@@ -33,7 +33,7 @@ _PATIENCE = 20
 _AGAIN = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 #: To read all names takes less time than to look so many up.
 _MANY = 5000
-_SAFE = "nothing is lost: runs stay on this machine until it has them"
+_SAFE = "new runs stay on this machine until it has them"
 #: Any number: the lock of those who make tables.
 _LOCK = 0x6D6C6972
 _RESULT = "test, run, nr, behaviour, state, executed, ms, error_used, max_ulp, pins, inputs"

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import unwritable
 from mlir_matrix.history.checked import Checked, check
-from mlir_matrix.history.spool import Spool, SpoolError, read_recording
+from mlir_matrix.history.spool import NewerRunError, Spool, SpoolError, read_recording
 from mlir_matrix.history.store import Store
 
 Warn = Callable[[str], object]
@@ -29,6 +29,9 @@ def ingest(spool: Spool, store: Store, stored: str, warn: Warn) -> int:
             with suppress(FileNotFoundError):
                 try:
                     run = check(read_recording(file))
+                except NewerRunError as error:
+                    warn(f"{file}: stays there: {error}; upgrade mlir-matrix")
+                    continue
                 except SpoolError as error:
                     warn(f"{spool.reject(file)}: set aside, because it holds no run: {error}")
                     continue

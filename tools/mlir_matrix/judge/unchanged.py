@@ -80,7 +80,7 @@ class Report:
     #: What selected the tests after suites and globs, and lines about the others for a person.
     selection: Selection | None = None
     left_out: Sequence[str] = ()
-    #: The identifier of the run in the history; empty if it is not recorded.
+    #: What names the run and its history; empty if it is not recorded.
     recorded: str = ""
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +14,12 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.errors import UsageError
 from mlir_matrix.files import unwritable
+from mlir_matrix.machines.probe import probe, to_yaml
 from mlir_matrix.machines.worker import Worker, worker_files
 from mlir_matrix.names import is_name, printable, why_not_a_name
+
+if TYPE_CHECKING:
+    from mlir_matrix.session import Session
 
 
 @verb("init", "matrix machine init --buildbot ~/worker --master lab.example.org --name avx512 --password-file secret")
@@ -32,7 +37,8 @@ from mlir_matrix.names import is_name, printable, why_not_a_name
     help="The file with the password of the worker; only you may read it.",
 )
 @click.option("--admin", default="", metavar="TEXT", help="Whom the master's pages name, e.g. 'Ada <ada@example.org>'.")
-def command(folder: Path, master: str, name: str, password: Path, admin: str) -> None:
+@options.session()
+def command(folder: Path, master: str, name: str, password: Path, admin: str, current: Session) -> None:
     """Write the folder of a worker of Buildbot: buildbot.tac, a systemd unit, and what pages of the master tell of this machine.
 
     The password is copied to a file of mode 0600; it is in no other file and on no command line. Existing files are not
@@ -49,7 +55,7 @@ def command(folder: Path, master: str, name: str, password: Path, admin: str) ->
         port=int(found["port"] or 9989),
         folder=os.path.abspath(folder),
         admin=admin,
-        host_info=_host_info(),
+        host_info=to_yaml(probe(current.home, current.catalog), name),
         password=_secret(password),
     )
     files = worker_files(worker)
@@ -73,12 +79,6 @@ def _secret(path: Path) -> str:
     if not lines or not lines[0].strip():
         raise UsageError(f"--password-file {path}: it has no password")
     return lines[0].strip()
-
-
-def _host_info() -> str:
-    system = os.uname()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
-    return f"{system.machine}, {len(os.sched_getaffinity(0))} cores, {memory} GiB, {system.sysname} {system.release}\n"
 
 
 def _write(path: Path, text: str, mode: int) -> None:

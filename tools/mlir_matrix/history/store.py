@@ -128,7 +128,7 @@ class Store:
         except exc.DBAPIError as error:
             first = str(error.orig).strip().partition("\n")[0]
             if self.is_server and (error.connection_invalidated or isinstance(error, exc.OperationalError)):
-                raise ServerAway(f"{self.name}: {first}") from None
+                raise ServerAway(f"{self.name}: {first}; {_SAFE}") from None
             raise InfrastructureError(f"{self.name}: {_remedies(first)}; {_SAFE}") from None
 
     def add(self, run: Checked, stored: str) -> bool:

@@ -139,6 +139,8 @@ class Trends:
         """
         found = {}
         for test, times, last, bad in self._rows(statement):
-            seconds = median(map(int, times.rsplit(",", RECENT)[-RECENT:])) / 1000
+            recent = sorted(map(int, times.rsplit(",", RECENT)[-RECENT:]))
+            # The median; that of the module statistics takes three times as long.
+            seconds = (recent[(len(recent) - 1) // 2] + recent[len(recent) // 2]) / 2000
             found[names[test]] = Recorded(seconds, ended[last], ended[bad] if bad else "")
         return Snapshot(found, taken)

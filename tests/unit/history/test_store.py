@@ -172,4 +172,5 @@ def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(InfrastructureError) as caught:
         store.add(check(recording([result("a")])), TIMES[0])
     assert "No such file" in str(caught.value)
+    assert "runs stay on this machine" in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -53,7 +53,8 @@ def open_store(url: str) -> Store:
 
         return Store(url)
     except ModuleNotFoundError as error:
-        raise UsageError(f"matrix history needs {error.name}: pip install 'mlir-matrix[history]'") from None
+        library = str(error.name).partition(".")[0]
+        raise UsageError(f"matrix history needs {library}: pip install 'mlir-matrix[history]'") from None
 
 
 def open_chosen(url: str) -> Store:
@@ -71,8 +72,8 @@ def open_chosen(url: str) -> Store:
 @contextmanager
 def asked(url: str) -> Iterator[tuple[str, Questions]]:
     """Return the name of a database, and who asks it."""
+    store = open_chosen(url)
     from mlir_matrix.history.questions import Questions
 
-    store = open_chosen(url)
     with store.reading() as connection:
         yield store.name, Questions(store, connection)

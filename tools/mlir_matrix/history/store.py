@@ -128,7 +128,7 @@ class Store:
         except exc.DBAPIError as error:
             first = str(error.orig).strip().partition("\n")[0]
             if self.is_server and (error.connection_invalidated or isinstance(error, exc.OperationalError)):
-                raise ServerAway(f"{self.name}: {first}") from None
+                raise ServerAway(f"{self.name}: {first}; {_SAFE}") from None
             raise InfrastructureError(f"{self.name}: {_remedies(first)}; {_SAFE}") from None
 
     def add(self, run: Checked, stored: str) -> bool:
@@ -220,10 +220,14 @@ class Store:
         return f"each.value ->> {number}" if self.is_server else f"json_extract(each.value, '$[{number}]')"
 
     def joined(self, column: str) -> str:
-        """An aggregate: the integers of a group, separated by commas, in the order of rows."""
-        return (
-            f"string_agg(CAST({column} AS text), ',' ORDER BY run, nr)" if self.is_server else f"group_concat({column})"
-        )
+        """An aggregate: the integers of a group of :attr:`in_order`, separated by commas."""
+        return f"array_to_string(array_agg({column}), ',')" if self.is_server else f"group_concat({column})"
+
+    @property
+    def in_order(self) -> str:
+        """The results, those of a test in the order of runs. SQLite has them in this order."""
+        ordered = "(SELECT * FROM results ORDER BY test, run, nr) AS results"
+        return ordered if self.is_server else "results"
 
     def close(self) -> None:
         self._engine.dispose()

@@ -30,9 +30,9 @@ def command(before: str, after: str, form: str, url: str) -> int:
 
     Exit code: 1 if there are new failures, else 0.
     """
-    from mlir_matrix.history.questions import changed
-
     with asked(url) as (_, questions):
+        from mlir_matrix.history.questions import changed
+
         (was, old), (now, new) = _outcomes(questions, before), _outcomes(questions, after)
     kinds = changed(old, new)
     document: Diff = {

@@ -19,9 +19,9 @@ from mlir_matrix.report.run_info import now
 @database
 def command(output: Path | None, url: str) -> None:
     """Write the recent durations of tests, and when each last ran and failed, as JSON."""
-    from mlir_matrix.history.trends import Trends
-
     with asked(url) as (_, questions):
+        from mlir_matrix.history.trends import Trends
+
         text = json.dumps(Trends(questions).snapshot(now()).to_document(), indent=1) + "\n"
     if output is None:
         click.echo(text, nl=False)

@@ -32,8 +32,8 @@ def command(days: int, url: str) -> None:
 
     The list of runs stays. Runs whose results a later run repeats count as that one.
     """
+    store = open_chosen(url)
     from mlir_matrix.history.transfer import prune
 
-    store = open_chosen(url)
     removed = prune(store, at(time.time_ns() - days * _DAY_S * 10**9), now())
     click.echo(f"{store.name}: {counted(removed, 'result')} removed")

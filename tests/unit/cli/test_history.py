@@ -1,0 +1,55 @@
+"""``matrix history`` without its libraries, and with arguments that are wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.cli import _call
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show",),
+        ("show", "jax/**"),
+        ("diff", "a", "b"),
+        ("export",),
+        ("push", "--to", "sqlite:///x"),
+        ("prune", "--older-than", "9"),
+    ],
+)
+def test_without_sqlalchemy(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MATRIX_HOME", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mlir_matrix.history.store", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    assert _call(["history", *words]) == 2
+    assert capsys.readouterr().err == "matrix: matrix history needs sqlalchemy: pip install 'mlir-matrix[history]'\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("push",), "no server: give --to"),
+        (("prune", "--older-than", "soon"), "'soon' is no number of days, such as 90d"),
+        (("prune", "--older-than", "0d"), "is no number of days"),
+        (("diff", "latest", "nothing.json"), "latest: the history has fewer runs"),
+        (("diff", "nothing.json", "latest"), "'nothing.json' is no run"),
+        (("show", "--flaky", "--database", "mysql://h/d"), "mysql: unsupported database"),
+    ],
+)
+def test_wrong_arguments(
+    words: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MATRIX_HOME", str(tmp_path))
+    monkeypatch.delenv("MATRIX_HISTORY_URL", raising=False)
+    assert _call(["history", *words]) == 2
+    assert message in capsys.readouterr().err

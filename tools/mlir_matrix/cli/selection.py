@@ -124,6 +124,8 @@ def select(
         selected = by_machine(current, machine, options, arguments, devices, excluded=excluded)
     if options.shard is not None:
         _by_shard(selected, options.shard, options)
+    if selected.document is not None and current.pins.swaps:
+        selected.document["environments"] = dict(current.pins.swaps)
     return selected
 
 

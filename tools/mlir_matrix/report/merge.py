@@ -36,7 +36,7 @@ def read_results(file: Path) -> Results:
 def merge(documents: Mapping[Path, Results]) -> tuple[Run, FinishedRun, Selection]:
     """Return the results of all shards, when they ran, and what selected them. Raise UsageError.
 
-    Refused are files that are no shard, shards of different plans, durations, pins or commits, and missing or doubled ones.
+    Refused are files that are no shard, shards of different plans, durations, pins, environments, versions or commits, and missing or doubled ones.
     """
     shards = {file: _shard(file, document) for file, document in documents.items()}
     (first, shard), *others = shards.items()
@@ -46,6 +46,11 @@ def merge(documents: Mapping[Path, Results]) -> tuple[Run, FinishedRun, Selectio
             ("durations", shard["durations"], other["durations"]),
             ("plans", shard["tests"], other["tests"]),
             ("pins", documents[first]["selection"]["pins"], documents[file]["selection"]["pins"]),
+            (
+                "environments",
+                *(each["selection"].get("environments", {}) for each in (documents[first], documents[file])),
+            ),
+            ("versions", documents[first]["run"]["version"], documents[file]["run"]["version"]),
             ("commits", _commits(documents[first]), _commits(documents[file])),
         ):
             if one != two:
@@ -90,7 +95,7 @@ def _check_complete(shards: Mapping[Path, Shard], count: int) -> None:
 
 
 def _commits(document: Results) -> Sequence[str]:
-    return [each.get("commit", "") for each in document["run"]["catalogs"]]
+    return [each.get("commit", "") + "+" * each.get("dirty", False) for each in document["run"]["catalogs"]]
 
 
 def _short(value: object) -> str:

@@ -184,6 +184,8 @@ class Selection(TypedDict):
 
     pins: dict[str, str]
     """Releases that the command line or the machine sets."""
+    environments: NotRequired[dict[str, str]]
+    """Environments used instead of others (`--environment`), by the names of these."""
     change: NotRequired[Change]
     machine: NotRequired[str]
     """The name of the machine (`--machine`)."""

@@ -36,7 +36,8 @@ def read_results(file: Path) -> Results:
 def merge(documents: Mapping[Path, Results]) -> tuple[Run, FinishedRun, Selection]:
     """Return the results of all shards, when they ran, and what selected them. Raise UsageError.
 
-    Refused are files that are no shard, shards of different plans, durations, pins, environments, versions or commits, and missing or doubled ones.
+    Refused are files that are no shard, shards of different plans, durations, pins, environments, versions or commits, and
+    missing or doubled ones.
     """
     shards = {file: _shard(file, document) for file, document in documents.items()}
     (first, shard), *others = shards.items()

@@ -31,6 +31,7 @@ def result(test: str, outcome: str = "mismatch", expected: bool = False) -> Test
     [
         ("jax/p/t/mlp", "2026-03-01", "a"),
         ("jax/p/t/mlp#3", "2026-03-01", "a"),
+        ("jax/p/t/mlp", "2026-03-02", "b"),
         ("jax/p/t/tanh", "2026-03-02", "b"),
         ("jax/p/t/tanh", "2026-03-03", ""),
         ("jax/p/t/mlp", "2026-03-03", ""),

@@ -33,8 +33,8 @@ PROGRAM = "tools/mlir_matrix"
 _MODULE = "mlir_matrix.judge.plan_state"
 #: The program's code that plans, and that which decides outcomes.
 PLANNING = (
-    *("catalog/", "tolerances/", "expand/", "plan/", "session.py", "digest.py", "names.py", "environments/lockfiles/"),
-    *("environments/package.py", "environments/resolve.py", "execute/keys.py"),
+    *("catalog/", "tolerances/", "expand/", "plan/", "environments/", "session.py", "digest.py", "names.py"),
+    *("execute/keys.py", "judge/plan_state.py"),
 )
 JUDGING = ("judge/result_maker.py", "judge/results.py")
 _NO_STATE: PlanState = {"tests": {}, "actions": [], "environments": {}, "tools": {}, "files": {}}

@@ -43,10 +43,11 @@ class Quarantine:
         """Return a result with its quarantine if its outcome is unexpected. One that has ended is a part of the reason."""
         if result.expected:
             return result
+        ended = ""
         for entry, position in self.entries(without_copy(result.id)):
             if entry.until < self._day:
-                ended = f"its quarantine ended on {entry.until} ({position}; {entry.owner})"
-                return replace(result, reason=f"{result.reason}; {ended}")
+                ended = f"; its quarantine ended on {entry.until} ({position}; {entry.owner})"
+                continue
             found: InQuarantine = {
                 "owner": entry.owner,
                 "until": entry.until,
@@ -56,4 +57,4 @@ class Quarantine:
             if entry.link:
                 found["link"] = entry.link
             return replace(result, quarantine=found)
-        return result
+        return replace(result, reason=f"{result.reason}{ended}")

@@ -91,6 +91,11 @@ def _folded(test: str, copies: Sequence[TestResult]) -> TestResult:
     ran = [each for each in copies if each.outcome not in NOT_RUN] or copies
     wrong = [each for each in ran if not each.expected]
     wrong.sort(key=lambda each: each.outcome == Outcome.INFRA_ERROR)
+    cut = next((each for each in copies if each.outcome == Outcome.SKIPPED), None)
+    if cut is not None and not wrong:
+        # A run that was cut says nothing of the copies that did not run.
+        after = f" after {len(ran)} of {len(copies)} runs" if ran is not copies else ""
+        return replace(cut, id=test, reason=f"{cut.reason}{after}")
     shown = (wrong or ran)[0]
     if len(ran) == 1 or shown.outcome in NOT_RUN:
         return replace(shown, id=test)

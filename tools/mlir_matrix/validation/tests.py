@@ -5,6 +5,8 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import date
 from typing import Any
 
 from mlir_matrix.actions.expr.expression import ExpressionError
@@ -43,6 +45,8 @@ def check(checker: Checker) -> None:
         properties = [each.called for suite in catalog.suites.values() for each in suite.document.properties]
         namespace = Namespace(catalog, properties)
         for number, entry in enumerate(quarantine.document.quarantine):
+            if not _is_day(entry.until):
+                checker.wrong(quarantine, f"'{entry.until}': the month has no such day", "quarantine", number, "until")
             for index, pattern in enumerate(entry.tests):
                 check_test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
     names = {(file.root, file.workload, file.item.name) for file in catalog.golden_files}
@@ -51,6 +55,12 @@ def check(checker: Checker) -> None:
         whole = file.item.name.removesuffix(SKETCH) + WHOLE
         if file.item.name.endswith(SKETCH) and (file.root, file.workload, whole) in names:
             checker.problems.add(file.item.shown, f"{whole} beside it is the same golden; remove one of them")
+
+
+def _is_day(text: str) -> bool:
+    with suppress(ValueError):
+        return bool(date.fromisoformat(text))
+    return False
 
 
 def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) -> None:

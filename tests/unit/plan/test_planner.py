@@ -98,6 +98,17 @@ def test_planning_does_not_depend_on_what_else_is_planned(current: Session, smok
     assert [action.id for action in chain(alone, test)] == [action.id for action in chain(smoke, test)]
 
 
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_a_part_of_a_plan_is_the_plan_of_its_tests(current: Session, smoke: Plan, step: int) -> None:
+    tests = smoke.tests[::step]
+    part, alone = smoke.only(tests), current.plan(tests)
+    assert (part.tests, part.verdicts, part.graph.actions) == (alone.tests, alone.verdicts, alone.graph.actions)
+    known = set[str]()
+    for name, action in part.graph.actions.items():
+        assert known.issuperset(action.sources)
+        known.add(name)
+
+
 def test_two_plans_are_equal(current: Session, smoke: Plan) -> None:
     again = current.plan(choose(current.catalog, ("smoke",)).tests())
     assert list(again.graph.actions.items()) == list(smoke.graph.actions.items())

@@ -67,7 +67,7 @@ def command(
     if form == "ids":
         _print_lines(test.id for test in chosen if not test.excluded)
         return 0
-    plan = current.plan([test for test in chosen if test.selected])
+    plan = selected.plan([test for test in chosen if test.selected])
     used_pins(current, plan.graph)
     if check is not None:
         return _check(check, selected, plan, sealed=sealed)

@@ -39,7 +39,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     warn(*current.catalog.over.values())
     selected = select(current, request.tests, request.selection, request.executor.devices)
     current, request = selected.current, selected.request(request)
-    plan = current.plan(selected.with_results())
+    plan = selected.plan(selected.with_results())
     if not plan.verdicts and not selected.may_be_empty:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))
         raise UsageError(f"no test can run: {'; '.join(reasons[:3]) or 'the suite is empty'}")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mlir_matrix.catalog.models.machines import Machine
     from mlir_matrix.expand.expansion import Test
     from mlir_matrix.judge.unchanged import Request
+    from mlir_matrix.plan.planner import Plan
     from mlir_matrix.report.schemas.run import Change, Selection
     from mlir_matrix.session import Session
 
@@ -59,6 +60,8 @@ class Selected:
     document: Selection | None = None
     #: Whether there are shards with tests that run, and this is none of them.
     elsewhere: bool = False
+    #: A plan that has at least these tests, if one was made.
+    whole: Plan | None = None
     #: What a person reads about tests left out.
     lines: list[str] = field(default_factory=list)
 
@@ -66,6 +69,10 @@ class Selected:
     def may_be_empty(self) -> bool:
         """Return whether no test need run: a change may affect none, and other shards may have all."""
         return "change" in (self.document or {}) or self.elsewhere
+
+    def plan(self, tests: Iterable[Test]) -> Plan:
+        """Plan some of the tests."""
+        return self.whole.only(tests) if self.whole is not None else self.current.plan(tests)
 
     def with_results(self) -> list[Test]:
         """Return the tests that have a result in a run here. Raise UsageError if no test is left, or for another machine."""
@@ -116,8 +123,9 @@ def select(
     machine = find_machine(current.catalog, options.machine) if options.machine else None
     if machine is None:
         chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
-        tests, change, lines = _by_change(current, arguments, list(granted(current.catalog, chosen, devices)), options)
-        selected = Selected(current=current, arguments=arguments, devices=devices, tests=tests, lines=lines)
+        whole = list(granted(current.catalog, chosen, devices))
+        tests, change, lines, plan = _by_change(current, arguments, whole, options)
+        selected = Selected(current=current, arguments=arguments, devices=devices, tests=tests, lines=lines, whole=plan)
         if change is not None:
             selected.document = {"pins": dict(current.pins.overrides), "change": change}
     else:
@@ -162,8 +170,8 @@ def by_machine(
     arguments = arguments or wants.suites
     history, date = _records(options.history, current.home), options.date or now()
     chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
-    tests, change, lines = _by_change(current, arguments, chosen, options)
-    plan = current.plan(test for test in tests if test.selected)
+    tests, change, lines, plan = _by_change(current, arguments, chosen, options)
+    plan = plan or current.plan(test for test in tests if test.selected)
     choice = choose_for(
         machine,
         tests,
@@ -210,11 +218,11 @@ def by_machine(
 
 def _by_change(
     current: Session, arguments: Sequence[str], tests: Iterable[Test], options: SelectionOptions
-) -> tuple[list[Test], Change | None, list[str]]:
-    """Return the tests that a change can affect, with the reason for each; all tests if no change is given."""
+) -> tuple[list[Test], Change | None, list[str], Plan | None]:
+    """Return the tests that a change can affect, with the reason for each, and a plan of all; without a change all tests."""
     chosen = list(tests)
     if not (options.changed_since or options.changed):
-        return chosen, None, []
+        return chosen, None, [], None
     count = sum(test.selected for test in chosen)
     change: Change = {"tests": count}
     if options.changed_since:
@@ -236,7 +244,7 @@ def _by_change(
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
         lines.append(f"no longer planned: {', '.join(gone[:_NAMED])}{more}")
     warn(*found.notes)
-    return kept, change, lines
+    return kept, change, lines, found.plan
 
 
 def _by_shard(selected: Selected, shard: tuple[int, int], options: SelectionOptions) -> None:

@@ -56,6 +56,8 @@ class Affected:
 
     reasons: Mapping[str, str]
     notes: Sequence[str] = ()
+    #: The plan of all tests.
+    plan: Plan
 
 
 def find_revision(name: str, roots: Sequence[Path]) -> Revision:
@@ -102,7 +104,7 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
     else:
         raise InfrastructureError(f"--changed-since: the plan at {short} failed: {said[-1]}")
     reasons = {test: f"{why} since {short}" for test, why in changes(plan, now, before).items()}
-    return Affected(reasons=reasons, notes=notes)
+    return Affected(reasons=reasons, notes=notes, plan=plan)
 
 
 def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:

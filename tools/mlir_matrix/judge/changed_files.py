@@ -64,7 +64,7 @@ def affected_by(session: Session, tests: Sequence[Test], files: Iterable[Path]) 
         reasons |= {test: f"{path} changed" for test, used in uses.items() if not changed.isdisjoint(used)}
     found = reasons | changes(plan, now, before)
     notes = [f"{counted(len(outside), 'file')} in no catalog: {outside[0]}"] if outside else []
-    return Affected(reasons={test: found[test] for test in uses if test in found}, notes=notes)
+    return Affected(reasons={test: found[test] for test in uses if test in found}, notes=notes, plan=plan)
 
 
 def _place(roots: Sequence[Path], file: Path) -> tuple[int | None, str]:

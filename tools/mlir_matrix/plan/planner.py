@@ -36,6 +36,18 @@ class Plan:
         last = self.verdicts.get(test)
         return self.graph.needed_by(last) if last else []
 
+    def only(self, tests: Iterable[Test]) -> Plan:
+        """Return the plan of some of its tests; others are listed, and have no actions."""
+        chosen = tuple(tests)
+        verdicts = {test.id: self.verdicts[test.id] for test in chosen if test.id in self.verdicts}
+        needed = set(verdicts.values())
+        # Sources come before the actions that need them.
+        for name, action in reversed(self.graph.actions.items()):
+            if name in needed:
+                needed.update(action.sources)
+        actions = {name: action for name, action in self.graph.actions.items() if name in needed}
+        return Plan(tests=chosen, graph=Graph(actions), verdicts=verdicts)
+
 
 def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pins: Pins | None = None) -> Plan:
     """Plan the chosen tests. Unsupported ones need no action.

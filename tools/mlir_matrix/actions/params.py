@@ -71,7 +71,7 @@ class ToolParams(StepParams, total=False):
     preload: list[str]
     #: Folders with programs in the environment's wheels.
     programs: list[str]
-    #: The name of the kind of a step's or target's input.
+    #: The kind that an importer emits; the kind of a step's or target's input.
     kind: str
 
 

@@ -68,7 +68,7 @@ class Chains(Kernels):
 
     def _new_import(self, framework: str, route: Route, workload: Entry[Workload]) -> Produced:
         entry, ingress = self._catalog.frameworks[framework], route.ingress
-        params = tool_params(ingress, entry.document, ingress.parameters, "")
+        params = tool_params(ingress, entry.document, ingress.parameters, route.kind)
         files = tool_files(self._catalog, entry, params)
         action = self.graph.add(
             f"import/{framework}/{workload.name}",

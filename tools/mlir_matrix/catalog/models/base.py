@@ -325,7 +325,8 @@ class Target(Tool):
     """A tool of the package: ``run`` links a kernel with the driver and runs the program. ``run_jit`` compiles a kernel in the
     LLVM dialect in memory, by MLIR's runner of the pinned release. Absent: ``run.py`` or ``command``, else ``run``."""
     triple: Name | None = None
-    """For ``run`` and ``run_jit``, in Zig's form: architecture, system, C library."""
+    """For ``run`` and ``run_jit``, in Zig's form: architecture, system, C library. A ``run.py`` of a target with a triple gets
+    the kernel as a program, linked with the driver."""
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The kinds that it runs."""
     codegen: tuple[Name | StepUse, ...] = ()

@@ -34,6 +34,7 @@ from mlir_matrix.report.schemas import (
     golden,
     history,
     run,
+    support,
     verdict,
 )
 
@@ -75,10 +76,11 @@ DOCUMENTS: Mapping[str, Any] = {
     "history-slower": history.Slower,
     "plan": run.Plan,
     "results": run.Results,
+    "support": support.Support,
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, machines, suites, toolchains)
-_OF_DOCUMENTS = (audit, bisect, cache_gc, comparison, run, golden, conflicts, verdict, events, history)
+_OF_DOCUMENTS = (audit, bisect, cache_gc, comparison, run, golden, conflicts, verdict, events, history, support)
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)
 #: Kinds of files in a catalog.
